@@ -120,6 +120,12 @@ function bodyBuilder(
     previous: { status: "trialing" },
   });
   event.created = CREATED;
+  // Stripe names what is null, too.
+  const unset = Array.from({ length: 50 }, (_, i) => `unset_field_name_${i}`);
+  Object.assign(
+    event.data.object,
+    Object.fromEntries(unset.map((name) => [name, null])),
+  );
   const item = event.data.object.items.data[0].id;
   const template = shape.body(event).replaceAll(item, "ITEM_ID");
   const parts = template.split(new RegExp(`(${SLOTS.source})`));

@@ -2,7 +2,6 @@
  * `deno task console`: a page on this machine that shows what is failing, and
  * repairs, retries and resolves it.
  */
-import { LOCAL_SECRET_KEY } from "../supabase/functions/billing-webhook/local_stack.ts";
 import { aborted, abortOnEnd } from "./common/abort_on_end.ts";
 import {
   type CommandLine,
@@ -11,13 +10,17 @@ import {
   UsageError,
 } from "./common/cli.ts";
 import { createCommand } from "./common/create_command.ts";
-import type { Environment } from "./common/environment.ts";
 import { LOCAL_PROJECT_URL } from "./common/loopback.ts";
-import { givenProjectUrl, projectKey } from "./common/option_values.ts";
-import { print } from "./common/print.ts";
-import { findRunningStack, type RunningStack } from "./common/running_stack.ts";
+import {
+  projectKey,
+  readProject,
+  type Surroundings,
+} from "./common/option_values.ts";
+import { print, printError } from "./common/print.ts";
+import type { ProjectAccess } from "./common/project_api.ts";
+import { findRunningStack } from "./common/running_stack.ts";
 import { createConsole, createSession } from "./console/app.tsx";
-import { openProject, type ProjectAccess } from "./console/project.ts";
+import { openProject } from "./console/project.ts";
 
 const DEFAULT_PORT = 54340;
 const HOSTNAME = "127.0.0.1";
@@ -56,6 +59,7 @@ async function main(args: readonly string[]): Promise<number> {
   const env = Deno.env.toObject();
   const { port, opensBrowser, ...access } = parseConsoleArguments(args, {
     env,
+    warn: printError,
     local: await findRunningStack(env),
   });
   const ending = new AbortController();
@@ -71,24 +75,16 @@ async function main(args: readonly string[]): Promise<number> {
   return 0;
 }
 
-/**
- * Parses the command line: which project to show, and on which port of 127.0.0.1.
- *
- * @param here.local The local stack, if one runs. It is shown if no URL is
- * given.
- * @throws {HelpRequest}
- * @throws {UsageError}
- */
+/** Parses the command line: which project to show, and on which port. */
 export function parseConsoleArguments(
   args: readonly string[],
-  { env, local }: { env: Environment; local?: RunningStack | undefined },
+  here: Surroundings,
 ) {
   const { values } = parseCommandLine(args, COMMAND_LINE);
-  const given = givenProjectUrl(values["project-url"], env);
+  const { projectUrl, secrets } = readProject(values["project-url"], here);
   return {
-    projectUrl: given ?? local?.apiUrl ?? LOCAL_PROJECT_URL,
-    // A key in the environment belongs to the project that is named there too.
-    secretKey: given === undefined ? LOCAL_SECRET_KEY : projectKey(given, env),
+    projectUrl,
+    secretKey: projectKey(projectUrl, secrets),
     port: readPort(values.port),
     opensBrowser: values["no-open"] === undefined,
   };
@@ -100,12 +96,7 @@ function readPort(text = `${DEFAULT_PORT}`): number {
   throw new UsageError("--port takes a number from 0 to 65535.");
 }
 
-/**
- * Listens on 127.0.0.1, until it is disposed of. Returns the link that lets a
- * browser in, once.
- *
- * @throws {Error} If the port is in use.
- */
+/** Listens until it is disposed of. Returns the link that lets a browser in, once. */
 export function serveConsole(
   access: ProjectAccess,
   { port }: { port: number },

@@ -11,14 +11,14 @@ import {
 import { functionEnvironment, readEnvFile } from "./common/environment.ts";
 import {
   givenProjectUrl,
-  localSecrets,
   PROVIDER_OPTION,
+  readProject,
   readProvider,
   readSecret,
   safeUrl,
   type Surroundings,
 } from "./common/option_values.ts";
-import { LOCAL_PROJECT_URL, LOCAL_WEBHOOK_URL } from "./common/loopback.ts";
+import { LOCAL_WEBHOOK_URL } from "./common/loopback.ts";
 import { print, printError } from "./common/print.ts";
 import { findRunningStack } from "./common/running_stack.ts";
 import type { Findings, Here, Target } from "./doctor/check.ts";
@@ -82,23 +82,18 @@ export async function* checkDeployment(target: Target, here: Here): Findings {
   yield* checkDatabase(target, here);
 }
 
-/**
- * Parses the command line of `deno task doctor`.
- *
- * @param here.local Checked if no URL is given, with its own key and database.
- * @throws {HelpRequest}
- * @throws {UsageError}
- */
+/** Parses the command line of `deno task doctor`. */
 export function parseDoctorArguments(
   args: readonly string[],
   here: Surroundings,
 ): Target {
   const { values } = parseCommandLine(args, COMMAND_LINE);
-  const given = givenProjectUrl(values["project-url"], here.env);
-  const isLocal = values.url === undefined && given === undefined;
-  const local = isLocal ? here.local : undefined;
-  const project = given ?? local?.apiUrl ?? LOCAL_PROJECT_URL;
-  const url = values.url ?? `${project}/functions/v1/billing-webhook`;
+  const option = values["project-url"];
+  const { projectUrl, secrets } =
+    values.url === undefined || givenProjectUrl(option, here.env)
+      ? readProject(option, here)
+      : { secrets: here.env };
+  const url = values.url ?? `${projectUrl}/functions/v1/billing-webhook`;
   // The project's secret key may be sent there too.
   if (!safeUrl(url)) {
     throw new UsageError(
@@ -107,15 +102,9 @@ export function parseDoctorArguments(
   }
   const { origin, pathname } = new URL(url);
   const isOfProject = pathname.startsWith("/functions/v1/");
-  const secrets = isLocal
-    ? localSecrets({
-      SUPABASE_SECRET_KEY: local?.secretKey ?? "",
-      SUPABASE_DB_URL: local?.dbUrl ?? "",
-    }, here)
-    : here.env;
   return {
     url,
-    projectUrl: given ?? (isOfProject ? origin : undefined),
+    projectUrl: projectUrl ?? (isOfProject ? origin : undefined),
     secretKey: readSecret("SUPABASE_SECRET_KEY", secrets),
     dbUrl: checkedDatabase(readSecret("SUPABASE_DB_URL", secrets)),
     provider: readProvider(values.provider),

@@ -47,12 +47,7 @@ if (import.meta.main) {
   await runCommand(parseReconcileArguments, reconcile);
 }
 
-/**
- * Parses the command line of `deno task reconcile`.
- *
- * @throws {HelpRequest}
- * @throws {UsageError}
- */
+/** Parses the command line of `deno task reconcile`. */
 export function parseReconcileArguments(
   args: readonly string[],
   here: Surroundings,

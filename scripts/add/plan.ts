@@ -86,7 +86,7 @@ export async function makePlan(
       `Your declarative schemas have schema billing as it was: export them again after the push ("supabase db schema declarative generate").`,
     );
   }
-  return { changes, kept, todo: [...todo, ...project.todo], blockers };
+  return { changes, kept, todo, blockers };
 }
 
 /** Makes the changes of a plan. */

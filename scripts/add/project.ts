@@ -45,11 +45,6 @@ export async function readProject(path: string) {
   const schemas = String(folder).replace(/^\.\/|\/+$/g, "");
   const declarative = await readFolder(supabase, schemas);
   const hasSql = [...declarative.keys()].some((it) => it.endsWith(".sql"));
-  // The older engine reads this list, and "supabase db diff" with it.
-  const list = valueAt(config.content, ["db", "migrations", "schema_paths"]);
-  const isOlder = valueAt(delta, ["enabled"]) === false;
-  const paths = isOlder && Array.isArray(list) ? list.map(String) : [];
-  const isListed = paths.some((path) => path.includes(schemas));
   return {
     supabase,
     config,
@@ -57,11 +52,7 @@ export async function readProject(path: string) {
     /** The texts of its migrations and declarative schemas, by path. */
     sql: new Map([...await readFolder(supabase, "migrations"), ...declarative]),
     /** Where its declarative schemas are, below `supabase/`, if it has any. */
-    schemas: hasSql || paths.length > 0 ? schemas : undefined,
-    /** What the user has to change so that the CLI reads them. */
-    todo: paths.length > 0 && !isListed
-      ? [`Add "./${schemas}/billing_*.sql" to schema_paths in config.toml.`]
-      : [],
+    schemas: hasSql ? schemas : undefined,
   };
 }
 

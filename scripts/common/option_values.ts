@@ -6,7 +6,7 @@ import { checkKey } from "../../supabase/functions/_shared/billing/config.ts";
 import { LOCAL_SECRET_KEY } from "../../supabase/functions/billing-webhook/local_stack.ts";
 import { UsageError } from "./cli.ts";
 import type { Environment } from "./environment.ts";
-import { isLoopback } from "./loopback.ts";
+import { isLoopback, LOCAL_PROJECT_URL } from "./loopback.ts";
 import type { RunningStack } from "./running_stack.ts";
 import { PROVIDER_NAMES, type ProviderName } from "./sign.ts";
 
@@ -104,22 +104,27 @@ export function projectKey(projectUrl: string, env: Environment): string {
 }
 
 /**
- * Returns the secrets with which a command uses the local stack, if no URL names
- * a project. Others in the environment belong to another project, and must not be
- * sent to a port of this machine: each is reported as not used.
- *
- * @param own The local stack's, by the names of the variables.
+ * Returns the project that --project-url or SUPABASE_URL names, with the secrets
+ * of the environment; or else the local stack with its own. Others belong to
+ * another project, and must not be sent to a port of this machine: each is
+ * reported as not used.
  */
-export function localSecrets(
-  own: Environment,
-  { env, warn }: Pick<Surroundings, "env" | "warn">,
-): Environment {
-  for (const [name, secret] of Object.entries(own)) {
+export function readProject(
+  option: string | undefined,
+  { env, warn, local }: Surroundings,
+): { readonly projectUrl: string; readonly secrets: Environment } {
+  const projectUrl = givenProjectUrl(option, env);
+  if (projectUrl !== undefined) return { projectUrl, secrets: env };
+  const secrets = {
+    SUPABASE_SECRET_KEY: local?.secretKey || LOCAL_SECRET_KEY,
+    SUPABASE_DB_URL: local?.dbUrl ?? "",
+  };
+  for (const [name, secret] of Object.entries(secrets)) {
     if (env[name] && env[name] !== secret) {
       warn(
         `${name} is not used with the local stack. For another project, set SUPABASE_URL.`,
       );
     }
   }
-  return own;
+  return { projectUrl: local?.apiUrl ?? LOCAL_PROJECT_URL, secrets };
 }

@@ -11,12 +11,13 @@ import { getCookie, setCookie } from "hono/cookie";
 import { timingSafeEqual } from "hono/utils/buffer";
 import { randomBytes } from "node:crypto";
 import { printError } from "../common/print.ts";
+import { ProjectError } from "../common/project_api.ts";
 import { addFailure } from "./failure.tsx";
 import { addFailures } from "./failures.tsx";
 import { addNotifications } from "./notifications.tsx";
 import { addOverview } from "./overview.tsx";
 import { html, page, STYLE } from "./page.tsx";
-import { type Project, ProjectError } from "./project.ts";
+import type { Project } from "./project.ts";
 import { addSearch } from "./search.tsx";
 import { type Console, type Notice, visibleLines } from "./ui.tsx";
 
@@ -27,7 +28,7 @@ const MAX_FORM_BYTES = 16 * 1024 * 1024;
 const HEADERS = {
   // No script runs, and nothing is loaded from anywhere else.
   "content-security-policy":
-    "default-src 'none'; style-src 'self'; img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "default-src 'none'; style-src 'self'; img-src data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
   "cache-control": "no-store",
   "cross-origin-opener-policy": "same-origin",
   "cross-origin-resource-policy": "same-origin",
@@ -52,11 +53,7 @@ export function createSession() {
   };
 }
 
-/**
- * Returns the console as an app that answers requests.
- *
- * @param options.host Returns the address that it listens on, with the port.
- */
+/** Returns the console as an app that answers requests. */
 export function createConsole(
   { project, session, host }: {
     project: Project;
@@ -114,7 +111,7 @@ export function createConsole(
     if (isOwn) printError(...(error.stack ?? error.message).split("\n"));
     const message = isOwn
       ? "The console itself failed. The terminal has the error: please report it."
-      : `${error.message}\n${error.hint}`.trim();
+      : error.message;
     const content = [
       <h1>The project did not answer as expected</h1>,
       <p>{visibleLines(message)}</p>,

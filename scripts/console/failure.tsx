@@ -5,6 +5,7 @@ import {
   type ErrorCode,
   ERRORS,
 } from "../../supabase/functions/_shared/billing/errors.ts";
+import { ProjectError } from "../common/project_api.ts";
 import {
   type Failure,
   failureLink,
@@ -19,12 +20,7 @@ import {
   repairOf,
   withAccount,
 } from "./payload.tsx";
-import {
-  type Call,
-  type Project,
-  ProjectError,
-  type Update,
-} from "./project.ts";
+import type { Call, Project, Update } from "./project.ts";
 import * as ui from "./ui.tsx";
 
 /** What the page lists of a failure. */
@@ -120,7 +116,7 @@ function faultsOf(error: unknown): readonly string[] {
   if (!(error instanceof ProjectError)) throw error;
   const unknown = error.isUnknown &&
     "Perhaps it was done: open the failure in another tab to see.";
-  return [error.message, error.hint, unknown || ""].filter((line) => line);
+  return [error.message, ...(unknown ? [unknown] : [])];
 }
 
 async function retryNow(

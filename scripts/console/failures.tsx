@@ -4,7 +4,8 @@ import type { Child } from "hono/jsx";
 import { ERRORS } from "../../supabase/functions/_shared/billing/errors.ts";
 import { typesOf } from "../../supabase/functions/_shared/billing/formats/format.ts";
 import { FORMATS } from "../../supabase/functions/_shared/billing/formats/formats.ts";
-import type { Call, Project, ProjectError, Query, Row } from "./project.ts";
+import type { ProjectError, Query, Row } from "../common/project_api.ts";
+import type { Call, Project } from "./project.ts";
 import * as ui from "./ui.tsx";
 
 type FailureRow = Row<"billing_failed_events">;

@@ -1,7 +1,8 @@
 /** @jsxImportSource hono/jsx */
 /** The notifications that are not sent, and what sends them again. */
 import type { Child } from "hono/jsx";
-import type { Row, Update } from "./project.ts";
+import type { Row } from "../common/project_api.ts";
+import type { Update } from "./project.ts";
 import * as ui from "./ui.tsx";
 
 const GIVEN_UP = ["dead", "undeliverable"];

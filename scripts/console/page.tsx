@@ -22,7 +22,6 @@ td small { display: block; }
 .bad { color: var(--pico-del-color); --pico-h2-color: currentcolor; }
 nav, .spread { display: flex; flex-wrap: wrap; gap: 0 1.5rem; justify-content: start; }
 .spread { justify-content: space-between; }
-.chart { width: 100%; height: 178px; }
 .cards td { min-width: 7rem; }
 @media (max-width: 767px) {
   th, td { padding-inline: 0.4rem; }

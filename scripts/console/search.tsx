@@ -4,7 +4,8 @@ import { asTyped } from "../common/how_started.ts";
 import { PROVIDER_NAMES } from "../common/sign.ts";
 import { failureTable, LISTED } from "./failures.tsx";
 import { notificationTable } from "./notifications.tsx";
-import type { Project, Query, Row } from "./project.ts";
+import type { Query, Row } from "../common/project_api.ts";
+import type { Project } from "./project.ts";
 import * as ui from "./ui.tsx";
 
 /** What the page lists of a subscription. */

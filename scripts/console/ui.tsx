@@ -125,11 +125,7 @@ export function distance(timeMs: number, nowMs = Date.now()): string {
   return timeMs > nowMs ? `in ${amount}` : `${amount} ago`;
 }
 
-/**
- * Returns those columns of a row that have a value, by their names.
- *
- * @param columns As in `select`.
- */
+/** Returns those columns of a row that have a value, by their names. */
 export function facts(row: object, columns: string): Child {
   const values = new Map(Object.entries(row));
   const shown = (name: string): Child => {
@@ -149,11 +145,7 @@ export function facts(row: object, columns: string): Child {
   return <table>{rows}</table>;
 }
 
-/**
- * Returns a table. On a narrow screen, each row of a wide one is a card.
- *
- * @param columns What the columns show, by their names.
- */
+/** Returns a table. On a narrow screen, each row of a wide one is a card. */
 export function table<Row>(
   label: string,
   rows: readonly Row[],

@@ -69,12 +69,8 @@ export async function* checkDatabase(
   }
 }
 
-/**
- * Says why there is no connection, and what to do about it.
- *
- * @param url Of the project, or else of the database.
- */
-export function notConnected(error: CodedError, url: string): Failed {
+/** Says why there is no connection; the URL is the project's, or the database's. */
+function notConnected(error: CodedError, url: string): Failed {
   const { message, code = "" } = error;
   const { database, databaseUrl } = instructionsFor(url);
   const isDown = /^(?:CONNECT_TIMEOUT|ECONNREFUSED|57P0[1-5])$/.test(code);
@@ -90,13 +86,10 @@ export function notConnected(error: CodedError, url: string): Failed {
 
 /**
  * Returns a database's URL, and for TLS the options of `tls.connect()`, or false
- * for none. The password goes only to a server
- * that proved its name with a certificate that this machine or `sslrootcert`
- * trusts. `sslmode=require` skips that, as in libpq (PostgreSQL's documentation,
- * "SSL Support"); a database on this machine needs no TLS.
- *
- * @param env `PGSSLROOTCERT` names a file, as in libpq.
- * @throws {Error} If the URL asks for less, or the file cannot be read.
+ * for none. The password goes only to a server that proved its name with a
+ * certificate that this machine, `sslrootcert` or `PGSSLROOTCERT` trusts.
+ * `sslmode=require` skips that, as in libpq (PostgreSQL's documentation, "SSL
+ * Support"); a database on this machine needs no TLS.
  */
 export async function databaseTls(databaseUrl: string, env: Environment) {
   const url = new URL(databaseUrl);

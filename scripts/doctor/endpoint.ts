@@ -106,22 +106,12 @@ async function isAcknowledged({ url, provider }: Target, here: Here) {
   if (status === 200 && said === "OK") {
     return `acknowledged with 200, for provider ${provider}`;
   }
-  const { log, deploy } = instructionsFor(url, "billing-webhook");
-  const settings =
-    `${prefix}SIGNING_SECRET, ${prefix}SIGNATURE_HEADER and ${prefix}SIGNATURE_SCHEME`;
-  const todos: Record<number, string> = isLoopback(url)
-    ? {
-      401:
-        `Set ${settings} in supabase/functions/.env, which this command reads too, and in no terminal's environment; then ${deploy}`,
-      500:
-        `The local stack's secret is missing, weak or malformed: set ${prefix}SIGNING_SECRET in supabase/functions/.env, then ${deploy}. Or HANDLE_EVENT_TYPES is: see handlers below`,
-    }
-    : {
-      401:
-        `Set ${settings} for this command as in the deployment; if they are equal, check the clock above, then run supabase secrets set again`,
-      500:
-        `The deployment's secret is missing, weak or malformed: set ${prefix}SIGNING_SECRET with supabase secrets set. Or HANDLE_EVENT_TYPES is: see handlers below`,
-    };
-  const todo = todos[status] ?? `The function's log has the reason (${log})`;
-  throw new Failed(`answered ${status}. ${todo}`);
+  const { log, set } = instructionsFor(url, "billing-webhook");
+  throw new Failed(
+    status === 401
+      ? `answered 401. This command and the deployment need the same ${prefix}SIGNING_SECRET, ${prefix}SIGNATURE_HEADER and ${prefix}SIGNATURE_SCHEME: set them ${set}, and for this command. If they are equal, check the clock above`
+      : status === 500
+      ? `answered 500. The deployment's secret is missing, weak or malformed: set ${prefix}SIGNING_SECRET ${set}. Or HANDLE_EVENT_TYPES is: see handlers below`
+      : `answered ${status}. The function's log has the reason (${log})`,
+  );
 }

@@ -1,10 +1,15 @@
 import { handlerName } from "../../supabase/functions/_shared/billing/config.ts";
-import type { Database } from "../../supabase/functions/_shared/billing/database.types.ts";
 import { lackOfAcknowledged } from "../../supabase/functions/billing-webhook/acknowledged.ts";
 import { settingsPrefix } from "../../supabase/functions/billing-webhook/providers.ts";
 import type { Settings } from "../../supabase/functions/billing-worker/handle_wake.ts";
 import { isLoopback } from "../common/loopback.ts";
-import { restHeaders, restRefusal } from "../common/requests.ts";
+import {
+  openApi,
+  type Query,
+  type Row,
+  settingsOf,
+  type Views,
+} from "../common/project_api.ts";
 import {
   answerTo,
   check,
@@ -18,8 +23,7 @@ import {
   Warned,
 } from "./check.ts";
 
-type Views = Database["public"]["Views"];
-type Pending = Views["billing_notifications"]["Row"];
+type Pending = Row<"billing_notifications">;
 
 /** As many notifications are read. */
 const MOST = 100;
@@ -45,12 +49,12 @@ export async function* checkProject(
     return "is taken by the worker";
   });
 
-  async function read<Name extends keyof Views>(
-    view: Name,
-    query: Record<string, string> = {},
-  ): Promise<readonly Views[Name]["Row"][]> {
-    const url = `${project()}/rest/v1/${view}?${new URLSearchParams(query)}`;
-    return await readRows(url, key(), here);
+  async function read<Name extends keyof Views>(name: Name, query: Query = {}) {
+    const access = { projectUrl: project(), secretKey: key() };
+    return await openApi(access, here).read(name, query)
+      .catch(({ message }: Error) => {
+        throw new Failed(message);
+      });
   }
   const health = read("billing_health").then(([row]) => row);
   yield check("worker's runs", async () => {
@@ -159,10 +163,7 @@ async function refusesCalls(url: string, here: Here): Promise<string> {
   );
 }
 
-/**
- * What the worker says of the project's settings, which cannot be read otherwise. An
- * older one says less.
- */
+/** What the worker says of them: they cannot be read otherwise. */
 type WorkerSettings = Partial<Settings>;
 
 /** It is the key with which the schedule wakes the worker. */
@@ -175,13 +176,7 @@ export async function acceptsKey(
   const init = { method: "POST", headers: { apikey: key } };
   // So it does nothing, and does not pass for a run of the schedule.
   const { status, body } = await answerTo(`${url}?queue=none`, init, here);
-  if (status === 200) {
-    try {
-      return JSON.parse(body).settings;
-    } catch {
-      return undefined;
-    }
-  }
+  if (status === 200) return settingsOf({ status, body });
   throw new Failed(
     status === 401
       ? `refuses the secret key. ${to.secretKey}`
@@ -189,20 +184,6 @@ export async function acceptsKey(
       ? `answered 503: the database does not answer the worker. ${to.database}`
       : `answered ${status}. Its log has the reason (${to.log}). If a database function is missing: ${to.migrate}`,
   );
-}
-
-/** Reads with the secret key, old or new. */
-async function readRows(url: string, key: string, here: Here) {
-  const headers = { ...restHeaders(key), "accept-profile": "public" };
-  const { reach } = instructionsFor(url);
-  const { status, body } = await answerTo(url, { headers }, here, reach);
-  try {
-    const rows = status === 200 && JSON.parse(body);
-    if (Array.isArray(rows)) return rows;
-  } catch {
-    // A website, for example, answers with something else.
-  }
-  throw new Failed(restRefusal(status, url).join(". "));
 }
 
 /** Each type that is listed has its function, and each function its type. */
@@ -248,7 +229,7 @@ function listFunctions(names: readonly string[]): string {
   return names.map((name) => `billing.${name}(text, jsonb)`).join(", ");
 }
 
-/** No notification was given up, keeps failing or waits: no alert tells of these. */
+/** No notification was given up, waits or keeps failing: no alert tells of these. */
 function areSent(
   { givenUp, pending, overdue }: {
     readonly givenUp: number;
@@ -256,41 +237,34 @@ function areSent(
     readonly overdue: Pending | undefined;
   },
   nowMs: number,
-) {
-  const states = pending.map((row) => stateOf(row, nowMs));
-  const waiting = pending.filter((_, i) => states[i] !== "due");
-  const { length } = waiting;
-  const error = waiting[0]?.last_error?.replace(/\.$/, "")
-    .replace(/^(.{160}).+/su, "$1…");
-  const count = length === MOST ? `${MOST} or more` : length;
-  const wait = length === 1 ? "waits" : "wait";
-  const waits =
-    `${count} ${wait} after failed attempts, with the error: ${error}`;
-  const text = (givenUp > 0 ? `given up: ${givenUp}` : "none was given up") +
-    (length > 0 ? `; ${waits}` : "");
+): string {
   if (givenUp > 0) {
     throw new Failed(
-      `${text}. select * from billing.notifications where status in ('dead', 'undeliverable'); docs/runbook.md says how to send them again`,
+      `given up: ${givenUp}. select * from billing.notifications where status in ('dead', 'undeliverable'); docs/runbook.md says how to send them again`,
     );
   }
   if (overdue !== undefined) {
     throw new Failed(
-      `${text}. One has been due since ${overdue.next_attempt_at}. Set a channel, NOTIFICATION_URL or RESEND_API_KEY; if one is set, look at the worker's log: the channel may have asked for a pause`,
+      `one has been due since ${overdue.next_attempt_at}. Set a channel, NOTIFICATION_URL or RESEND_API_KEY; if one is set, look at the worker's log: the channel may have asked for a pause`,
     );
   }
-  if (!states.includes("failing")) return text;
+  const [one, ...others] = pending.filter((row) => keepsFailing(row, nowMs));
+  if (one === undefined) return "none was given up, waits or keeps failing";
+  const error = one.last_error?.replace(/\.$/, "")
+    .replace(/^(.{160}).+/su, "$1…");
   throw new Failed(
-    `${waits}. Fix what the error names. They are sent at the next attempt, which may be hours away, or at once: docs/runbook.md, "Notifications that do not arrive"`,
+    `keep failing: ${
+      others.length + 1
+    }, with the error: ${error}. Fix what the error names. They are sent at the next attempt, which may be hours away, or at once: docs/runbook.md, "Notifications that do not arrive"`,
   );
 }
 
 /** One failed attempt is no fault: the next is made after seconds. */
-function stateOf(row: Pending, nowMs: number) {
+function keepsFailing(row: Pending, nowMs: number): boolean {
   // After a failed attempt, or after a refusal with 429, which is not counted.
   const isHeldBack = Date.parse(row.next_attempt_at!) > nowMs;
   // Counted before sending: if it is due, its last attempt may be under way.
   const failures = row.attempts! - (isHeldBack ? 0 : 1);
   const isOld = Date.parse(row.created_at!) < nowMs - LIMITED_MS;
-  if (failures > 1 || isHeldBack && isOld) return "failing";
-  return failures > 0 || isHeldBack ? "waiting" : "due";
+  return failures > 1 || isHeldBack && isOld;
 }

@@ -152,12 +152,9 @@ function itemsOf(
 }
 
 /**
- * Returns the `data.previous_attributes` of an update. Stripe sends all
- * items whole if one changed, and the period is part of the item since 2025-03-31.basil.
- *
- * @param event One whose `previous_attributes` are still the template's.
- * @param options.previous By default what the template's update replaced, without what
- * did not change.
+ * Returns the `data.previous_attributes` of an update that still has the template's.
+ * Stripe sends all items whole if one changed, and the period is part of the item
+ * since 2025-03-31.basil.
  */
 function previousAttributes(
   event: StripeEvent<SubscriptionObject>,

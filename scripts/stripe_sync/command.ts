@@ -14,18 +14,16 @@ import { readFormatName } from "../../supabase/functions/_shared/billing/formats
 import { settingsPrefix } from "../../supabase/functions/billing-webhook/providers.ts";
 import { reportEnd, UsageError, type Values } from "../common/cli.ts";
 import { functionEnvironment, readEnvFile } from "../common/environment.ts";
-import { asTyped } from "../common/how_started.ts";
 import { isLoopback, LOCAL_PROJECT_URL } from "../common/loopback.ts";
 import {
-  givenProjectUrl,
-  localSecrets,
   projectKey,
   PROVIDER_OPTION,
+  readProject,
   readProvider,
   type Surroundings,
 } from "../common/option_values.ts";
 import { printError } from "../common/print.ts";
-import { restRefusal } from "../common/requests.ts";
+import { openApi } from "../common/project_api.ts";
 import { findRunningStack } from "../common/running_stack.ts";
 import type { ProviderName } from "../common/sign.ts";
 import type { Wait } from "./retry.ts";
@@ -79,7 +77,6 @@ const FAILED = 3;
  * Runs `import` or `reconcile`, and ends the process. Ctrl-C ends it at any
  * moment: what is applied is whole, and the next run does the rest.
  *
- * @param parse Reads the command line.
  * @param work Returns the exit code.
  */
 export async function runCommand<Arguments extends Target>(
@@ -97,11 +94,7 @@ export async function runCommand<Arguments extends Target>(
   }
 }
 
-/**
- * Returns which provider's account and which project the options name.
- *
- * @throws {UsageError}
- */
+/** Returns which provider's account and which project the options name. */
 export function readTarget(
   values: Values<typeof TARGET_OPTIONS>,
   here: Surroundings,
@@ -109,12 +102,7 @@ export function readTarget(
   const { env } = here;
   const provider = readProvider(values.provider);
   const settings = readSettings(env, provider);
-  const given = givenProjectUrl(values["project-url"], env);
-  const local = given === undefined ? here.local : undefined;
-  const projectUrl = given ?? local?.apiUrl ?? LOCAL_PROJECT_URL;
-  const secrets = local === undefined
-    ? env
-    : localSecrets({ SUPABASE_SECRET_KEY: local.secretKey }, here);
+  const { projectUrl, secrets } = readProject(values["project-url"], here);
   const apiKey = env["STRIPE_API_KEY"] ?? "";
   const stripeUrl = values["stripe-url"];
   // The API key is sent there.
@@ -197,18 +185,11 @@ async function openContext<Arguments extends Target>(
   const database = createClient({ supabaseUrl: projectUrl, secretKey }, {
     fetch,
   });
-  const { status } = await database.from("billing_health").select("*")
-    .retry(false).abortSignal(AbortSignal.timeout(CHECK_LIMIT_MS));
-  if (status === 0) {
-    const todo = isLoopback(projectUrl)
-      ? `Start the local stack with: ${asTyped("start")}`
-      : "Use a URL such as https://<project-ref>.supabase.co";
-    throw new Error(`Cannot reach ${projectUrl}. ${todo}`);
-  }
-  if (status >= 400 && status < 500) {
-    const [text, todo] = restRefusal(status, projectUrl);
-    throw new Error(`Cannot use ${projectUrl}: ${text}. ${todo}.`);
-  }
+  await openApi(target, { fetch, clock: Date.now, timeoutMs: CHECK_LIMIT_MS })
+    .read("billing_health", {}).catch((error: Error) => {
+      // The tables' own calls are repeated while the database has trouble.
+      if (!/answered 5[0-3]/.test(error.message)) throw error;
+    });
 
   async function wait(milliseconds: number, reason?: string) {
     if (reason !== undefined) printError(reason);

@@ -35,12 +35,7 @@ const LONGEST_AHEAD_SECONDS = 300;
  */
 const MARGIN_SECONDS = 5;
 
-/**
- * Compares a subscription with its record.
- *
- * @param options.accountFrom See {@linkcode accountOf}.
- * @param options.askedAtSeconds See `StripeAnswer`.
- */
+/** Compares a subscription with its record. */
 export async function compare(
   subscription: Stripe.Subscription,
   {

@@ -1,10 +1,4 @@
-/**
- * The differences between Stripe and the tables, and how they are shown. As a
- * program, it turns the document of `reconcile --json` on standard input into
- * the Markdown that a workflow run shows. The argument is the repository's
- * visibility.
- */
-import { print } from "../common/print.ts";
+/** The differences between Stripe and the tables, and how they are shown. */
 
 /** The value of a field; times as in ISO 8601. */
 export type FieldValue = string | number | boolean | null;
@@ -66,23 +60,12 @@ const LABELS: { [Kind in Difference["kind"]]?: string } = {
   erased: "erased: skipped ",
 };
 
-const MOST_IN_SUMMARY = 20;
-
-if (import.meta.main) {
-  const { differences } = await new Response(Deno.stdin.readable).json();
-  print(...summary(differences, { visibility: Deno.args[0] }));
-}
-
 /** Returns whether something is to be done about a difference. */
 export function isFault({ kind }: Difference): boolean {
   return kind !== "erased";
 }
 
-/**
- * Returns all differences, one line each, and then what to do.
- *
- * @param options.apply Whether the command ran with `--apply`.
- */
+/** Returns all differences, one line each, and then what to do. */
 export function differenceLines(
   differences: readonly Difference[],
   { apply }: { apply: boolean },
@@ -126,33 +109,4 @@ export function differenceLine(difference: Difference): string {
     fields?.join("; ");
   return label.padEnd(15) + subject + owner + nobody +
     (reason ? `: ${reason}` : "");
-}
-
-/**
- * Returns how many differences there are of each kind, and the first of them.
- * They name subscriptions, customers and accounts, and anybody can read the runs
- * of a public repository: so there only the numbers are returned.
- *
- * @param options.visibility As GitHub names it: `private`, `internal` or `public`.
- */
-export function summary(
-  differences: readonly Difference[],
-  { visibility }: { visibility: string | undefined },
-): string[] {
-  const kinds = Map.groupBy(differences, ({ kind }) => kind);
-  const listed = visibility === "private"
-    ? differences.slice(0, MOST_IN_SUMMARY)
-    : [];
-  return [
-    "| Difference | Count |",
-    "| --- | --- |",
-    ...kinds.entries().map(([kind, { length }]) =>
-      `| \`${kind}\` | ${length} |`
-    ),
-    "",
-    // Indented text is shown as it is, whatever an ID contains.
-    ...listed.map((difference) => `    ${differenceLine(difference)}`),
-    "",
-    "What each kind means, and how to fix it: docs/reconcile.md.",
-  ];
 }

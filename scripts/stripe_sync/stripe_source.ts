@@ -126,11 +126,7 @@ export function openStripeSource(
   return { subscriptions, someSubscriptions, undeliveredEvents };
 }
 
-/**
- * Makes one call to Stripe, with retries.
- *
- * @throws What the package threw last.
- */
+/** Makes one call to Stripe, with retries. */
 export function callStripe<T>(
   call: () => Promise<Stripe.Response<T>>,
   wait: Wait,

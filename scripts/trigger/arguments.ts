@@ -76,8 +76,6 @@ supabase/functions/.env, or else the ones of the local stack.`,
  * Parses the command line of `deno task trigger`.
  *
  * @param env The settings of the functions: the provider's format is one.
- * @throws {HelpRequest}
- * @throws {UsageError}
  */
 export function parseTriggerArguments(
   args: readonly string[],

@@ -9,7 +9,7 @@ import { readEventId } from "../../supabase/functions/_shared/billing/parse_even
 import { describeFailedBody } from "../../supabase/functions/_shared/billing/record_failure.ts";
 import type { Environment } from "../common/environment.ts";
 import { givenProjectUrl, readSecret } from "../common/option_values.ts";
-import { restHeaders, restRefusal, sendRequest } from "../common/requests.ts";
+import { openApi, type ProjectAccess } from "../common/project_api.ts";
 import type { RunningStack } from "../common/running_stack.ts";
 import { wrap } from "../common/print.ts";
 
@@ -20,9 +20,6 @@ const SUBSCRIPTION_COLUMNS =
   "id,account_id,status,provider_status,plan_id,current_period_end,canceled_at";
 const NOTIFICATION_COLUMNS =
   "id,kind,account_id,subscription_id,status,attempts,last_error";
-
-/** The project whose tables are read. */
-type Project = NonNullable<ReturnType<typeof projectOf>>;
 
 /** An event that was sent. */
 type SentEvent = Awaited<ReturnType<typeof sentEvent>>;
@@ -44,14 +41,14 @@ export function projectOf(
     readonly local: RunningStack | undefined;
     readonly env: Environment;
   },
-) {
+): ProjectAccess | undefined {
   const isOf = (project: string) => url.startsWith(`${project}/`);
   if (local && isOf(local.apiUrl)) {
-    return { url: local.apiUrl, secretKey: local.secretKey };
+    return { projectUrl: local.apiUrl, secretKey: local.secretKey };
   }
   const secretKey = readSecret("SUPABASE_SECRET_KEY", env);
   const hosted = secretKey && givenProjectUrl(undefined, env);
-  return hosted && isOf(hosted) ? { url: hosted, secretKey } : undefined;
+  return hosted && isOf(hosted) ? { projectUrl: hosted, secretKey } : undefined;
 }
 
 /** Returns what the receiver reads of a body, whatever it contains. */
@@ -82,14 +79,12 @@ export async function sentEvent(
 /**
  * Returns when a subscription must have been created, in Unix seconds: before its
  * earliest event that failed for want of the creation; undefined if there is none.
- *
- * @throws {Error} If the REST API does not answer with rows.
  */
 export async function createdBefore(
-  project: Project,
+  project: ProjectAccess,
   { provider, subscription }: Pick<SentEvent, "provider" | "subscription">,
 ): Promise<number | undefined> {
-  const row = await readRow(project, "failed_events", {
+  const [row] = await openApi(project).read("billing_failed_events", {
     select: "occurred_at",
     provider: `eq.${provider}`,
     subscription_id: `eq.${subscription}`,
@@ -99,36 +94,32 @@ export async function createdBefore(
     order: "occurred_at",
     limit: "1",
   });
-  return row && Math.floor(Date.parse(`${row["occurred_at"]}`) / 1000) - 1;
+  return row && Math.floor(Date.parse(`${row.occurred_at}`) / 1000) - 1;
 }
 
 /**
  * Returns the ledger's outcome of an event, `applied` or `stale`; undefined if
  * it was not applied.
- *
- * @throws {Error} If the REST API does not answer with rows.
  */
 export async function readLedger(
-  project: Project,
+  project: ProjectAccess,
   { provider, id }: SentEvent,
 ): Promise<string | undefined> {
-  const row = await readRow(project, "processed_events", {
+  const [row] = await openApi(project).read("billing_processed_events", {
     select: "outcome",
     provider: `eq.${provider}`,
     event_id: `eq.${id}`,
   });
-  return row && String(row["outcome"]);
+  return row?.outcome ?? undefined;
 }
 
 /**
  * Returns what an event came to, and the row that it changed or left.
  *
- * @param options.status Of the receiver's answer.
  * @param options.wasApplied Whether the ledger had the event before it was sent.
- * @throws {Error} If the REST API does not answer with rows.
  */
 export async function readResult(
-  project: Project,
+  project: ProjectAccess,
   event: SentEvent,
   { status, wasApplied }: {
     readonly status: number;
@@ -137,14 +128,15 @@ export async function readResult(
 ): Promise<Result> {
   const { provider, format, id, type, subscription, customer } = event;
   const kind = kindOf(format, type);
+  const api = openApi(project);
   const ofEvent = { provider: `eq.${provider}`, event_id: `eq.${id}` };
   if (status < 200 || status > 299) {
     const select = "error_code,error,attempts,last_failed_at";
     const open = { select, ...ofEvent, resolved_at: "is.null" };
-    const row = await readRow(project, "failed_events", open);
+    const [row] = await api.read("billing_failed_events", open);
     return row === undefined ? { lines: ["failed: nothing was stored."] } : {
       lines: ["failed. The row in billing.failed_events:", ...rowLines(row)],
-      errorCode: String(row["error_code"]),
+      errorCode: row.error_code,
     };
   }
   const outcome = await readLedger(project, event);
@@ -163,7 +155,7 @@ export async function readResult(
       id: `eq.${subscription}`,
     }] as const
     : undefined;
-  const row = found && await readRow(project, found[0], found[1]);
+  const [row] = found ? await api.read(`billing_${found[0]}`, found[1]) : [];
   const isHandlers = row === undefined && kind === undefined;
   const head = wasApplied
     ? "duplicate: the event was applied before."
@@ -173,24 +165,9 @@ export async function readResult(
     ? `applied: billing.${handlerName(type)} ran.`
     : "applied.";
   const lines = row
-    ? [`${head} The row in billing.${found[0]}:`, ...rowLines(row)]
+    ? [`${head} The row in billing.${found?.[0]}:`, ...rowLines(row)]
     : [isHandlers ? head : `${head} There is no row in billing.${found?.[0]}.`];
   return { lines, isClaimed: true };
-}
-
-async function readRow(
-  { url, secretKey }: Project,
-  table: string,
-  query: Readonly<Record<string, string>>,
-): Promise<Row | undefined> {
-  const reply = await sendRequest(
-    `${url}/rest/v1/billing_${table}?${new URLSearchParams(query)}`,
-    { headers: { ...restHeaders(secretKey), "accept-profile": "public" } },
-  );
-  if ("fault" in reply) throw new Error(reply.fault);
-  if (reply.status !== 200) throw new Error(restRefusal(reply.status, url)[0]);
-  const [row] = JSON.parse(reply.body) as Row[];
-  return row;
 }
 
 /** Returns the columns that are not null, with long values wrapped. */

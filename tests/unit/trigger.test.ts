@@ -150,7 +150,8 @@ async function resultOf(
       return Response.json(row ? [row] : [], { status });
     },
   );
-  const project = { url: `http://127.0.0.1:${server.addr.port}`, secretKey };
+  const projectUrl = `http://127.0.0.1:${server.addr.port}`;
+  const project = { projectUrl, secretKey };
   const event = { ...EVENT, type };
   return await result.readResult(project, event, { status, wasApplied });
 }

@@ -12,12 +12,16 @@ import {
   UsageError,
 } from "../../../scripts/common/cli.ts";
 import { createCommand } from "../../../scripts/common/create_command.ts";
+import { LOCAL_PROJECT_URL } from "../../../scripts/common/loopback.ts";
 import {
   givenProjectUrl,
+  projectKey,
+  readProject,
   readSecret,
 } from "../../../scripts/common/option_values.ts";
 import { printable } from "../../../scripts/common/print.ts";
-import { restHeaders } from "../../../scripts/common/requests.ts";
+import { restHeaders } from "../../../scripts/common/project_api.ts";
+import { LOCAL_SECRET_KEY } from "../../../supabase/functions/billing-webhook/local_stack.ts";
 
 const COMMAND = {
   usage: "example <word>",
@@ -130,6 +134,58 @@ Deno.test("givenProjectUrl() reads --project-url, else SUPABASE_URL", () => {
         "--project-url takes a URL such as https://abc.supabase.co, without a user name or password. http is allowed on this machine only.",
       );
     } else assertEquals<unknown>(read(), url, option);
+  }
+});
+
+Deno.test("readProject() gives each project its own secrets, and projectKey() no other place the local key", () => {
+  const stack = {
+    ...{ apiUrl: "http://127.0.0.1:5", webhookUrl: "" },
+    ...{ secretKey: "sb_secret_local", dbUrl: "postgresql://local" },
+  };
+  const own = { SUPABASE_SECRET_KEY: "sb_secret_1", SUPABASE_DB_URL: "x" };
+  const HOSTED = "https://abc.supabase.co";
+  for (
+    const [option, SUPABASE_URL, local, projectUrl, key, db] of [
+      [undefined, "", undefined, LOCAL_PROJECT_URL, LOCAL_SECRET_KEY, ""],
+      [undefined, "", stack, stack.apiUrl, stack.secretKey, stack.dbUrl],
+      [undefined, `${HOSTED}/`, stack, HOSTED, "sb_secret_1", "x"],
+      [
+        "http://127.0.0.1:7",
+        "",
+        stack,
+        "http://127.0.0.1:7",
+        "sb_secret_1",
+        "x",
+      ],
+    ] as const
+  ) {
+    const warned: string[] = [];
+    const warn = (text: string) => warned.push(text);
+    const env = { ...own, SUPABASE_URL };
+    const found = readProject(option, { env, warn, local });
+    assertEquals(found.projectUrl, projectUrl);
+    const { SUPABASE_SECRET_KEY = "", SUPABASE_DB_URL } = found.secrets;
+    assertEquals([SUPABASE_SECRET_KEY, SUPABASE_DB_URL], [key, db]);
+    assertEquals(warned.length, key === "sb_secret_1" ? 0 : 2);
+    readProject(option, {
+      env: { ...found.secrets, SUPABASE_URL },
+      warn,
+      local,
+    });
+    assertEquals(warned.length, key === "sb_secret_1" ? 0 : 2);
+  }
+  assertEquals(projectKey(stack.apiUrl, {}), LOCAL_SECRET_KEY);
+  const publishable = { SUPABASE_SECRET_KEY: "sb_publishable_1" };
+  for (
+    const [url, env] of [
+      [HOSTED, {}],
+      ["https://localhost.example.com", {}],
+      [stack.apiUrl, publishable],
+    ] as const
+  ) {
+    const refused = () => projectKey(url, env);
+    const { message } = assertThrows(refused, UsageError, "needs SUPABASE_SEC");
+    assertEquals(message.includes("publishable_1"), false);
   }
 });
 

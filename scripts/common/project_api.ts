@@ -1,0 +1,172 @@
+/**
+ * A project's REST API. Requests are plain, without the typed client: a payload
+ * has to pass as the text that it is, and JSON.parse would round its large numbers.
+ */
+import type { Database } from "../../supabase/functions/_shared/billing/database.types.ts";
+import type { Settings } from "../../supabase/functions/billing-worker/handle_wake.ts";
+import { asTyped } from "./how_started.ts";
+import { isLoopback } from "./loopback.ts";
+import { type Reply, type RequestTools, sendRequest } from "./requests.ts";
+
+/** Where a project is, and the key to it. */
+export interface ProjectAccess {
+  /** Without a slash at its end. */
+  readonly projectUrl: string;
+  readonly secretKey: string;
+}
+
+export type Views = Database["public"]["Views"];
+
+/** A row of one of the database's windows. */
+export type Row<Name extends keyof Views> = Views[Name]["Row"];
+
+/** Columns and conditions in PostgREST's words, such as `id: "eq.sub_1"`. */
+export type Query = Readonly<Record<string, string>>;
+
+/** What PostgREST says of an error; the code is its own or Postgres's. */
+interface ApiError {
+  readonly code?: string;
+  readonly message?: string;
+  readonly hint?: string | null;
+}
+
+/** The database refused a call, or could not be reached. It ends with what to do. */
+export class ProjectError extends Error {
+  override name = "ProjectError";
+
+  constructor(
+    message: string,
+    /** PostgREST's or Postgres's, if there is one. */
+    readonly code = "",
+    /** Whether what was asked for may have been done. */
+    readonly isUnknown = false,
+  ) {
+    super(message);
+  }
+}
+
+/** Returns the headers with which a project accepts a secret key, old or new. */
+export function restHeaders(secretKey: string): Record<string, string> {
+  return secretKey.startsWith("sb_")
+    ? { apikey: secretKey }
+    : { apikey: secretKey, authorization: `Bearer ${secretKey}` };
+}
+
+/** Returns a project's REST API. Each of its errors is a {@linkcode ProjectError}. */
+export function openApi(
+  { projectUrl: url, secretKey }: ProjectAccess,
+  tools?: RequestTools,
+) {
+  /** Makes a request, and returns the JSON of the answer with its count. */
+  async function rest<T>(
+    method: "GET" | "PATCH" | "POST",
+    path: string,
+    { query = {}, body = null, prefer = "" }: {
+      query?: Query;
+      body?: string | null;
+      prefer?: string;
+    },
+  ): Promise<{ data: T; count: number }> {
+    const isRead = method === "GET";
+    const target = `${url}/rest/v1/${path}?${new URLSearchParams(query)}`;
+    const reply = await sendRequest(target, {
+      method,
+      headers: {
+        ...restHeaders(secretKey),
+        [isRead ? "accept-profile" : "content-profile"]: "public",
+        "content-type": "application/json",
+        prefer,
+      },
+      body,
+    }, tools);
+    if ("fault" in reply) {
+      const todo = isLoopback(url)
+        ? `Is the local stack running? Start it with: ${asTyped("start")}`
+        : "Check the project's URL (SUPABASE_URL or --project-url) and the network. A paused project does not answer either.";
+      const text = `Cannot reach ${url}: ${reply.fault}. ${todo}`;
+      throw new ProjectError(text, "", !isRead);
+    }
+    const isDone = reply.status >= 200 && reply.status < 300;
+    const data = parse(reply.body);
+    if (!isDone || data === undefined) {
+      const error: ApiError = data ?? {};
+      const text = meaningOf(url, reply.status, error);
+      throw new ProjectError(text, error.code, !isRead && isDone);
+    }
+    const range = reply.headers.get("content-range");
+    return { data, count: Number(range?.split("/")[1] ?? 0) };
+  }
+
+  return {
+    rest,
+
+    /** Reads rows. */
+    async read<Name extends keyof Views>(name: Name, query: Query) {
+      return (await rest<Row<Name>[]>("GET", name, { query })).data;
+    },
+  };
+}
+
+/**
+ * Returns what the worker's answer says of the project's settings, of which an
+ * older worker says less; undefined if it is none.
+ */
+export function settingsOf(
+  { status, body }: Pick<Reply, "status" | "body">,
+): Partial<Settings> | undefined {
+  const answer = status === 200 ? parse(body) : undefined;
+  return answer && (answer.settings ?? {});
+}
+
+function parse(json: string) {
+  try {
+    return JSON.parse(json);
+  } catch {
+    return undefined;
+  }
+}
+
+const LOCAL = `Use the URL and the key that ${
+  asTyped("start")
+} prints. It applies the migration when it starts.`;
+
+/** What a refusal means, and what to do for a hosted project. */
+const REFUSALS: Record<number, readonly [string, string]> = {
+  401: [
+    "the REST API refuses the secret key",
+    "Use one that begins with sb_secret_ (dashboard, Project Settings, API Keys).",
+  ],
+  404: [
+    "the receiver's migration is not applied, or the REST API has not noticed it",
+    "Run supabase db push --remote, then in the SQL editor: notify pgrst, 'reload schema'; The key has to begin with sb_secret_.",
+  ],
+  406: [
+    "the REST API does not expose schema public",
+    "Expose it (dashboard, Project Settings, Data API).",
+  ],
+  540: [
+    "the REST API answered 540: the project is paused",
+    "Restore it (dashboard).",
+  ],
+};
+
+/** Returns what an answer that is none means, and what to do. */
+function meaningOf(
+  url: string,
+  status: number,
+  { code = "", message = "", hint }: ApiError,
+): string {
+  if (code === "57014") {
+    return 'The database took too long. Try again. If it stays so, look at its load and at its locks: docs/runbook.md, "Locks".';
+  }
+  const isMissing = /^(PGRST20[0-5]|42883|42P01|42703|42501)$/.test(code);
+  if (!isMissing && /^[0-9A-Z]{5}$/.test(code)) {
+    return `${message} ${hint ?? ""}`.trim();
+  }
+  const [text, hosted] = REFUSALS[isMissing ? 404 : status] ?? [
+    `the REST API answered ${status}`,
+    "Check that the URL is a Supabase project's, and look at its database (dashboard, Reports) and at https://status.supabase.com.",
+  ];
+  const why = isMissing ? `${text} (${code}: ${message})` : text;
+  return `Cannot use ${url}: ${why}. ${isLoopback(url) ? LOCAL : hosted}`;
+}
