@@ -1,6 +1,7 @@
 import { handlerName } from "../../supabase/functions/_shared/billing/config.ts";
 import { lackOfAcknowledged } from "../../supabase/functions/billing-webhook/acknowledged.ts";
 import { settingsPrefix } from "../../supabase/functions/billing-webhook/providers.ts";
+import type { FormatName } from "../../supabase/functions/_shared/billing/formats/formats.ts";
 import type { Settings } from "../../supabase/functions/billing-worker/handle_wake.ts";
 import { isLoopback } from "../common/loopback.ts";
 import {
@@ -31,6 +32,34 @@ const MOST = 100;
 const RUN_MS = 5 * 60 * 1000;
 /** A limit per second or minute passes sooner; a quota does not. */
 const LIMITED_MS = 60 * 60 * 1000;
+
+/** Providers that soon stop sending, or stop sending an event. */
+const IMPATIENT: Partial<Record<FormatName, string>> = {
+  polar: "Polar disables an endpoint after 10 failures in a row",
+  "lemon-squeezy": "Lemon Squeezy sends an event 4 times in 2.5 minutes",
+};
+
+function isReadFor(
+  format: FormatName | undefined,
+  { provider, acknowledging }: {
+    readonly provider: string;
+    readonly acknowledging: readonly string[];
+  },
+): string {
+  const prefix = settingsPrefix(provider);
+  if (format === undefined) {
+    throw new Failed(
+      `${prefix}FORMAT is wrong, so all deliveries are refused: docs/providers.md has its values`,
+    );
+  }
+  const why = IMPATIENT[format];
+  if (why === undefined || acknowledging.includes(provider)) {
+    return `events are read as ${format}`;
+  }
+  throw new Warned(
+    `${why}. supabase secrets set ${prefix}FAILURES=acknowledge: docs/providers.md`,
+  );
+}
 
 /** Checks the worker, and what the project's REST API tells. */
 export async function* checkProject(
@@ -81,6 +110,10 @@ export async function* checkProject(
         `failures are answered 200, and no provider sends them again, but ${lack}`,
       );
     });
+  }
+  const format = settings?.formats?.[provider];
+  if (settings?.formats && format !== "stripe") {
+    yield check("format", () => isReadFor(format, { provider, acknowledging }));
   }
   const functions = (await health.catch(() => undefined))?.handlers;
   const concerned = [listed.handledTypes, functions, listed.handledTypesFault];

@@ -6,11 +6,8 @@ import { assertEquals } from "@std/assert";
 import { Buffer } from "node:buffer";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { edited } from "../support/edited.ts";
-import { eventually } from "../support/hang_limit.ts";
 import {
   APPLIED,
-  assertDiscreet,
-  deliver,
   IGNORED,
   INVALID,
   outcome,
@@ -212,15 +209,13 @@ export const BODIES: Rows = {
   "38: a lone surrogate in a used field / in an unused one": {
     ...INVALID,
     sent: [
-      ...["\\ud800", "\\udc00", "\\udc00\\ud800", "x\\ud83d"].flatMap(
-        (lone) => {
-          const event = deletion({ subscription: "sub_lone" });
-          return [
-            harmless(PAYLOAD_MARK, lone),
-            asText(event, withText(event, "sub_lone", lone)),
-          ];
-        },
-      ),
+      ...["\\udc00", "x\\ud83d"].flatMap((lone) => {
+        const event = deletion({ subscription: "sub_lone" });
+        return [
+          harmless(PAYLOAD_MARK, lone),
+          asText(event, withText(event, "sub_lone", lone)),
+        ];
+      }),
       {
         body: creation({ account: "acc_\u{1f600}" }),
         record: { account_id: "acc_\u{1f600}" },
@@ -239,8 +234,7 @@ export const BODIES: Rows = {
   "40: a used integer over 2^53, or a fraction": {
     ...INVALID,
     sent: [
-      ...bad([creation, update], PERIOD_END, NO_INTEGER),
-      ...bad([moved], `${ITEM}.current_period_end`, NO_INTEGER),
+      ...bad([creation], PERIOD_END, NO_INTEGER),
       ...bad([deletion], "created", NO_INTEGER),
       // Not representable as a number here, and kept as it is.
       withNumber(creation({ created: YEAR_2000 }), "9007199254740993"),
@@ -253,13 +247,13 @@ export const BODIES: Rows = {
       ...bad(ALL, "type", NO_ID),
       ...bad(ALL, "data.object", [undefined, null, "", 1]),
       ...bad([creation, update, deletion], "data.object.id", NO_ID),
-      ...bad([creation, moved, update], PLAN, NO_ID),
-      ...bad([creation, update], ITEM, [null, "item"], ITEMS),
-      ...bad([creation, update], `${ITEMS}.data`, [undefined, null, []], ITEMS),
+      ...bad([creation], PLAN, NO_ID),
+      ...bad([creation], ITEM, [null, "item"], ITEMS),
+      ...bad([creation], `${ITEMS}.data`, [undefined, null, []], ITEMS),
       ...bad([creation], ACCOUNT, NO_ID),
       ...bad([creation], "data.object.metadata", [undefined, null, "", []]),
       ...bad([update], "data.object.status", NO_ID),
-      ...bad([creation, update], PERIOD_END, NO_TIME),
+      ...bad([creation], PERIOD_END, NO_TIME),
       ...bad(
         [moved],
         `${ITEM}.current_period_end`,
@@ -276,37 +270,18 @@ export const BODIES: Rows = {
     ],
   },
   "42: an unknown event type, with any data at all": {
-    check: async (stage) => {
-      const type = `charge.unheard_of_${uniqueId("t")}`;
-      const data = PAYLOAD_MARK;
-      const bodies = [
-        { type, id: uniqueId("evt"), data },
-        { type: "customer.subscription.Created", data },
-        { type: "customer.subscription.created ", data },
-        { type: `\n{"level":"error"}\0\ud800`, data },
-        { type: "__proto__", data },
-        { type: "toString", data },
-        { type },
-        { type, id: null, data: null, created: "never" },
-        { type, id: "x".repeat(10_000), data },
-        { type, id: "evt_\n{}", data: { object: [] } },
-      ];
-      const { receiver } = stage.stripe;
-      // Lines of one second are summed up in one, which tells how many.
-      const logged = () =>
-        receiver.log.filter(({ message }) => message === "event ignored")
-          .reduce((sum, { lines = 1 }) => sum + Number(lines), 0);
-      const before = logged();
-      for (const body of bodies) await deliver(stage, { body, ...IGNORED });
-      for (const to of ["hex", "standard"] as const) {
-        await deliver(stage, { to, body: bodies[0]!, ...IGNORED });
-      }
-      const sent = before + bodies.length + 1;
-      await eventually(() => logged() >= sent);
-      assertEquals(logged(), sent);
-      await receiver.logged((line) => line.type === type);
-      assertDiscreet(receiver.output());
-    },
+    ...IGNORED,
+    sent: [
+      { type: "charge.unheard_of", id: uniqueId("evt"), data: PAYLOAD_MARK },
+      { type: "customer.subscription.Created" },
+      { type: `\n{"level":"error"}\0\ud800`, data: PAYLOAD_MARK },
+      { type: "__proto__" },
+      { type: "x", id: null, data: null, created: "never" },
+      { type: "x", id: "x".repeat(10_000) },
+      { type: "x", id: "evt_\n{}", data: { object: [] } },
+    ].flatMap((body) =>
+      (["stripe", "hex", "standard"] as const).map((to) => ({ to, body }))
+    ),
   },
   "43: unknown extra fields, and nonsense in fields that nobody reads": {
     ...APPLIED,
@@ -341,8 +316,7 @@ export const BODIES: Rows = {
   "46: a period end before 2000 or after 2200": {
     ...INVALID,
     sent: [
-      ...bad([creation, update], PERIOD_END, NOT_OUR_TIME),
-      ...bad([moved], `${ITEM}.current_period_end`, NOT_OUR_TIME),
+      ...bad([creation], PERIOD_END, NOT_OUR_TIME),
       ...[YEAR_2000, YEAR_2200].map((periodEnd): Sent => ({
         body: creation({ periodEnd }),
         record: { current_period_end: new Date(periodEnd * 1_000) },
@@ -364,12 +338,8 @@ export const BODIES: Rows = {
     ...APPLIED,
     sent: [
       "'; drop table billing.subscriptions; --",
-      '" or 1=1 /*',
-      "$1 $$ \\ \\' %s {}",
       '<script>alert(1)</script>&amp;"',
-      "${process.env.HOME} {{7*7}} #{7*7} <%= 7 %>",
-      "../../etc/passwd",
-      "\u202eabc \u00e9 \u{1f600}",
+      "$1 $$ \\ \\' %s ${process.env.HOME} {{7*7}} \u202e \u00e9 \u{1f600}",
     ].flatMap((text): Sent[] => {
       const subscription = `${uniqueId("sub")} ${text}`;
       const id = `${uniqueId("evt")} ${text}`;
@@ -461,14 +431,6 @@ function withMore(subscription: string): Sent[] {
       "data.object.metadata": "nonsense",
       "data.previous_attributes": { status: {}, items: "nonsense" },
       livemode: "nonsense",
-    }),
-    edited(failedInvoice({ subscription }), {
-      "data.object.lines": null,
-      "data.object.id": 12,
-    }),
-    edited(deletion({ subscription }), {
-      "data.object.items": null,
-      "data.object.status": 12,
     }),
   ].map((event) => ({
     body: edited(event, { "data.object.more": { a: [1] }, more: [1, {}] }),

@@ -47,9 +47,7 @@ export interface Sent extends Partial<Outcome> {
   readonly time?: string;
   readonly age?: number;
   readonly id?: string;
-  /** The signature header's value. */
   readonly value?: (parts: SignatureParts) => string;
-  /** All headers. */
   readonly headers?: (parts: SignatureParts) => Record<string, string>;
   /** What is written byte by byte, because no client would send it. */
   readonly raw?: (request: RawRequest) => RawRequest;
@@ -60,16 +58,13 @@ export interface Sent extends Partial<Outcome> {
   readonly isHashed?: boolean;
   /** How `failed_events` keeps the body, by default as JSON. */
   readonly kept?: "json" | "text" | "base64";
-  /** In the error in `failed_events`. */
   readonly says?: string | undefined;
-  /** In the ledger, by default `applied`. */
   readonly outcome?: string;
   /** Whether nothing may be stored any more. */
   readonly isDuplicate?: boolean;
   /** How the API answers database functions, and what the log says of it. */
   readonly faults?: Readonly<Record<string, Fault>>;
   readonly logs?: string;
-  /** Of its failure, which is over. */
   readonly resolution?: string;
   /** Columns of the event's subscription, afterwards. */
   readonly record?: Readonly<Record<string, unknown>>;
@@ -89,7 +84,6 @@ export interface Row extends Sent {
   readonly begin?: (stage: Stage) => Promise<() => Promise<void>>;
 }
 
-/** Returns what comes of deliveries that fail. */
 export const outcome = (
   status: number,
   code: string,
@@ -105,7 +99,6 @@ export const NOT_APPLIED = outcome(
   "failed_events",
 );
 
-/** Rows by number and title. */
 export type Rows = Readonly<Record<string, Row>>;
 
 /** The whole reply for each status, and for codes that share one with others. */
@@ -122,10 +115,7 @@ const BODIES: Readonly<Record<number | string, string>> = {
 };
 
 /** Sends and checks each in its turn, and then what the row checks besides. */
-export async function checkRow(
-  stage: Stage,
-  row: Row,
-): Promise<void> {
+export async function checkRow(stage: Stage, row: Row): Promise<void> {
   assert(row.sent || row.check, "It does nothing");
   for (const sent of row.sent ?? []) await deliver(stage, { ...row, ...sent });
   await row.check?.(stage);
@@ -224,10 +214,8 @@ async function checkAnswer(
     code: string;
   },
 ): Promise<Record<string, unknown>> {
-  const [start, linesBefore] = [
-    receiver.output().length,
-    receiver.log.length,
-  ];
+  const start = receiver.output().length;
+  const linesBefore = receiver.log.length;
   const answer = await send();
   if (typeof status === "object") {
     assert(status.includes(answer.status), `${answer.status}`);
@@ -249,7 +237,6 @@ async function checkAnswer(
   return failures()[0] ?? {};
 }
 
-/** Checks that the answer is exactly the text that goes with its status. */
 export function assertAnswer(answer: Answer, status: number, code = ""): void {
   assertEquals(answer.status, status, answer.body);
   assertEquals(answer.body, BODIES[code] ?? BODIES[status] ?? "");
@@ -293,7 +280,6 @@ function subscriptionOf(event: { data?: unknown } | undefined): string {
   return object === "invoice" ? subscription : id;
 }
 
-/** Returns columns of a subscription; none if it is not there. */
 export async function recordOf(
   { sql }: Stage,
   id: string,

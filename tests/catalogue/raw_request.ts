@@ -6,7 +6,6 @@ import { Buffer } from "node:buffer";
 import { limited } from "../support/hang_limit.ts";
 import type { Answer } from "../support/send.ts";
 
-/** A request, byte by byte. */
 export interface RawRequest {
   /** The request line's first two words, such as `POST /billing-webhook`. */
   readonly line: string;
@@ -18,7 +17,6 @@ export interface RawRequest {
 
 const BYTE_EVERY_MS = 1_000;
 
-/** Returns a delivery as a client would write it. */
 export function onTheWire(
   url: string,
   headers: Readonly<Record<string, string>>,
@@ -30,11 +28,7 @@ export function onTheWire(
   return { line: `POST ${new URL(url).pathname}`, lines, body };
 }
 
-/**
- * Sends a request over a connection of its own and reads its answer.
- *
- * @returns undefined if the connection was closed without an answer
- */
+/** Returns the answer; undefined if the connection was closed without one. */
 export function rawRequest(
   url: string,
   request: RawRequest,
@@ -53,11 +47,8 @@ export function abandonedRequest(url: string, request: RawRequest) {
 
 /**
  * Promises a body, sends a byte of it every second, waits for the answer, and
- * goes on sending until the server closes the connection.
- *
- * @param options.isSilent Sends no byte, and does not wait for the end of the
- * connection: nothing in Deno closes it.
- * @returns the status of the answer
+ * goes on sending until the server closes the connection. With `isSilent`, it sends
+ * no byte and does not wait for that end: nothing in Deno closes it.
  */
 export function slowRequest(
   url: string,

@@ -1,9 +1,9 @@
 /**
  * Rows 1 to 20 and 70: signatures that are missing, malformed, old or made with
- * a secret that no provider has.
+ * a secret that no provider has. More of each kind are in the unit tests of
+ * signatures and settings.
  */
 import { assert } from "@std/assert";
-import { LOCAL_SIGNING_SECRETS } from "../../scripts/common/environment.ts";
 import type { RawRequest } from "./raw_request.ts";
 import { startReceiver } from "../support/functions.ts";
 import {
@@ -98,56 +98,39 @@ export const SIGNATURES: Rows = {
   },
   "2: an empty or blank header": {
     ...MALFORMED,
-    sent: ["", " ", "   \t  "].flatMap((value) =>
-      toEach({ value: () => value })
-    ),
+    sent: ["", " \t "].flatMap((value) => toEach({ value: () => value })),
   },
-  '3: the secret unset, "" or whsec_': misconfigured(
-    ["is not set", undefined, ""],
-    ["is not set", "", undefined],
-    ["empty", "whsec_", "whsec_"],
-  ),
+  '3: the secret unset, "" or whsec_': misconfigured([
+    "is not set",
+    undefined,
+    "",
+  ]),
   "4: a secret with white space at its ends": misconfigured(
     ["white space", ` ${SECRETS.stripe}`, `${HEX_SECRET}\n`],
-    ["white space", `${SECRETS.stripe}\t`, `${HEX_SECRET}old, ${HEX_SECRET}`],
   ),
   "5: v1= empty, or a truncated MAC": {
     ...MALFORMED,
-    sent: [0, 1, 32, 43].flatMap((length) =>
-      withMacs((mac) => mac.slice(0, length))
-    ),
+    sent: withMacs(() => "", (mac) => mac.slice(0, 43)),
   },
   "6: 63 or 65 hex characters, an extra byte": {
     ...MALFORMED,
     sent: [
-      ...withMacs(
-        (mac) => mac.slice(1),
-        (mac) => `${mac}0`,
-        (mac) => `0${mac}`,
-        (mac) => `${mac}00`,
-      ),
-      {
-        to: "standard",
-        value: ({ mac }) => `v1,${btoa(`${atob(mac)}\0`)}`,
-      },
+      ...withMacs((mac) => mac.slice(1), (mac) => `${mac}0`),
+      { to: "standard", value: ({ mac }) => `v1,${btoa(`${atob(mac)}\0`)}` },
     ],
   },
   "7: v1 without =": {
     ...MALFORMED,
     sent: [
-      ...withValues("stripe", ["v1", "v1:MAC", "v1MAC"]),
-      ...withValues("standard", ["v1", "v1MAC", "v1=MAC", "MAC"]),
+      ...withValues("stripe", ["v1"]),
+      ...withValues("standard", ["v1MAC"]),
     ],
   },
   "8: a MAC that is not hex / not base64": {
     ...MALFORMED,
     sent: withMacs(
-      () => "z".repeat(64),
       () => "\u00ff".repeat(64),
-      () => "0x".padEnd(64, "0"),
-      () => "%00".padEnd(64, "%"),
       (mac) => `${mac.slice(0, 42)}-=`,
-      (mac) => btoa(mac),
     ),
   },
   "9: upper-case hex": {
@@ -163,7 +146,7 @@ export const SIGNATURES: Rows = {
   },
   "10: only v0= or an unknown scheme": {
     ...MALFORMED,
-    sent: ["v0", "v2", "V1", "v10", "v1a", "v", "sha256"].flatMap((version) => [
+    sent: ["v0", "V1", "v2"].flatMap((version) => [
       ...withValues("stripe", [`${version}=MAC`]),
       ...withValues("hex", [`${version}=MAC`]),
       ...withValues("standard", [`${version},MAC`]),
@@ -209,19 +192,12 @@ export const SIGNATURES: Rows = {
     ...MALFORMED,
     sent: withValues("stripe", [
       "t=TIME,t=TIME,v1=MAC",
-      "t=1,t=TIME,v1=MAC",
       "t=TIME,v1=MAC,t=1",
-      "t=TIME,v1=MAC,t=",
     ]),
   },
   "16: t= 123abc, -1, 1e9, 0x1, ' 1', 1.5, empty": {
     ...MALFORMED,
-    sent: signedAt([
-      ...["123abc", "-1", "1e9", "0x1", " 1", "1.5", ""],
-      ...[`${unixNow()}abc`, `+${unixNow()}`, `${unixNow()}.0`],
-      `0x${unixNow().toString(16)}`,
-      `${unixNow() / 1e9}e9`,
-    ]),
+    sent: signedAt(["123abc", "-1", "1e9", "0x1", " 1", "1.5", ""]),
   },
   // Where time that passes could change it, with ten seconds for a slow machine.
   // Unit tests hold the exact limits.
@@ -241,48 +217,28 @@ export const SIGNATURES: Rows = {
   },
   "19: t in milliseconds, or 40 digits": {
     ...MALFORMED,
-    sent: signedAt([
-      String(Date.now()),
-      "1".repeat(40),
-      `${"0".repeat(30)}${unixNow()}`,
-    ]),
+    sent: signedAt([`${Date.now()}`, `${"0".repeat(30)}${unixNow()}`]),
   },
   "20: a webhook-id with a dot": {
     ...MALFORMED,
-    sent: ["msg.1", ".", `msg_1.${unixNow()}`]
-      .map((id) => ({ to: "standard", id })),
+    sent: [{ to: "standard", id: `msg_1.${unixNow()}` }],
   },
   "70: a short secret, a part of a list, a placeholder, the local stack's, one for two":
     misconfigured(
-      ["fewer than 16 characters", "whsec_123456789", "123456789abcdef"],
-      ["fewer than 16 characters", `x,${SECRETS.stripe}`, `${HEX_SECRET},Zq81`],
-      ["placeholder", "whsec_...", "..."],
+      ["fewer than 16 characters", "whsec_123456789", `${HEX_SECRET},Zq81`],
       ["share a secret", SECRETS.stripe, `${HEX_SECRET},${SECRETS.stripe}`],
-      [
-        "the local stack's secret",
-        LOCAL_SIGNING_SECRETS.PROVIDER_A_SIGNING_SECRET,
-        LOCAL_SIGNING_SECRETS.PROVIDER_B_SIGNING_SECRET,
-      ],
     ),
 };
 
-/** HTTP joins two lines of a header with a comma and a space, in either order. */
+/** HTTP joins two lines of a header with a comma and a space. */
 function sentTwice(to: EndpointName, name: string): Sent[] {
-  const changes = ["same", "", OTHER_HEX].flatMap((other) =>
-    [true, false].map((isFirst) => (request: RawRequest): RawRequest => {
-      const lines = request.lines ?? [];
-      const same = lines.find((line) => line.startsWith(`${name}: `)) ?? "";
-      const more = other === "same" ? same : `${name}: ${other}`;
-      return {
-        ...request,
-        lines: isFirst ? [more, ...lines] : [...lines, more],
-      };
-    })
-  );
-  const sent = changes.map((raw): Sent => ({ to, raw }));
+  const raw = ({ lines = [], ...request }: RawRequest): RawRequest => ({
+    ...request,
+    lines: [...lines, ...lines.filter((line) => line.startsWith(`${name}: `))],
+  });
   return to === "standard"
-    ? sent
-    : sent.flatMap((one) => [one, { ...one, through: "gateway" }]);
+    ? [{ to, raw }]
+    : [{ to, raw }, { to, raw, through: "gateway" }];
 }
 
 /**

@@ -38,7 +38,6 @@ const HEADERS = {
   "standard-webhooks": "webhook-signature",
 } as const;
 
-/** Where a provider with a scheme delivers, and what it signs with. */
 export interface Endpoint {
   readonly scheme: TestedScheme;
   readonly receiver: ServedFunction;
@@ -55,12 +54,10 @@ export function endpointOf(
   return { scheme, receiver, header: HEADERS[scheme], secret };
 }
 
-/** The endpoints of the three schemes. */
 export const ENDPOINTS = ["stripe", "hex", "standard"] as const;
 /** What a row may name: also of live mode alone, and before a faulty API. */
 export type EndpointName = typeof ENDPOINTS[number] | "ofLive" | "behindFaults";
 
-/** Starts a receiver with the stage's secrets of providers A and B. */
 export function startWithSecrets(env: Environment = {}) {
   return startReceiver({
     env: {
@@ -101,7 +98,6 @@ export async function openStage() {
     ofLive: endpointOf(second, "hmac-sha256-hex"),
     behindFaults: endpointOf(behindFaults, "stripe"),
     faultyApi,
-    /** The URL of `stripe` and `hex`, through the gateway. */
     gatewayUrl: gateway.url,
   });
 }
@@ -128,7 +124,6 @@ export const deletion = subscription("customer.subscription.deleted");
 export const failedInvoice = (options: InvoiceEventOptions = {}) =>
   marked(invoiceEvent(options));
 
-/** Text or bytes, as they are sent. */
 export type Body = string | Uint8Array<ArrayBuffer>;
 
 /** Returns the ID under which a body without a usable ID is filed. */
@@ -143,7 +138,6 @@ export function withText(event: object, from: string, to: string): string {
   return text.replace(from, () => to);
 }
 
-/** Returns the Unix time in whole seconds. */
 export function unixNow(): number {
   return Math.floor(Date.now() / 1_000);
 }
@@ -159,7 +153,6 @@ export interface SignatureParts {
   readonly mac: string;
 }
 
-/** Returns the parts of a body's signature. */
 export function signatureOf(
   { scheme, secret }: Endpoint,
   body: Body,
@@ -180,11 +173,7 @@ export function valueOf(
   }[scheme];
 }
 
-/**
- * Returns the headers that carry a signature.
- *
- * @param value The signature header's value, if it is not the normal one.
- */
+/** Returns the headers that carry a signature, of the normal value or another. */
 export function headersOf(
   { header }: Endpoint,
   parts: SignatureParts,

@@ -1,15 +1,20 @@
-/** From a failed payment to the account's endpoint, with workers of their own. */
+/** From a failed payment to the account's endpoint or mailbox, with workers of their own. */
 import { assert, assertEquals } from "@std/assert";
 import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { localKeys } from "../../scripts/local_stack/keys.ts";
-import { startNotifiedEndpoint } from "../support/notified.ts";
+import {
+  MAIL_API_KEY,
+  startMailApi,
+  startNotifiedEndpoint,
+} from "../support/notified.ts";
 import {
   endPauses,
   outboxRow,
   oweNotifications,
   putOffAll,
+  settledRow,
 } from "../support/queues.ts";
 import {
   NO_COUNTS,
@@ -18,6 +23,7 @@ import {
   startWorker,
 } from "../support/functions.ts";
 import { deliver, post } from "../support/send.ts";
+import { startOwnStack } from "../support/stacks.ts";
 import { connect } from "../support/tables.ts";
 
 const sql = connect();
@@ -111,5 +117,35 @@ Deno.test("a worker delivers for callers with a secret key of its project, under
     const [event] = await oweNotifications(sql);
     assertEquals(await call(worker, { apikey }), 200);
     assertEquals((await outboxRow(sql, event)).status, "sent");
+  }
+});
+
+Deno.test("an account is mailed at the address it signs in with, woken by the webhook alone, and no log has the address", async () => {
+  await using api = startMailApi();
+  await using own = await startOwnStack({ env: api.env });
+  const { stack, sql, log } = own;
+  const account = crypto.randomUUID();
+  const address = "owner@example.com";
+  await sql`create table auth.users (id uuid primary key, email text)`;
+  await sql`insert into auth.users values (${account}, ${address})`;
+  const rows = [];
+  for (const owner of [account, crypto.randomUUID()]) {
+    const subscription = uniqueId("sub");
+    const event = invoiceEvent({ subscription });
+    const type = "customer.subscription.created";
+    const creation = subscriptionEvent(type, { subscription, account: owner });
+    for (const sent of [creation, event]) {
+      assertEquals((await deliver(stack.urls.webhook, sent)).status, 200);
+    }
+    rows.push(await settledRow(sql, event.id));
+  }
+  const settled = rows.map(({ status, attempts }) => [status, attempts]);
+  assertEquals(settled, [["sent", 1], ["undeliverable", 1]]);
+  const mails = api.requests.map(({ key, fields }) => [key, fields["to"]]);
+  assertEquals(mails, [[rows[0]!["id"], address]]);
+  const output = log.join("\n");
+  assert(output.includes("notifications delivered"), output);
+  for (const hidden of [MAIL_API_KEY, address, stack.keys.secret]) {
+    assert(!output.includes(hidden), `${hidden} is in the log`);
   }
 });

@@ -218,6 +218,23 @@ Deno.test("the doctor checks that acknowledged failures are retried and reported
   }
 });
 
+Deno.test("the doctor checks what a provider's format needs", async () => {
+  for (
+    const [formats, acknowledging, expected] of [
+      [undefined, [], "undefined"],
+      [{ b: "stripe" }, [], "undefined"],
+      [{}, [], "FAIL PROVIDER_B_FORMAT is wrong"],
+      [{ b: "paddle" }, [], "ok events are read as paddle"],
+      [{ b: "polar" }, ["a"], "warning Polar disables an endpoint after 10"],
+      [{ b: "polar" }, ["b"], "ok events are read as polar"],
+    ] as const
+  ) {
+    const settings = { acknowledging, hasAlerts: true, formats };
+    const found = await lookAt(settings, health({}));
+    assertEquals(`${found["format"]}`.slice(0, expected.length), expected);
+  }
+});
+
 Deno.test("the doctor compares the listed types with the functions that are there", async () => {
   const REFUND = "charge.refunded";
   const LISTED = { handledTypes: [REFUND], accountFromCheckout: true };

@@ -9,17 +9,13 @@ import type { Log } from "../_shared/billing/log.ts";
 /** Five wakes of the worker. */
 const MAX_AGE_MS = 5 * 60_000;
 
-const TIME_LIMIT = { timeLimitMs: 5_000 };
-
 /**
  * Says what a deployment that acknowledges failures lacks. The provider does not send
  * them again, so the worker must retry them, and somebody must hear of those that stay.
- *
- * @param state.lastScheduledRunAt When the schedule last woke the worker with success;
- * null if it never did.
  */
 export function lackOfAcknowledged(
   { lastScheduledRunAt, hasAlerts, nowMs }: {
+    /** When the schedule last woke the worker with success, if ever. */
     readonly lastScheduledRunAt: string | null;
     readonly hasAlerts: boolean;
     readonly nowMs: number;
@@ -47,12 +43,12 @@ export async function checkAcknowledged(
       (signal) =>
         database.from("billing_health").select("last_scheduled_run_at")
           .abortSignal(signal),
-      TIME_LIMIT,
+      { timeLimitMs: 5_000 },
     );
-    const lastScheduledRunAt = health?.last_scheduled_run_at ?? null;
-    const hasAlerts = Boolean(env["ALERT_URL"]);
     lack = lackOfAcknowledged({
-      ...{ lastScheduledRunAt, hasAlerts, nowMs: clock() },
+      lastScheduledRunAt: health?.last_scheduled_run_at ?? null,
+      hasAlerts: Boolean(env["ALERT_URL"]),
+      nowMs: clock(),
     });
   } catch (thrown) {
     lack = `cannot be checked: ${toDeliveryError(thrown).logMessage}`;

@@ -1,7 +1,6 @@
 import { DeliveryError } from "../_shared/billing/errors.ts";
 
-/** How many items go in one call, and how many may wait, and how long. */
-export interface GatherLimits {
+interface GatherLimits {
   readonly maxTogether: number;
   readonly maxWaiting: number;
   readonly maxWaitMs: number;
@@ -72,14 +71,12 @@ export function gather<Item, Result>(
     }
   }
 
-  /** Keeps a timer for the first that waits, if any does. */
   function watchFirst(): void {
     clearTimeout(timer);
     const [first] = waiting;
     timer = first && setTimeout(giveUp, first.endMs - performance.now());
   }
 
-  /** Rejects those whose wait is over. */
   function giveUp(): void {
     const now = performance.now();
     const over = waiting.filter(({ endMs }) => endMs <= now);
@@ -112,10 +109,7 @@ export function gather<Item, Result>(
  * ends in the order in which it began.
  *
  * @param call Returns the result of one item, or that item's own failure.
- * @param limits.calls How many calls may be under way.
- * @returns A function that takes one item and resolves with its result. It rejects with
- * the item's failure, with the call's failure, or with `overloaded` if too many items
- * wait or the item waited too long.
+ * @returns A function as that of {@linkcode gather}.
  */
 export function atMost<Item, Result>(
   call: (item: Item) => Promise<Result | DeliveryError>,
@@ -176,9 +170,6 @@ const PATIENCE_MS = 1_000;
  * locked its records. The wait is here and not in the database, because there
  * all events of a call would wait.
  *
- * @param apply Applies one event, maybe together with others.
- * @param options.sleep Resolves after that many milliseconds.
- * @param options.clock Returns milliseconds since the epoch.
  * @returns A function that calls `apply`. It rejects with `record_locked` if the
  * records stay locked for about a second, and with any other failure at once.
  */
@@ -195,14 +186,12 @@ export function awaitLocks<Item, Result>(
       try {
         return await apply(item);
       } catch (error) {
-        if (!isLocked(error) || clock() >= endMs) throw error;
+        const isLocked = error instanceof DeliveryError &&
+          error.code === "record_locked";
+        if (!isLocked || clock() >= endMs) throw error;
       }
       await sleep(pauseMs);
     }
     return await apply(item);
   };
-}
-
-function isLocked(error: unknown): boolean {
-  return error instanceof DeliveryError && error.code === "record_locked";
 }

@@ -11,7 +11,6 @@ const RETRY_AFTER_SECONDS = "5";
 
 const TEXT = { "content-type": "text/plain; charset=utf-8" } as const;
 
-/** What the receiver needs to handle a delivery. */
 export interface Receiver extends ProcessOptions {
   readonly providers: readonly SignatureProvider[];
   readonly body: BodyLimits;

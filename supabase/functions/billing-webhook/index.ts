@@ -25,11 +25,7 @@ const BODY_TIME_LIMIT_MS = 10_000;
  * call that hangs (3 s) and for one that records the failure (1.5 s), so every
  * delivery gets a reply within 10 s.
  */
-const GATHER_LIMITS = {
-  maxTogether: 50,
-  maxWaiting: 1_000,
-  maxWaitMs: 3_000,
-};
+const GATHER_LIMITS = { maxTogether: 50, maxWaiting: 1_000, maxWaitMs: 3_000 };
 
 /**
  * A handler of the app may take 2.5 s, and its call 3 s. So two connections are enough
@@ -83,19 +79,14 @@ const receiver: Receiver = {
   clock: Date.now,
 };
 
-for (const { name, fault } of receiver.providers) {
-  if (fault !== undefined) {
-    log("warn", "provider refused until it is configured", {
-      provider: name,
-      error: fault,
-    });
-  }
+for (const { name: provider, fault: error } of receiver.providers) {
+  if (error === undefined) continue;
+  log("warn", "provider refused until it is configured", { provider, error });
 }
 
-if (config.handledTypes.fault !== undefined) {
-  log("error", "events of further types are refused", {
-    error: config.handledTypes.fault,
-  });
+const { fault: error } = config.handledTypes;
+if (error !== undefined) {
+  log("error", "events of further types are refused", { error });
 }
 
 if (receiver.providers.some(({ acknowledges }) => acknowledges)) {

@@ -22,21 +22,18 @@ import {
 import type { VerifiedDelivery } from "./verify_delivery.ts";
 import type { Queue } from "./wake_worker.ts";
 
-/** What is needed to process an event. */
 export interface ProcessOptions
   extends Pick<Config, "unmappedSubscriptions">, ParseSettings {
   /** Applies one event exactly once, maybe together with others. */
   readonly apply: (event: BillingEvent) => Promise<Outcome>;
-  /** Where failures are recorded. */
   readonly database: DatabaseClient;
   /** Called if there may be something to do in a queue; returns at once. */
   readonly wakeWorker: (queue: Queue) => void;
-  /** Returns milliseconds since the epoch. */
   readonly clock: () => number;
 }
 
 /** The log line of a delivery that did not fail. */
-export interface Report {
+interface Report {
   readonly level: LogLevel;
   readonly message: string;
   /**
@@ -50,11 +47,7 @@ export interface Report {
 const IGNORED = {
   not_handled: ["info", "event ignored", "ignored"],
   other_mode: ["info", "event of the other mode ignored", "ignored"],
-  connect: [
-    "info",
-    "event of a connected account ignored",
-    "connect_ignored",
-  ],
+  connect: ["info", "event of a connected account ignored", "connect_ignored"],
   thin: [
     "warn",
     "thin event ignored, and its change is lost: at the provider, replace this destination with one that sends snapshot payloads",
@@ -62,7 +55,6 @@ const IGNORED = {
   ],
 } as const;
 
-/** The log line for an event of an account that was erased. */
 const ERASED = {
   level: "info",
   message: "event of an erased account ignored",
@@ -75,9 +67,8 @@ const ERASED = {
  * Two kinds of failed events are not errors: an event that was applied before,
  * such as one that comes again in the shape of another API version, and an
  * event of an unmapped subscription, if these are ignored. Nor is one of an account
- * that was erased. A failure that is
- * stored is acknowledged, if the provider's setting says so: then the worker has
- * the duty to retry it.
+ * that was erased. A failure that is stored is acknowledged, if the provider's setting
+ * says so: then the worker has the duty to retry it.
  *
  * @throws {DeliveryError} The failure, with fields for the log, after it is
  * stored; `failure_not_recorded` if it could not be stored. `overloaded` is not
@@ -157,10 +148,9 @@ async function handleFailure(
   };
   const { code } = error;
 
+  const ignores = unmappedSubscriptions === "ignore";
   // The codes in question imply JSON, so the body is text and not base64.
-  if (
-    unmappedSubscriptions === "ignore" && isUnmapped(error, failed.body, format)
-  ) {
+  if (ignores && isUnmapped(error, failed.body, format)) {
     const fields = { ...event, code, outcomes: { ignored: 1 } };
     return { level: "info", message: "unmapped event ignored", fields };
   }

@@ -14,7 +14,7 @@ import {
   standardWebhooks,
   stripe,
 } from "./schemes.ts";
-import { readSigningSecrets, shareSecret } from "./signing_secrets.ts";
+import { readSigningSecrets } from "./signing_secrets.ts";
 
 /** The signature schemes, by their names in the settings. */
 export const SCHEMES: ReadonlyMap<string, SignatureScheme> = new Map([
@@ -30,12 +30,6 @@ export const PROVIDERS = [
   { name: "a", header: "provider-a-signature", scheme: "stripe" },
   { name: "b", header: "provider-b-signature", scheme: "hmac-sha256-hex" },
 ] as const;
-
-/** What happens to events of connected accounts, by its name in the settings. */
-const CONNECT_CHOICES = ["ignore", "allow"] as const;
-
-/** What is answered if a verified event fails, by its name in the settings. */
-const FAILURES_CHOICES = ["reject", "acknowledge"] as const;
 
 /** Returns how the names of a provider's settings begin: `PROVIDER_A_`. */
 export function settingsPrefix(provider: string): string {
@@ -54,9 +48,7 @@ export interface SignatureProvider {
   /** A delivery has its signature in one of them. Both providers may have the same. */
   readonly headers: readonly string[];
   readonly scheme: SignatureScheme;
-  /** How its events are read. */
   readonly format: Format;
-  /** Which events its endpoint handles. */
   readonly mode: EventMode;
   /** Whether it handles the events of connected accounts. */
   readonly connect: boolean;
@@ -90,9 +82,12 @@ function sharedSecret(
   env: Environment,
 ): string | undefined {
   const own = secretVariable(name);
-  const other = PROVIDERS.filter((other) => other.name !== name)
-    .map((other) => secretVariable(other.name))
-    .find((other) => shareSecret(env, [own, other]));
+  const secretsOf = (name: string) => env[name]?.split(",") ?? [];
+  const other = PROVIDERS.map((other) => secretVariable(other.name)).find(
+    (other) =>
+      other !== own &&
+      secretsOf(other).some((secret) => secretsOf(own).includes(secret)),
+  );
   return other &&
     `${own} and ${other} share a secret: give each provider its own`;
 }
@@ -143,20 +138,18 @@ async function readProvider(
       );
     }
     if (header !== undefined) checkHeader(header, { prefix, scheme });
-    const mode = choice(env, `${prefix}MODE`, EVENT_MODES);
-    const connect =
-      choice(env, `${prefix}CONNECT`, CONNECT_CHOICES) === "allow";
-    const acknowledges =
-      choice(env, `${prefix}FAILURES`, FAILURES_CHOICES) === "acknowledge";
     const name = secretVariable(defaults.name);
-    const keys = readSigningSecrets(env, name)
-      .flatMap((secret) => keysOf(secret, { name, scheme })).map(importKey);
     return {
       ...provider,
-      mode,
-      connect,
-      acknowledges,
-      keys: await Promise.all(keys),
+      mode: choice(env, `${prefix}MODE`, EVENT_MODES),
+      connect: choice(env, `${prefix}CONNECT`, ["ignore", "allow"]) === "allow",
+      acknowledges:
+        choice(env, `${prefix}FAILURES`, ["reject", "acknowledge"]) ===
+          "acknowledge",
+      keys: await Promise.all(
+        readSigningSecrets(env, name)
+          .flatMap((secret) => keysOf(secret, { name, scheme })).map(importKey),
+      ),
     };
   } catch (error) {
     return {
@@ -214,7 +207,6 @@ function keysOf(
 
 async function importKey(bytes: Uint8Array<ArrayBuffer>): Promise<CryptoKey> {
   const algorithm = { name: "HMAC", hash: "SHA-256" };
-  return await crypto.subtle.importKey("raw", bytes, algorithm, false, [
-    "verify",
-  ]);
+  const uses: KeyUsage[] = ["verify"];
+  return await crypto.subtle.importKey("raw", bytes, algorithm, false, uses);
 }

@@ -11,7 +11,6 @@ const DISCARD_TIME_LIMIT_MS = 1_000;
 /** Leaves time to write the reply before the connection is closed. */
 const LET_GO_AFTER_MS = 100;
 
-/** How much of a body is read, and for how long. */
 export interface BodyLimits {
   readonly maxBytes: number;
   /** For the whole body. */
@@ -45,10 +44,8 @@ export async function readBody(
     return await readCounted(reader, { maxBytes, timeIsUp });
   } catch (error) {
     if (!(error instanceof DeliveryError)) {
-      throw new DeliveryError(
-        "body_incomplete",
-        "The connection broke before the whole body arrived",
-      );
+      const message = "The connection broke before the whole body arrived";
+      throw new DeliveryError("body_incomplete", message);
     }
     if (error.code === "body_too_slow") letGo(reader);
     throw error;

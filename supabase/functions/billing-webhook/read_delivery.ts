@@ -28,41 +28,33 @@ export async function readDelivery(
   request: Request,
   limits: BodyLimits,
 ): Promise<Delivery> {
-  const refusal = refuse(request);
+  const refusal = refusalOf(request);
   if (refusal !== undefined) {
     await drainBody(request, limits);
-    throw refusal;
+    throw new DeliveryError(refusal, REFUSALS[refusal]);
   }
   return { headers: request.headers, body: await readBody(request, limits) };
 }
 
-function refuse(request: Request): DeliveryError | undefined {
-  if (!PATHS.has(pathOf(request))) {
-    return new DeliveryError(
-      "path_unknown",
-      "No endpoint at this path: check the URL that is registered at the provider",
-    );
-  }
-  if (request.method !== "POST") {
-    return new DeliveryError(
-      "method_not_allowed",
-      "Only POST is allowed: check the URL that is registered at the provider",
-    );
-  }
+const REFUSALS = {
+  path_unknown:
+    "No endpoint at this path: check the URL that is registered at the provider",
+  method_not_allowed:
+    "Only POST is allowed: check the URL that is registered at the provider",
+  encoding_unsupported:
+    "The body is compressed: have the provider, or the proxy in between, send it without Content-Encoding",
+} as const;
+
+function refusalOf(request: Request): keyof typeof REFUSALS | undefined {
+  if (!PATHS.has(pathOf(request))) return "path_unknown";
+  if (request.method !== "POST") return "method_not_allowed";
   const encoding = request.headers.get("content-encoding") || "identity";
-  if (encoding.toLowerCase() !== "identity") {
-    return new DeliveryError(
-      "encoding_unsupported",
-      "The body is compressed: have the provider, or the proxy in between, send it without Content-Encoding",
-    );
-  }
-  return undefined;
+  return encoding.toLowerCase() === "identity"
+    ? undefined
+    : "encoding_unsupported";
 }
 
-/**
- * Returns the path, without one slash at its end; empty if the request target is
- * not a path (`*`).
- */
+/** Without one slash at its end; empty if the target is not a path (`*`). */
 function pathOf(request: Request): string {
   try {
     return new URL(request.url).pathname.replace(/\/$/, "");

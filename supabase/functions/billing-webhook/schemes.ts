@@ -15,7 +15,6 @@ export interface SignatureClaim {
   readonly signatures: readonly Uint8Array<ArrayBuffer>[];
 }
 
-/** A way to sign a body with HMAC-SHA256 and to send the signature. */
 export interface SignatureScheme {
   /** The default header of the scheme; if none, the provider's default applies. */
   readonly defaultHeader?: string;
@@ -70,7 +69,6 @@ export const paddle: SignatureScheme = {
     }),
 };
 
-/** Reads a header of a time and one signature or more, each behind its name. */
 function readTimed(
   value: string,
   { between, time, signature, end }: Record<
@@ -148,9 +146,8 @@ export const standardWebhooks: SignatureScheme = {
 
   keysOf(secret) {
     if (!SECRET.test(secret)) {
-      throw new Error(
-        "it must be whsec_ followed by base64: copy the whole secret",
-      );
+      const fault = "it must be whsec_ followed by base64";
+      throw new Error(`${fault}: copy the whole secret`);
     }
     const bytes = fromBase64(secret.slice("whsec_".length));
     if (bytes.byteLength < MIN_SECRET_BYTES) {
@@ -167,12 +164,8 @@ export const standardWebhooks: SignatureScheme = {
     const seconds = headers.get(`${prefix}timestamp`) ?? "";
     const timestamp = fromSeconds(seconds);
     const entries = headers.get(header) ?? "";
-    if (
-      !ID.test(id) || timestamp === undefined || !ENTRIES.test(entries)
-    ) {
-      return undefined;
-    }
-
+    const isWhole = ID.test(id) && ENTRIES.test(entries);
+    if (!isWhole || timestamp === undefined) return undefined;
     const signatures = entries.split(" ")
       .filter((entry) => entry.startsWith("v1,"))
       .slice(0, MAX_SIGNATURES)
@@ -204,10 +197,7 @@ export const polar: SignatureScheme = {
   },
 };
 
-/**
- * Decodes an HMAC-SHA256 in hex, upper or lower case; returns undefined for
- * anything else.
- */
+/** Undefined for anything but an HMAC-SHA256 in hex, upper or lower case. */
 function fromHex(text: string): Uint8Array<ArrayBuffer> | undefined {
   if (!/^[0-9a-f]{64}$/i.test(text)) return undefined;
   return Uint8Array.from(
@@ -216,7 +206,7 @@ function fromHex(text: string): Uint8Array<ArrayBuffer> | undefined {
   );
 }
 
-/** Parses Unix seconds in decimal digits; returns undefined for anything else. */
+/** Undefined for anything but decimal digits. */
 function fromSeconds(text: string): number | undefined {
   return /^\d{1,10}$/.test(text) ? Number(text) : undefined;
 }

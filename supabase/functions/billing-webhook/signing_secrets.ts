@@ -38,15 +38,6 @@ export function readSigningSecrets(env: Environment, name: string): string[] {
   return secrets;
 }
 
-/** Returns whether two variables share a secret. */
-export function shareSecret(
-  env: Environment,
-  [one, other]: readonly [string, string],
-): boolean {
-  const [secrets, others] = [one, other].map((name) => env[name]?.split(","));
-  return secrets?.some((secret) => others?.includes(secret)) ?? false;
-}
-
 function faultOf(secret: string, env: Environment): string | undefined {
   // Every secret may have the prefix, so a placeholder may follow it.
   const body = secret.replace(/^whsec_/, "");

@@ -1,17 +1,14 @@
 import type { Log, LogFields } from "../_shared/billing/log.ts";
 
-interface Summary {
-  /** The fields of the newest line that was left out. */
-  fields: LogFields;
-  lines: number;
-  outcomes: Record<string, number>;
-}
-
 interface Interval {
   /** Lines that were written. */
   written: number;
-  /** Of the lines that were left out. */
-  summary?: Summary;
+  /** Of the lines that were left out; `fields` are those of the newest. */
+  summary?: {
+    fields: LogFields;
+    lines: number;
+    outcomes: Record<string, number>;
+  };
 }
 
 /**
@@ -41,22 +38,19 @@ export function throttleInfo(
       lines,
       ...(Object.keys(outcomes).length > 0 ? { outcomes } : {}),
     });
-    beginInterval(message);
+    beginInterval(message, { written: 1 });
   }
 
-  /** Begins with one line that is written. */
-  function beginInterval(message: string): void {
-    intervals.set(message, { written: 1 });
+  function beginInterval(message: string, interval: Interval): Interval {
+    intervals.set(message, interval);
     setTimeout(endInterval, intervalMs, message);
+    return interval;
   }
 
   return function throttled(level, message, fields = {}) {
     if (level !== "info") return log(level, message, fields);
-    const interval = intervals.get(message);
-    if (interval === undefined) {
-      beginInterval(message);
-      return log(level, message, fields);
-    }
+    const interval = intervals.get(message) ??
+      beginInterval(message, { written: 0 });
     if (interval.written < maxLines) {
       interval.written++;
       return log(level, message, fields);

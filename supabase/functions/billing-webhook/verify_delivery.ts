@@ -27,7 +27,6 @@ export interface VerifiedDelivery
 /** A longer header is refused before it is parsed. */
 const MAX_HEADER_LENGTH = 4_096;
 
-/** Who may have signed, and how old a signature may be. */
 interface VerifyOptions {
   readonly providers: readonly SignatureProvider[];
   /** The receiver's clock, in Unix seconds. */
@@ -59,13 +58,8 @@ export async function verifyDelivery(
       const { id } = await verifyAs(provider, header, delivery, options);
       const { name, format, mode, connect, acknowledges } = provider;
       const settings = { format, mode, connect, acknowledges };
-      const { body } = delivery;
-      return {
-        provider: name,
-        deliveryId: id,
-        ...settings,
-        body,
-      } as VerifiedDelivery;
+      const verified = { provider: name, deliveryId: id, body: delivery.body };
+      return { ...verified, ...settings } as VerifiedDelivery;
     } catch (error) {
       const known = candidates.length === 1 ? { provider: provider.name } : {};
       errors.push(withLogFields(toDeliveryError(error), known));

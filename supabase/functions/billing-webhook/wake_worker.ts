@@ -1,4 +1,4 @@
-import type { Config } from "../_shared/billing/config.ts";
+import type { DatabaseAccess } from "../_shared/billing/config.ts";
 import { keepAlive } from "../_shared/billing/keep_alive.ts";
 import type { Log } from "../_shared/billing/log.ts";
 
@@ -7,7 +7,7 @@ export type Queue = "retries" | "notifications";
 
 /**
  * Longer than a run of the worker: 55 s of notifications, at the same time as the
- * retries; then the batch under way, which takes up to 27 s (outbox.ts), and 10 s
+ * retries; then the batch under way, which takes up to 27 s (deliver_notifications.ts), and 10 s
  * to release the leases. Shorter than the life of an instance, which is 150 s.
  */
 const TIME_LIMIT_MS = 145_000;
@@ -22,7 +22,7 @@ const TIME_LIMIT_MS = 145_000;
  * fails is logged and not repeated: the schedule takes over.
  */
 export function workerWaker(
-  { supabaseUrl, secretKey }: Pick<Config, "supabaseUrl" | "secretKey">,
+  { supabaseUrl, secretKey }: DatabaseAccess,
   { fetch, log }: { fetch: typeof globalThis.fetch; log: Log },
 ): (queue: Queue) => void {
   const underWay = new Set<Queue>();

@@ -1,14 +1,19 @@
-import type { DatabaseClient } from "../_shared/billing/database.ts";
-import type { Log } from "../_shared/billing/log.ts";
-import type { Alert, Channel, Notification } from "./channels/channel.ts";
+/**
+ * The outbox: notifications to accounts, and alerts to the operator. The run of the
+ * worker that holds the lease has both. Another run gets none, and nobody gets any
+ * while the receiver has asked for a pause. What was claimed is due again when the
+ * lease has ended.
+ */
 import {
-  type Attempted,
-  claimAlerts,
-  claimNotifications,
-  type Result,
-  settleAlerts,
-  settleNotifications,
-} from "./outbox.ts";
+  callFunction,
+  type DatabaseClient,
+} from "../_shared/billing/database.ts";
+import type { Json } from "../_shared/billing/database.types.ts";
+import type { Log } from "../_shared/billing/log.ts";
+import type { Alert, Attempt, Channel } from "./channels/channel.ts";
+
+/** An attempt, or `unsent` if the receiver answered 429 to one before it. */
+type Result = Attempt | { readonly result: "unsent" };
 
 /** The results of the notifications, or alerts, of one run. */
 export type NotificationCounts = Record<"claimed" | Result["result"], number>;
@@ -32,6 +37,16 @@ const BATCH_SIZE = 20;
 /** With a rate limit, a 429 leaves the rest of a batch unsent, so it is small. */
 const PACED_BATCH_SECONDS = 2;
 
+/**
+ * A batch fits into the lease (60 s): the claim takes up to 5 s, the last
+ * notification is sent 2 s later, an attempt takes up to 15 s (an e-mail: 5 s for
+ * the address, 10 s for the mail), and the call that settles it 5 s.
+ */
+const LIMIT = { timeLimitMs: 5_000 };
+
+/** Of a stored error, in UTF-16 units: enough to identify it. */
+const ERROR_LENGTH = 1_000;
+
 /** A little more than the limit needs, because requests do not travel evenly. */
 const PACED_MARGIN = 1.1;
 
@@ -41,13 +56,11 @@ const PACED_MARGIN = 1.1;
  */
 export const RUN_LIMIT = 1_000;
 
-/** What a run of the worker needs to deliver notifications and alerts. */
 export interface DeliveryOptions {
   readonly database: DatabaseClient;
   readonly leaseId: string;
-  /** The channel for notifications; undefined if none is configured. */
+  /** Undefined if none is configured; that for alerts likewise. */
   readonly channel: Channel | undefined;
-  /** The channel for alerts; undefined if none is configured. */
   readonly alertChannel?: Channel<Alert> | undefined;
   /** Resolves when the next notification may be sent: see {@linkcode pacer}. */
   readonly pace: () => Promise<void>;
@@ -56,7 +69,6 @@ export interface DeliveryOptions {
   /** How many notifications this run may still claim. */
   readonly limit?: number;
   readonly log: Log;
-  /** Returns milliseconds since the epoch. */
   readonly clock: () => number;
 }
 
@@ -94,14 +106,27 @@ export async function deliverAlerts(
   if (alertChannel === undefined) return count([]);
   const { destination } = alertChannel;
   const outbox = { p_lease_id: leaseId, p_destination: destination };
-  const alerts = await claimAlerts(database, outbox);
+  const claim = "billing_claim_alerts";
+  const due: unknown = await callFunction(database, claim, outbox, LIMIT);
+  const alerts = due as readonly Alert[];
   const attempts = await Promise.all(alerts.map(async (alert) => {
     const attempt = await alertChannel.send(alert);
-    logFailure(log, alert.id, null, attempt);
-    return { message: alert, attempt };
+    logFailure(log, alert, attempt);
+    return attempt;
   }));
-  if (attempts.length > 0) await settleAlerts(database, outbox, attempts);
-  return count(attempts.map(({ attempt }) => attempt));
+  if (alerts.length > 0) {
+    // As they were claimed: by now, more may have failed.
+    const results = attempts.map((attempt, i) => ({
+      // To an alert, being given up means nothing.
+      result: attempt.result === "dead" ? "failed" : attempt.result,
+      kind: alerts[i]!.kind,
+      alert: alerts[i]!.alert as unknown as Json,
+      retry_after_seconds: retryAfter(attempt),
+    }));
+    const settle = { ...outbox, results };
+    await callFunction(database, "billing_settle_alerts", settle, LIMIT);
+  }
+  return count(attempts);
 }
 
 /**
@@ -111,7 +136,6 @@ export async function deliverAlerts(
  * the database; after the run of another instance, a few may be sent too early.
  *
  * @param channel Without a rate limit, nothing waits.
- * @param options.sleep Resolves after that many milliseconds.
  */
 export function pacer(
   channel: { readonly perSecond?: number } | undefined,
@@ -150,41 +174,57 @@ async function deliverBatch(
 ): Promise<readonly Result[]> {
   const { destination, perSecond } = channel;
   const outbox = { p_lease_id: leaseId, p_destination: destination };
-  const notifications = await claimNotifications(database, {
-    ...outbox,
-    p_limit: perSecond === undefined
-      ? BATCH_SIZE
-      : perSecond * PACED_BATCH_SECONDS,
-  });
+  const p_limit = perSecond === undefined
+    ? BATCH_SIZE
+    : perSecond * PACED_BATCH_SECONDS;
+  const claim = { ...outbox, p_limit };
+  const name = "billing_claim_notifications";
+  const claimed = await callFunction(database, name, claim, LIMIT);
   let isLimited = false;
   const attempts = await Promise.all(
-    notifications.map(async (message): Promise<Attempted<Notification>> => {
+    claimed.map(async (one): Promise<Result> => {
       await pace();
-      if (isLimited) return { message, attempt: { result: "unsent" } };
-      const attempt = await channel.send(message);
+      if (isLimited) return { result: "unsent" };
+      const attempt = await channel.send(one);
       if (attempt.result === "limited") isLimited = true;
-      logFailure(log, message.id, message.event_id, attempt);
-      return { message, attempt };
+      logFailure(log, one, attempt);
+      return attempt;
     }),
   );
   if (attempts.length > 0) {
-    await settleNotifications(database, outbox, attempts);
+    const results = attempts.map((attempt, i) => ({
+      id: claimed[i]!.id,
+      result: attempt.result,
+      error: "error" in attempt ? storable(attempt.error) : null,
+      retry_after_seconds: retryAfter(attempt),
+    }));
+    const settle = { ...outbox, results };
+    await callFunction(database, "billing_settle_notifications", settle, LIMIT);
   }
-  return attempts.map(({ attempt }) => attempt);
+  return attempts;
+}
+
+function retryAfter(attempt: Result): number | null {
+  return "retryAfterSeconds" in attempt
+    ? attempt.retryAfterSeconds ?? null
+    : null;
+}
+
+/**
+ * Makes an error storable. Part of the text comes from outside, and text that
+ * Postgres cannot store would prevent the whole batch from being settled.
+ */
+function storable(error: string): string {
+  return error.slice(0, ERROR_LENGTH).replaceAll("\0", "").toWellFormed();
 }
 
 function logFailure(
   log: Log,
-  notification_id: string,
-  event_id: string | null,
-  attempt: Result,
+  { id, event_id = null }: { id: string; event_id?: string | null },
+  attempt: Attempt,
 ): void {
   if (!("error" in attempt)) return;
   const { result, error } = attempt;
-  log("warn", "notification not delivered", {
-    notification_id,
-    event_id,
-    result,
-    error,
-  });
+  const fields = { notification_id: id, event_id, result, error };
+  log("warn", "notification not delivered", fields);
 }

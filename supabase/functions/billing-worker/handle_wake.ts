@@ -83,12 +83,9 @@ export async function handleWake(
   };
   let left = RUN_LIMIT;
   async function deliver() {
+    const done = "notifications delivered";
     const limited = { ...run, limit: left };
-    const counts = await doPart(
-      deliverNotifications,
-      "notifications delivered",
-      limited,
-    );
+    const counts = await doPart(deliverNotifications, done, limited);
     if (hasCounts(counts)) left -= counts.claimed;
     return counts;
   }
@@ -101,14 +98,12 @@ export async function handleWake(
     work("retries", () => doPart(retryFailures, "failures retried", run)),
     work("notifications", deliver),
   ]);
-  const retries = total(NO_RETRIES, retried);
-  const alerts = total(
-    NO_NOTIFICATIONS,
-    await work(
-      "notifications",
-      () => doPart(deliverAlerts, "alerts delivered", run),
-    ),
+  const alerted = await work(
+    "notifications",
+    () => doPart(deliverAlerts, "alerts delivered", run),
   );
+  const retries = total(NO_RETRIES, retried);
+  const alerts = total(NO_NOTIFICATIONS, alerted);
   const isDelivering = hasCounts(total(NO_NOTIFICATIONS, delivered));
   // The events that were applied may have created notifications meanwhile.
   if (isDelivering && hasCounts(retries) && retries.applied > 0) {
@@ -130,12 +125,7 @@ export async function handleWake(
   return new Response(body, { status });
 }
 
-/**
- * Does one part of a run, logs the result, and returns its counts or its
- * failure.
- *
- * @param done The log line of a part that had something to do.
- */
+/** Does one part of a run, and logs its failure, or what is done if it is anything. */
 async function doPart<Counts extends { claimed: number }>(
   work: (run: Run) => Promise<Counts>,
   done: string,
@@ -175,8 +165,6 @@ function hasCounts<Counts>(part: Counts | DeliveryError): part is Counts {
  * wait until it ends by itself. The first claim takes the lease. If another run has
  * it, the claims return nothing, and there is nothing to release; but that run then
  * looks once more, since whoever woke this one knew of something to do.
- *
- * @returns what each round of work came to
  */
 async function holding<T>(
   queue: Queue,
@@ -190,25 +178,19 @@ async function holding<T>(
     while (isWanted) {
       rounds.push(await work());
       const hasFailed = rounds.some((round) => round instanceof DeliveryError);
-      isWanted = await callFunction(
-        database,
-        "billing_release_lease",
-        {
-          p_queue: queue,
-          p_lease_id: leaseId,
-          p_is_last: clock() >= endMs || !canGoOn(),
-          p_is_scheduled: isScheduled && !hasFailed,
-        },
-        RELEASE_LIMIT,
-      ) === true;
+      const name = "billing_release_lease";
+      isWanted = await callFunction(database, name, {
+        p_queue: queue,
+        p_lease_id: leaseId,
+        p_is_last: clock() >= endMs || !canGoOn(),
+        p_is_scheduled: isScheduled && !hasFailed,
+      }, RELEASE_LIMIT) === true;
     }
   } catch (thrown) {
     // The work is done, so the run has not failed.
     const { code, logMessage } = toDeliveryError(thrown);
-    log("warn", "lease not released: it ends by itself within a minute", {
-      code,
-      error: logMessage,
-    });
+    const message = "lease not released: it ends by itself within a minute";
+    log("warn", message, { code, error: logMessage });
   }
   return rounds;
 }

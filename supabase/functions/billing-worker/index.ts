@@ -20,9 +20,9 @@ import {
   chooseAlertChannel,
   chooseChannel,
 } from "./channels/choose_channel.ts";
+import { accountEmail } from "./channels/email_channel.ts";
 import { pacer } from "./deliver_notifications.ts";
 import { handleWake, type Worker } from "./handle_wake.ts";
-import { accountEmail } from "./outbox.ts";
 
 const env = Deno.env.toObject();
 const config = readConfig(env);

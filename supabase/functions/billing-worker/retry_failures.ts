@@ -29,18 +29,16 @@ import type { Format } from "../_shared/billing/formats/format.ts";
  * A failed event that was claimed for a retry. A repaired payload may have another
  * id than its row.
  */
-export type ClaimedFailure = Readonly<
+type ClaimedFailure = Readonly<
   DatabaseFunctions["billing_claim_failed_events"]["Returns"][number]
 >;
 
-/** The result of a retry that did not fail. */
 type RetryOutcome = Exclude<Outcome, "erased"> | "ignored";
 
 /** `untried`: the run had no time for it. */
 type RetryResult = RetryOutcome | "untried" | DeliveryError;
 
-/** The results of the retries of one run. */
-export type RetryCounts = Record<"claimed" | "failed" | RetryOutcome, number>;
+type RetryCounts = Record<"claimed" | "failed" | RetryOutcome, number>;
 
 export const NO_RETRIES: RetryCounts = {
   claimed: 0,
@@ -51,7 +49,6 @@ export const NO_RETRIES: RetryCounts = {
   ignored: 0,
 };
 
-/** What is needed to retry failures. */
 export interface RetryOptions
   extends
     Pick<Config, "unmappedSubscriptions" | "oncePerInvoice">,
@@ -62,7 +59,6 @@ export interface RetryOptions
   /** The lease of the run. */
   readonly leaseId: string;
   readonly log: Log;
-  /** Returns milliseconds since the epoch. */
   readonly clock: () => number;
 }
 
@@ -105,13 +101,10 @@ export async function retryFailures(
     const claimed = await callFunction(database, name, claim, CALL_LIMIT);
     if (claimed.length === 0) break;
     const retries = await applyFailures(claimed, options);
+    const settle = { p_lease_id: leaseId, results: retries.map(storedResult) };
     // If this fails, those that were applied are settled anyway.
-    await callFunction(
-      database,
-      "billing_settle_failed_events",
-      { p_lease_id: leaseId, results: retries.map(storedResult) },
-      CALL_LIMIT,
-    );
+    const settling = "billing_settle_failed_events";
+    await callFunction(database, settling, settle, CALL_LIMIT);
     const locked =
       retries.filter(({ result }) => hasFailed(result, "record_locked")).length;
     if (locked > 0) {
@@ -143,17 +136,14 @@ type Read = Omit<Retry, "result"> & {
   readonly result: RetryResult | RetriedEvent;
 };
 
-/** Applies the events of claimed failures. */
 async function applyFailures(
   claimed: readonly ClaimedFailure[],
   options: RetryOptions,
 ): Promise<Retry[]> {
   const read = claimed.map((failure) => readFailure(failure, options));
   const events = read.map(({ result }) => result).filter(isEvent);
-  const outcomes = lockWithCreations(
-    events,
-    await applyInOrder(events, options),
-  );
+  const applied = await applyInOrder(events, options);
+  const outcomes = lockWithCreations(events, applied);
   return read.map((retry) => {
     const result = isEvent(retry.result)
       ? outcomes[events.indexOf(retry.result)]!

@@ -1,6 +1,7 @@
 /**
- * How accounts and operators are told: by webhooks, Slack and e-mail. The whole
- * messages are in integration/notification_examples.test.ts.
+ * How accounts and operators are told: by webhooks, Slack and e-mail.
+ * docs/notifications.md and docs/runbook.md show what is sent. With
+ * UPDATE_EXAMPLES=1 in the environment, it is written into these pages.
  */
 import { assert, assertEquals } from "@std/assert";
 import { Webhook } from "standardwebhooks";
@@ -42,11 +43,15 @@ type Message = Notification | Alert;
 async function send(
   message: Message,
   reply: Reply = () => new Response("OK"),
-  { url = URL_TEXT, projectUrl }: { url?: string; projectUrl?: string } = {},
+  { url = URL_TEXT, projectUrl, now = NOW }: {
+    url?: string;
+    projectUrl?: string;
+    now?: number;
+  } = {},
 ) {
   const requests: Request[] = [];
   const options = {
-    ...{ secret, projectUrl, clock: () => NOW, timeLimitMs: 20 },
+    ...{ secret, projectUrl, clock: () => now, timeLimitMs: 20 },
     fetch: async (input: URL | RequestInfo, init?: RequestInit) => {
       requests.push(new Request(input, { ...init, signal: null }));
       return await reply(init?.signal as AbortSignal);
@@ -69,17 +74,12 @@ async function send(
 const AGAIN = { next_payment_attempt: "2026-05-03T23:30:00.000Z" };
 const NEVER = { next_payment_attempt: null };
 
-const TRIAL = { trial_end: "2026-05-03T23:30:00.000Z" };
-
 /** What the database says of a payment, and what of it is sent. */
 const MESSAGES: [stated: object, sent: object][] = [
   [{}, {}],
-  [{ ...TRIAL, kind: "trial_ending" }, TRIAL],
-  [{ kind: "ended" }, {}],
   [STATED, { ...STATED, ...AGAIN }],
   [{ amount_due: 0 }, { amount_due: 0 }],
-  // No next attempt, none at all, or one whose number is not known.
-  [{ attempt_count: 8 }, { attempt_count: 8, ...NEVER }],
+  // No attempt at all, or one whose number is not known.
   [{ attempt_count: 0 }, { attempt_count: 0, ...NEVER }],
   [AGAIN, AGAIN],
 ];
@@ -301,16 +301,12 @@ Deno.test("emailChannel() mails the account, once per notification, and reads th
 
 const NO_LINK = "Please check your payment method.";
 const TRIED_AGAIN = "We will try again on 3 May 2026 (UTC).";
-const LAST = "No further attempt is scheduled.";
 const IN_ZONE = { next_payment_attempt: "2026-05-04T00:30:00+02:00" };
-const LINK = "You can pay the invoice now:";
 
 /** What is stated, the amount, and the paragraphs after the first. */
 const TEXTS: [stated: object, amount: string, ...paragraphs: string[]][] = [
-  [STATED, " of €19.00", TRIED_AGAIN, LINK],
-  [{ ...STATED, ...NEVER }, " of €19.00", LAST, LINK],
-  [{ invoice_id: null }, "", NO_LINK],
-  [{ attempt_count: 0 }, "", LAST, NO_LINK],
+  [STATED, " of €19.00", TRIED_AGAIN, "You can pay the invoice now:"],
+  [{ attempt_count: 0 }, "", "No further attempt is scheduled.", NO_LINK],
   [IN_ZONE, "", TRIED_AGAIN, NO_LINK],
   [{ amount_due: 1900 }, "", NO_LINK],
   [{ currency: "eur" }, "", NO_LINK],
@@ -323,59 +319,25 @@ Deno.test("emailTexts() says what is stated, in any time zone, and claims nothin
       const one = { ...NOTIFICATION, ...details };
       const url = one.hosted_invoice_url;
       const start = `We could not collect the payment${amount} for your`;
-      const invoice = one.invoice_id ? "Invoice: in_1, " : "";
       assertEquals(emailTexts(one), {
         subject: `Your payment${amount} failed`,
         paragraphs: [`${start} subscription.`, ...paragraphs],
         link: url ? { label: "Pay the invoice", url } : undefined,
-        footer: `${invoice}Subscription: sub_1`,
+        footer: "Invoice: in_1, Subscription: sub_1",
       });
     }
   }
   Deno.env.delete("TZ");
 });
 
-const HERE = "https://pay.example.com/in_1";
-const CONFIRM = "Please confirm your payment";
-const AT_BANK = "Your bank asks you to confirm the payment";
-/** A kind, what is stated, and the texts: the subject, and then the paragraphs. */
-const KINDS: [kind: string, stated: object, ...texts: string[]][] = [
-  [
-    ...["trial_ending", TRIAL, "Your trial ends on 3 May 2026 (UTC)"] as const,
-    "Your trial ends on 3 May 2026 (UTC).",
-    "Unless you have canceled it, your subscription then continues, and we charge its payment method.",
-  ],
-  [
-    ...["action_required", STATED, `${CONFIRM} of €19.00`] as const,
-    `${AT_BANK} of €19.00 for your subscription.`,
-    "You can confirm it here:",
-  ],
-  [
-    "action_required",
-    {},
-    CONFIRM,
-    `${AT_BANK} for your subscription.`,
-    "Please open your billing page to confirm it.",
-  ],
-  [
-    ...["recovered", {}, "Your subscription is active again"] as const,
-    "Your subscription is active again. You need not do anything.",
-  ],
-  [
-    ...["ended", { hosted_invoice_url: HERE }] as const,
-    "Your subscription has ended",
-    "Your subscription has ended. We will not charge you for it any more.",
-  ],
-];
-Deno.test("emailTexts() has the words of each kind", () => {
-  for (const [kind, stated, ...texts] of KINDS) {
-    const { subject, paragraphs, link } = emailTexts({
-      ...{ ...NOTIFICATION, ...stated, kind },
-    });
-    assertEquals([subject, ...paragraphs], texts);
-    const isLinked = kind === "action_required" && stated === STATED;
-    assertEquals(link?.label, isLinked ? "Confirm the payment" : undefined);
-  }
+Deno.test("emailTexts() links an invoice where something is to be done about it", () => {
+  const confirm = { ...NOTIFICATION, ...STATED, kind: "action_required" };
+  assertEquals(emailTexts(confirm).link?.label, "Confirm the payment");
+  const ended = emailTexts({ ...confirm, kind: "ended" });
+  const unlinked = emailTexts({ ...confirm, hosted_invoice_url: null });
+  assertEquals([ended.link, unlinked.link], [undefined, undefined]);
+  const last = unlinked.paragraphs.at(-1);
+  assertEquals(last, "Please open your billing page to confirm it.");
 });
 
 Deno.test("renderEmail() escapes what it is given, and loads nothing", () => {
@@ -418,4 +380,118 @@ Deno.test("formatAmount() has as many decimals as Stripe", () => {
     const [amount = "", currency = "", ...text] = row.split(" ");
     assertEquals(formatAmount(Number(amount), currency), text.join(" "), row);
   }
+});
+
+/** What is sent, as a page of `docs` shows it. */
+interface Example {
+  readonly language: "http" | "text" | "html";
+  readonly text: string;
+}
+
+/** Compares the blocks of a page with what is sent, in the order of the page. */
+async function checkExamples(page: string, examples: Example[]): Promise<void> {
+  const file = new URL(`../../../docs/${page}`, import.meta.url);
+  const found = await Deno.readTextFile(file);
+  const left = examples.values();
+  const expected = found.replaceAll(
+    /^```(http|text|html)\n[^]*?^```$/gm,
+    (_, language: string) => {
+      const { value } = left.next();
+      assertEquals(language, value?.language);
+      return `\`\`\`${language}\n${value?.text.trimEnd()}\n\`\`\``;
+    },
+  );
+  assertEquals([...left], []);
+  if (Deno.env.get("UPDATE_EXAMPLES") === "1") {
+    await Deno.writeTextFile(file, expected);
+  } else {
+    assertEquals(found.split("\n"), expected.split("\n"), `docs/${page}`);
+  }
+}
+
+async function webhookExample(message: Message, path: string) {
+  const now = Date.parse("2026-11-28T09:00:03Z");
+  const { request, sent } = await send(message, undefined, { now });
+  const headers = [...request.headers].map(([name, value]) =>
+    `${name}: ${value}`
+  );
+  return {
+    language: "http",
+    text: [
+      ...[`POST ${path} HTTP/1.1`, ...headers, ""],
+      JSON.stringify(sent, null, 2),
+    ].join("\n"),
+  } as const;
+}
+
+const OCCURRED = {
+  ...{ ...NOTIFICATION, invoice_id: null },
+  occurred_at: "2026-11-28T09:00:00+00:00",
+  created_at: "2026-11-28T09:00:02.113987+00:00",
+};
+const PAYMENT = {
+  ...{ ...OCCURRED, ...STATED, invoice_id: "in_1", attempt_count: 1 },
+  hosted_invoice_url:
+    "https://invoice.example.com/i/acct_1ExampleShop/test_ExampleInvoice3",
+  next_payment_attempt: "2026-12-01T09:00:00+00:00",
+};
+/** Every kind, and a payment that is tried no more or of which nothing is known. */
+const EXAMPLES: Notification[] = [
+  PAYMENT,
+  { ...PAYMENT, attempt_count: 8, next_payment_attempt: null },
+  { ...OCCURRED, provider: "b", occurred_at: OCCURRED.created_at },
+  {
+    ...{ ...OCCURRED, kind: "trial_ending" },
+    trial_end: "2026-12-01T09:00:00+00:00",
+  },
+  { ...PAYMENT, kind: "action_required" },
+  { ...OCCURRED, kind: "recovered" },
+  { ...OCCURRED, kind: "ended" },
+];
+Deno.test("docs/notifications.md shows what accounts are sent", async () => {
+  const mails = EXAMPLES.map((one) => renderEmail(emailTexts(one)));
+  const path = "/billing-notifications";
+  // The last two have nothing of their own.
+  const shown = EXAMPLES.slice(0, -2);
+  await checkExamples("notifications.md", [
+    ...await Promise.all(shown.map((one) => webhookExample(one, path))),
+    ...mails.map(({ subject, text }): Example => ({
+      language: "text",
+      text:
+        `From: ${FROM}\nTo: owner@example.com\nSubject: ${subject}\n\n${text}`,
+    })),
+    { language: "html", text: mails[0]!.html },
+  ]);
+});
+
+const FAILED_AT = "2026-11-28T09:00:01.5+00:00";
+const ALERTS: Alert[] = [
+  {
+    ...{ ...OPENED, id: NOTIFICATION.id, created_at: OCCURRED.created_at },
+    alert: {
+      ...{ ...OPENED.alert as FailureOpened, open: 1, new: 1 },
+      error:
+        "data.object.metadata.accountId is missing, and account_of_customer knows no account of the customer.",
+      ...{ first_failed_at: FAILED_AT, last_failed_at: FAILED_AT },
+    },
+  },
+  {
+    ...{ ...RESOLVED, id: NOTIFICATION.id, created_at: OCCURRED.created_at },
+    alert: {
+      ...{ error_code: "event_invalid", resolved: 1 },
+      opened_at: "2026-11-28T08:20:02.25+00:00",
+    },
+  },
+];
+Deno.test("docs/runbook.md shows the alerts that operators are sent", async () => {
+  const slack = ALERTS.map(async (alert): Promise<Example> => {
+    const options = { url: SLACK, projectUrl: HOSTED };
+    const { text } = (await send(alert, undefined, options)).sent;
+    // Slack shows the text without its escapes.
+    return { language: "text", text: text.replaceAll("&gt;", ">") };
+  });
+  await checkExamples("runbook.md", [
+    ...await Promise.all(ALERTS.map((one) => webhookExample(one, "/alerts"))),
+    ...await Promise.all(slack),
+  ]);
 });

@@ -19,7 +19,7 @@ import {
 } from "../../../supabase/functions/_shared/billing/record_failure.ts";
 import type { Environment } from "../../../supabase/functions/_shared/billing/config.ts";
 import { checkAcknowledged } from "../../../supabase/functions/billing-webhook/acknowledged.ts";
-import { accountEmail } from "../../../supabase/functions/billing-worker/outbox.ts";
+import { accountEmail } from "../../../supabase/functions/billing-worker/channels/email_channel.ts";
 import { codeOf, fakeDatabase, hanging, refusal } from "./fixtures.ts";
 
 type Try = (signal: AbortSignal) => Response | Promise<Response>;
@@ -179,14 +179,10 @@ const BODIES: Record<string, (string | Uint8Array<ArrayBuffer>)[]> = {
     '{"id":"evt_1","type":"a\\n","a":"\\u0000\\ud800"}',
   ],
   "sha256:": [
-    ...["", '{"id":"evt_1"', '"evt_1"', "null", '{"id":1}', '{"id":" "}'],
-    ...['{"__proto__":{"id":"evt_1"}}', "[".repeat(100_000), "Grüße \u{1f600}"],
-    // What Postgres cannot hold as text.
-    ...[[0xff], [0xed, 0xa0, 0x80]].map((bytes) => Uint8Array.from(bytes)),
-    bytes('{"id":"evt_1","a":"x\0"}'),
-    // Around the chunks of the conversion.
-    ...[32_767, 32_768, 32_769, 100_001]
-      .map((length) => new Uint8Array(length).fill(0xfe).fill(1, 32_768)),
+    ...["", '{"id":"evt_1"', "null", '{"id":" "}', "Grüße \u{1f600}"],
+    // What Postgres cannot hold as text; it is converted in chunks.
+    ...[Uint8Array.of(0xff), bytes('{"id":"evt_1","a":"x\0"}')],
+    new Uint8Array(100_001).fill(0xfe).fill(1, 32_768),
   ],
 };
 Deno.test("describeFailedBody() files a body under its id or hash, and loses no byte", async () => {

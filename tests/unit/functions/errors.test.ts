@@ -1,5 +1,5 @@
 /** What operators read: the words of the error codes. */
-import { assert, assertEquals } from "@std/assert";
+import { assertEquals } from "@std/assert";
 import runbook from "../../../docs/runbook.md" with { type: "text" };
 import {
   databaseError,
@@ -18,14 +18,6 @@ Deno.test("the runbook says of every error code what errors.ts says, and of no o
     Array.from(rows, ([, ...cells]) => cells.map((cell) => cell.trim())).sort(),
     expected.sort(),
   );
-});
-
-Deno.test("what to do begins with a sentence that fits into a line of the live view", () => {
-  for (const [code, { todo }] of Object.entries(ERRORS)) {
-    const [first = ""] = todo.match(/^.*?\.(?= |$)/) ?? [];
-    const isFitting = first.length > 10 && code.length + first.length < 76;
-    assert(isFitting, `${code}: ${first}`);
-  }
 });
 
 const CODES: Partial<Record<ErrorCode, string>> = {

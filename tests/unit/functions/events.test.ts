@@ -4,10 +4,7 @@ import type {
   EventMode,
   PlanItem,
 } from "../../../supabase/functions/_shared/billing/config.ts";
-import {
-  DeliveryError,
-  type ErrorCode,
-} from "../../../supabase/functions/_shared/billing/errors.ts";
+import { DeliveryError } from "../../../supabase/functions/_shared/billing/errors.ts";
 import * as formats from "../../../supabase/functions/_shared/billing/formats/format.ts";
 import { stripe } from "../../../supabase/functions/_shared/billing/formats/stripe.ts";
 import {
@@ -41,10 +38,9 @@ const below = (subscription: unknown) => ({
   parent: { subscription_details: { subscription } },
 });
 
-function parse(event: object | string, mode: EventMode = "any"): ParsedEvent {
-  const text = typeof event === "string" ? event : JSON.stringify(event);
+function parse(event: object, mode: EventMode = "any"): ParsedEvent {
   const options = { nowSeconds: NOW, toleranceSeconds: 60, mode };
-  return parseEvent(text, { format: stripe, ...options });
+  return parseEvent(JSON.stringify(event), { format: stripe, ...options });
 }
 
 /** Checks cases of what differs from `whole`. */
@@ -60,45 +56,31 @@ function check<Given>(
 }
 
 /** Returns why a body is refused, after a check that no value is repeated. */
-function fault(body: object | string, code: ErrorCode = "event_invalid") {
+function fault(body: object) {
   const error = assertThrows(() => parse(body), DeliveryError);
-  assertEquals(error.code, code, JSON.stringify(body).slice(0, 200));
+  assertEquals(error.code, "event_invalid", JSON.stringify(body).slice(0, 200));
   assert(!error.message.includes("LEAKED"), error.message);
   return error.message;
 }
 
-/** The catalogue has each field, and more bodies that are no event. */
+/** Each wording; the catalogue has each field, and bodies that are no event. */
 const WORDS: [path: string, value: unknown, says: string, type?: string][] = [
-  ["type", undefined, " is missing"],
   ["type", " \t\n", ": must be a string that is not blank"],
   ["id", "LEAKED\n", ": must not contain control characters or "],
   ["id", "x".repeat(256), ": must not be longer than 255 char", FAILED],
   ["data", [], ": must be an object"],
-  ["data.object", "LEAKED", ": must be an object", FAILED],
-  ["data.object.id", 1, ": must be a string"],
-  ["data.object.id", null, ": must be a string", UPDATED],
   ["data.object.id", undefined, " is missing", DELETED],
-  ["data.object.metadata", ["LEAKED"], ": must be an object"],
-  ["data.object.metadata.accountId", " ", ": must not be blank"],
   ["data.object.status", null, ": must be a string", UPDATED],
   ["data.object.items.data", {}, ": must be a list"],
   ["data.object.items.data", [], "[0] is missing"],
   [ITEM, null, ": must be an object", UPDATED],
-  [`${ITEM}.price`, "LEAKED", ": must be an object"],
   [`${ITEM}.price.id`, "", ": must not be blank", UPDATED],
   [PERIOD_END, 2 ** 60, ": must be a whole number under 2^53"],
   [PERIOD_END, NOW * 1000, ": must not be after 2200, in Unix seconds"],
   [PERIOD_END, null, ": must be a number", UPDATED],
   ["created", 1, ": must not be before 2000, in Unix seconds", FAILED],
   ["created", NOW + 61, ": must not be more than 60 s ahead of the receiver"],
-  ["data.object.subscription", " ", ": must not be blank", FAILED],
   ["data.object.subscription", {}, ".id is missing", FAILED],
-];
-const BELOW = "data.object.parent.subscription_details.subscription";
-const BODIES: [code: ErrorCode, ...bodies: string[]][] = [
-  ["body_empty", ""],
-  ["body_not_json", " ", '{"id":"LEAKED"'],
-  ["event_invalid", "[]", "null", "{}", '{"__proto__":{"type":"x"}}'],
 ];
 Deno.test("parseEvent() names a field that is missing or malformed, and what is wrong, but not its value", () => {
   for (const [path, value, says, type = CREATED] of WORDS) {
@@ -111,13 +93,6 @@ Deno.test("parseEvent() names a field that is missing or malformed, and what is 
   for (const type of BOTH) {
     const message = fault(event(type, { [PERIOD_END]: null, [inItem]: 1.5 }));
     assert(message.startsWith(inItem.replace(".0", "[0]")), message);
-  }
-  for (const [id, says] of [["", ": must"], [{}, ".id is missing"]] as const) {
-    const message = fault(event(FAILED, { "data.object": below(id) }));
-    assert(message.startsWith(BELOW + says), message);
-  }
-  for (const [code, ...bodies] of BODIES) {
-    for (const body of bodies) fault(body, code);
   }
   const blank = "\n".repeat(256);
   const worse = { id: blank, "data.object.id": blank, created: 1.5 };

@@ -219,17 +219,13 @@ const encoded = (encoding: string) => (request: Request) => {
   request.headers.set("content-encoding", encoding);
   return request;
 };
-/** As some servers make a request that names no path. */
-const atNone = (request: Request) =>
-  Object.defineProperty(request, "url", { value: "*" });
 
 /** What becomes of requests; the catalogue has more. */
 const REQUESTS: [code: string, ...edits: ((one: Request) => Request)[]][] = [
   ["applied", ...PATHS.map(at), ...["", "Identity"].map(encoded)],
-  ["path_unknown", at("/"), at("/billing-webhook//"), atNone],
+  ["path_unknown", at("/"), at("/billing-webhook//")],
   ["method_not_allowed", ({ url }) => new Request(url)],
   ["encoding_unsupported", encoded("gzip")],
-  ["body_too_large", (one) => new Request(one, { body: "x".repeat(4_097) })],
 ];
 Deno.test("handleWebhook() serves its paths, and reads the body of all other requests", async () => {
   for (const [code, ...edits] of REQUESTS) {

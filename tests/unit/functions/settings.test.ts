@@ -92,10 +92,7 @@ const BY_EMAIL = { name: "email", rate: 2, logged: [] };
 const UNUSED =
   "warn: RESEND_API_KEY is not used, because NOTIFICATION_URL is set: remove one of them";
 
-const NUMBERS = [
-  ...["0", "-1", "1.5", "1e3", "0x10", " 300", "300 ", "300s", "0300", "NaN"],
-  "1".repeat(11),
-];
+const NUMBERS = ["0", "-1", "1.5", " 300", "300s", "0300", "1".repeat(11)];
 const CUT = '{"default":"LEAKED';
 const NO_NUMBER = "must be a whole number above 0";
 const NO_HTTPS = "must be an https URL";
@@ -121,8 +118,8 @@ const SECRETS = [12, 13, 14, 64]
   .flatMap((secret) => [secret, secret.replace(/=+$/, "")]);
 const BAD_SECRETS = [
   ...["whsec_", "whsec_no-base64-LEAKED-at-all", btoa("x".repeat(24))],
-  ...[" ", "\n", "="].map((end) => NOTIFICATION_SECRET + end),
-  ...[NOTIFICATION_SECRET.slice(0, -3), `whsec_${btoa("12345678901")}`],
+  ...[`${NOTIFICATION_SECRET}\n`, NOTIFICATION_SECRET.slice(0, -3)],
+  `whsec_${btoa("12345678901")}`,
   `whsec_${btoa("1234567890")}${btoa("12345678")}`,
 ];
 

@@ -210,15 +210,13 @@ Deno.test("handleWake() delivers notifications while it is worth it", async () =
 const ERRORS: [error: string, stored: string, after: number | null][] = [
   ["no", "no", 0],
   ["a\0b", "ab", 7],
-  ["a\ud83db", "a\ufffdb", null],
   // The limit divides a pair.
   [`${"x".repeat(999)}😀`, `${"x".repeat(999)}\ufffd`, null],
-  ["x".repeat(100_000), "x".repeat(1_000), null],
 ];
 Deno.test("handleWake() claims and settles what was told to whom, as it can be stored", async () => {
   const { leases: [p_lease_id], ...run } = await wake({
     due: {
-      claim_notifications: [batch("fffff")],
+      claim_notifications: [batch("fff")],
       claim_alerts: [[OPENED, RESOLVED]],
     },
     attempt: (id) => {

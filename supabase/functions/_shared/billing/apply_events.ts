@@ -4,7 +4,6 @@ import { databaseError } from "./database_errors.ts";
 import { DeliveryError } from "./errors.ts";
 import type { EventToApply } from "./parse_event.ts";
 
-/** A handled event together with the provider that sent it. */
 export type BillingEvent = EventToApply & { readonly provider: string };
 
 /**
@@ -38,10 +37,8 @@ const eventOutcomes = z.lazy(() =>
  */
 const TIME_LIMIT = { timeLimitMs: 3_000 };
 
-/** What applying needs besides the events. */
 interface ApplyOptions {
   readonly database: DatabaseClient;
-  /** Whether further failed payments of an invoice create no notification. */
   readonly oncePerInvoice?: boolean;
   /** Called if failures that lacked one of the events are to be retried now. */
   readonly onRetries?: () => void;
@@ -107,7 +104,6 @@ function toSend(
     : event;
 }
 
-/** Returns the outcome of each event, by its place. */
 function readOutcomes(rows: unknown, { onRetries }: ApplyOptions) {
   const answer = eventOutcomes.safeParse(rows);
   if (!answer.success) throw unreadable();

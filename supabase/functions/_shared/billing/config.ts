@@ -1,7 +1,6 @@
 /** The environment, as `Deno.env.toObject()` returns it. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** The choices for which events a provider's endpoint handles. */
 export const EVENT_MODES = ["any", "live", "test"] as const;
 
 /**
@@ -26,13 +25,11 @@ const UNMAPPED_CHOICES = ["fail", "ignore"] as const;
 /** See `UNMAPPED_SUBSCRIPTIONS` in the README. */
 export type UnmappedChoice = typeof UNMAPPED_CHOICES[number];
 
-/** Where the database is, and the key to it. */
 export interface DatabaseAccess {
   readonly supabaseUrl: string;
   readonly secretKey: string;
 }
 
-/** The configuration that both functions need. */
 export interface Config extends DatabaseAccess {
   /**
    * How far a signature's time may be from now, in either direction, and an
@@ -44,11 +41,9 @@ export interface Config extends DatabaseAccess {
   readonly unmappedSubscriptions: UnmappedChoice;
   /** Whether further failed payments of an invoice create no notification. */
   readonly oncePerInvoice: boolean;
-  /** What accounts are told. */
   readonly notify: ReadonlySet<string>;
   /** Which item of a subscription is its plan. */
   readonly planItem: PlanItem;
-  /** The types that the app has handlers for. */
   readonly handledTypes: HandledTypes;
   /** Whether a checkout says whose its customer is. */
   readonly accountFromCheckout: boolean;
@@ -96,10 +91,9 @@ export function readNotify(env: Environment): ReadonlySet<string> {
     .map((word) => word.trim());
   const wrong = words.find((word) => !NOTIFICATION_KINDS.includes(word));
   if (wrong !== undefined) {
+    const kinds = NOTIFICATION_KINDS.join(", ");
     throw new Error(
-      `${CANNOT_START}NOTIFY must list some of ${
-        NOTIFICATION_KINDS.join(", ")
-      }, not "${wrong}".`,
+      `${CANNOT_START}NOTIFY must list some of ${kinds}, not "${wrong}".`,
     );
   }
   return new Set(words);

@@ -7,10 +7,8 @@ import { DeliveryError } from "./errors.ts";
 /** A client of the project's database API, typed by the schema. */
 export type DatabaseClient = PostgrestClient<Database>;
 
-/** The functions that the database has for this service. */
 export type DatabaseFunctions = Database["public"]["Functions"];
 
-/** The result of a call through the client. */
 interface CallResult<T> {
   readonly data: T | null;
   readonly error: { readonly code?: string; readonly message: string } | null;
@@ -21,8 +19,6 @@ interface CallResult<T> {
  * Returns a client that acts as `service_role`. It is only the database part of
  * supabase-js: loading all of supabase-js takes half of a cold start, for
  * sessions, files and sockets that nothing here uses (docs/decisions.md).
- *
- * @param options.fetch The fetch to use; tests pass one that fails.
  */
 export function createClient(
   { supabaseUrl, secretKey }: DatabaseAccess,
@@ -39,11 +35,7 @@ export function createClient(
   });
 }
 
-/**
- * Calls a function of the database: see {@linkcode callDatabase}.
- *
- * @throws {DeliveryError} With the code for the fault.
- */
+/** Calls a function of the database as {@linkcode callDatabase} does. */
 export async function callFunction<Name extends keyof DatabaseFunctions>(
   database: DatabaseClient,
   name: Name,

@@ -3,8 +3,8 @@ import { DeliveryError, type ErrorCode } from "./errors.ts";
 /** A handler of the app raised an error; the message names both. */
 const HANDLER_RAISED = "BW008";
 
-/** This service's own SQLSTATEs, raised in `supabase/schemas`. */
-const OWN: ReadonlyMap<string, ErrorCode> = new Map([
+/** What one code alone means. BW: raised in `supabase/schemas`. */
+const EXACT: ReadonlyMap<string, ErrorCode> = new Map([
   ["BW001", "subscription_unknown"],
   ["BW002", "subscription_of_other_provider"],
   ["BW003", "deployment_fault"],
@@ -14,10 +14,12 @@ const OWN: ReadonlyMap<string, ErrorCode> = new Map([
   ["BW007", "handler_missing"],
   [HANDLER_RAISED, "apply_failed"],
   ["BW009", "event_invalid"],
+  // Another transaction has locked a row that the event needs.
+  ["55P03", "record_locked"],
+  // The API refuses a legacy key, which is a token.
+  ["PGRST301", "key_refused"],
+  ["PGRST302", "key_refused"],
 ]);
-
-/** Another transaction has locked a row that the event needs. */
-const LOCK_NOT_AVAILABLE = "55P03";
 
 /**
  * The deployment is wrong until someone fixes it: a function, table or column
@@ -26,9 +28,6 @@ const LOCK_NOT_AVAILABLE = "55P03";
  */
 const DEPLOYMENT =
   /^(?:PGRST20[0-9]|PGRST106|PGRST125|PGRST300|42501|42883|42P01|42703)$/;
-
-/** The API refuses a legacy key, which is a token. */
-const KEY_REFUSED = /^PGRST30[12]$/;
 
 /**
  * The fault passes without a fix: the API cannot reach the database or waited
@@ -55,12 +54,12 @@ export function databaseErrorCode(
   code: string | undefined,
   status?: number,
 ): ErrorCode {
-  if (code === LOCK_NOT_AVAILABLE) return "record_locked";
   if (!code && (status === 401 || status === 403)) return "key_refused";
-  if (code && KEY_REFUSED.test(code)) return "key_refused";
-  if (!code || TRANSIENT.test(code)) return "database_unavailable";
-  if (DEPLOYMENT.test(code)) return "deployment_fault";
-  return OWN.get(code) ?? "apply_failed";
+  if (!code) return "database_unavailable";
+  const exact = EXACT.get(code);
+  if (exact !== undefined) return exact;
+  if (TRANSIENT.test(code)) return "database_unavailable";
+  return DEPLOYMENT.test(code) ? "deployment_fault" : "apply_failed";
 }
 
 /**

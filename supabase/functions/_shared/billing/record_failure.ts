@@ -8,8 +8,7 @@ import {
 } from "./formats/format.ts";
 import { decodeBody } from "./parse_event.ts";
 
-/** An authentic body in the form in which `failed_events` stores it. */
-export interface FailedBody {
+interface FailedBody {
   /** The event's id, or `sha256:` and the body's hash in hex. */
   readonly eventId: string;
   readonly event: EventDescription;
@@ -20,7 +19,7 @@ export interface FailedBody {
 }
 
 /** Short, because the provider is still waiting for the reply. */
-const TIME_LIMIT_MS = 1_500;
+const TIME_LIMIT = { timeLimitMs: 1_500 };
 
 /**
  * Describes a body, whatever it contains. An event without a usable id is filed
@@ -72,32 +71,25 @@ export async function recordFailure(
   const described = Object.fromEntries(
     Object.entries(failed.event).map(([name, value]) => [`p_${name}`, value]),
   ) as Record<string, string>;
-  const answer: unknown = await callFunction(
-    database,
-    "billing_record_failed_event",
-    {
-      p_provider: provider,
-      p_event_id: failed.eventId,
-      p_body: failed.body,
-      p_body_encoding: failed.encoding,
-      p_error_code: error.code,
-      p_error: error.message,
-      ...described,
-    },
-    { timeLimitMs: TIME_LIMIT_MS },
-  );
+  const args = {
+    p_provider: provider,
+    p_event_id: failed.eventId,
+    p_body: failed.body,
+    p_body_encoding: failed.encoding,
+    p_error_code: error.code,
+    p_error: error.message,
+    ...described,
+  };
+  const name = "billing_record_failed_event";
+  const answer: unknown = await callFunction(database, name, args, TIME_LIMIT);
   const known = ANSWERS.find((one) => one === answer);
   if (known !== undefined) return known;
-  throw new DeliveryError(
-    "database_unavailable",
-    "Database call failed: the answer does not say what was stored",
-  );
+  const message =
+    "Database call failed: the answer does not say what was stored";
+  throw new DeliveryError("database_unavailable", message);
 }
 
-/**
- * Returns the text; undefined for bytes that are not UTF-8 or that Postgres
- * cannot store as text.
- */
+/** Undefined for bytes that are not UTF-8, or that Postgres cannot store as text. */
 function storableText(body: Uint8Array): string | undefined {
   try {
     const text = decodeBody(body);

@@ -1,7 +1,7 @@
-/** A notification to an account, as a channel sends it. */
+/** A notification to an account. Its times are in the time format of PostgREST. */
 export interface Notification {
   readonly id: string;
-  /** What it is about: a word of `NOTIFY`. */
+  /** A word of `NOTIFY`. */
   readonly kind: string;
   readonly provider: string;
   readonly event_id: string;
@@ -17,15 +17,14 @@ export interface Notification {
   /** How often the provider has tried to collect the payment. */
   readonly attempt_count: number | null;
   /**
-   * In the time format of PostgREST. Null if the provider does not try again, or,
-   * if `attempt_count` is null too, if that is not known.
+   * Null if the provider does not try again, or, if `attempt_count` is null too, if
+   * that is not known.
    */
   readonly next_payment_attempt: string | null;
-  /** When the trial ends, in the time format of PostgREST. */
   readonly trial_end: string | null;
-  /** When the event occurred, or else was handled, in the time format of PostgREST. */
+  /** When the event occurred, or else was handled. */
   readonly occurred_at: string;
-  /** When the row was written, in the time format of PostgREST. */
+  /** When the row was written. */
   readonly created_at: string;
 }
 
@@ -59,14 +58,13 @@ export interface FailureOpened {
 }
 
 /** No failure of an error code is open any more. */
-export interface FailuresResolved {
+interface FailuresResolved {
   readonly error_code: string;
   readonly resolved: number;
   /** When the first alert about them was delivered. */
   readonly opened_at: string;
 }
 
-/** The result of an attempt to deliver a notification. */
 export type Attempt =
   | { readonly result: "sent" }
   | {
@@ -85,7 +83,6 @@ export type Attempt =
     readonly error: string;
   };
 
-/** A way to reach an account, or the operator. */
 export interface Channel<Message = Notification> {
   readonly name: "webhook" | "email" | "slack";
   /** The receiver that a 429 pauses, for all workers. Not secret. */

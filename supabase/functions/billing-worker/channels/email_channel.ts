@@ -1,3 +1,5 @@
+import type { DatabaseClient } from "../../_shared/billing/database.ts";
+import { databaseError } from "../../_shared/billing/database_errors.ts";
 import {
   type Attempt,
   ATTEMPT_TIME_LIMIT_MS,
@@ -11,13 +13,27 @@ import { retryAfterSeconds } from "./post_message.ts";
 /** Returns the e-mail address of an account; null if it has none. */
 export type AddressOf = (accountId: string) => Promise<string | null>;
 
+const ADDRESS_TIME_LIMIT_MS = 5_000;
+
+/** Asks the project's function `billing.account_email` for an {@linkcode AddressOf}. */
+export async function accountEmail(
+  database: DatabaseClient,
+  accountId: string,
+): Promise<string | null> {
+  const { data, error } = await database
+    .rpc("billing_account_email", { account_id: accountId })
+    .abortSignal(AbortSignal.timeout(ADDRESS_TIME_LIMIT_MS));
+  if (error !== null) {
+    throw databaseError(error.code, `account_email failed: ${error.message}`);
+  }
+  return data;
+}
+
 /**
  * Returns a channel that sends e-mail through Resend. The notification's id is
  * the idempotency key, so that a repeated attempt sends no second e-mail.
  *
- * @param options.from The sender, such as `Billing <billing@example.com>`.
  * @param options.perSecond How many requests per second Resend allows the team.
- * @param options.clock Returns milliseconds since the epoch.
  * @see https://resend.com/docs/api-reference/rate-limit
  */
 export function emailChannel(

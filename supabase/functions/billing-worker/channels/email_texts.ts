@@ -5,7 +5,7 @@
 import type { Notification } from "./channel.ts";
 import { formatAmount } from "./format_amount.ts";
 
-/** The words of an e-mail. They are plain text. */
+/** The words of an e-mail, as plain text. */
 export interface EmailTexts {
   /** One line, as Resend refuses a line break in it. */
   readonly subject: string;
@@ -113,12 +113,7 @@ function nextAttempt(
     : [];
 }
 
-/**
- * Returns the day of a time, such as `3 May 2026 (UTC)`: in UTC and in English,
- * whatever the settings of the machine.
- *
- * @param time In the time format of PostgREST.
- */
+/** Returns `3 May 2026 (UTC)`, whatever the settings of the machine. */
 function formatDate(time: string): string {
   const day = new Intl.DateTimeFormat("en-GB", {
     day: "numeric",

@@ -1,6 +1,5 @@
 import { type Attempt, ATTEMPT_TIME_LIMIT_MS } from "./channel.ts";
 
-/** Where messages are posted, and with what. */
 export interface PostOptions {
   /** The name of the setting that holds the URL, for errors. */
   readonly setting: string;
@@ -13,8 +12,6 @@ export interface PostOptions {
 /**
  * Posts a JSON text once, within the time limit. It follows no redirect, and
  * never throws.
- *
- * @param message.headers Besides the content type.
  */
 export async function postMessage(
   url: string,

@@ -1,12 +1,5 @@
 import type { EmailTexts } from "./email_texts.ts";
 
-/** An e-mail in both forms; a mail program shows one of them. */
-export interface RenderedEmail {
-  readonly subject: string;
-  readonly text: string;
-  readonly html: string;
-}
-
 const ENTITIES: Readonly<Record<string, string>> = {
   "&": "&amp;",
   "<": "&lt;",
@@ -22,7 +15,7 @@ const ENTITIES: Readonly<Record<string, string>> = {
  */
 export function renderEmail(
   { subject, paragraphs, link, footer }: EmailTexts,
-): RenderedEmail {
+): Record<"subject" | "text" | "html", string> {
   return {
     subject,
     text: [...paragraphs, ...(link ? [link.url] : []), footer].join("\n\n"),
@@ -56,7 +49,7 @@ function button({ label, url }: { label: string; url: string }): string[] {
   ];
 }
 
-/** Escapes text for HTML, also within an attribute in double quotes. */
+/** Also for an attribute in double quotes. */
 function escape(text: string): string {
   return text.replaceAll(/[&<>"']/g, (character) => ENTITIES[character]!);
 }

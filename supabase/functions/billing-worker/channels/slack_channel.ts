@@ -9,7 +9,6 @@ import { alertDestination } from "./webhook_channel.ts";
  * message per second and short bursts; there is at most one alert per error code.
  *
  * @param options.projectUrl The Supabase project that the events failed in.
- * @param options.clock Returns milliseconds since the epoch.
  * @see https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks
  */
 export function slackChannel(

@@ -1,12 +1,5 @@
 import { Webhook } from "standardwebhooks";
-import type {
-  Alert,
-  Attempt,
-  Channel,
-  FailureOpened,
-  FailuresResolved,
-  Notification,
-} from "./channel.ts";
+import type { Alert, Attempt, Channel, Notification } from "./channel.ts";
 import { postMessage, type PostOptions } from "./post_message.ts";
 
 /** What a webhook says. JSON leaves out what is undefined. */
@@ -17,7 +10,6 @@ interface WebhookMessage {
   readonly data: Readonly<Record<string, unknown>>;
 }
 
-/** How webhooks are signed and posted. */
 interface WebhookOptions extends Omit<PostOptions, "setting"> {
   /** `whsec_` followed by base64. */
   readonly secret: string;
@@ -41,11 +33,7 @@ export function webhookChannel(url: string, options: WebhookOptions): Channel {
   };
 }
 
-/**
- * Returns a channel that sends alerts likewise.
- *
- * @throws {Error} If the secret is malformed.
- */
+/** Returns a channel that sends alerts likewise. */
 export function alertChannel(
   url: string,
   options: WebhookOptions,
@@ -58,37 +46,32 @@ export function alertChannel(
   };
 }
 
-/** What the event did not state is undefined. */
 function notificationMessage(notification: Notification): WebhookMessage {
-  const { account_id, subscription_id, provider, event_id } = notification;
+  const { attempt_count, next_payment_attempt } = notification;
   return {
     type: `billing.${notification.kind}`,
     timestamp: toIso(notification.created_at),
     data: {
-      account_id,
-      subscription_id,
-      provider,
-      event_id,
+      account_id: notification.account_id,
+      subscription_id: notification.subscription_id,
+      provider: notification.provider,
+      event_id: notification.event_id,
       occurred_at: toIso(notification.occurred_at),
       invoice_id: notification.invoice_id ?? undefined,
       hosted_invoice_url: notification.hosted_invoice_url ?? undefined,
       amount_due: notification.amount_due ?? undefined,
       currency: notification.currency ?? undefined,
-      attempt_count: notification.attempt_count ?? undefined,
-      next_payment_attempt: nextAttempt(notification),
-      trial_end: notification.trial_end
-        ? toIso(notification.trial_end)
-        : undefined,
+      attempt_count: attempt_count ?? undefined,
+      // If the attempts so far are known and no next one is, null says so.
+      next_payment_attempt: ifStated(next_payment_attempt) ??
+        (attempt_count === null ? undefined : null),
+      trial_end: ifStated(notification.trial_end),
     },
   };
 }
 
-/** If the attempts so far are known and no next one is, null says so. */
-function nextAttempt(
-  { attempt_count, next_payment_attempt }: Notification,
-): string | null | undefined {
-  if (next_payment_attempt) return toIso(next_payment_attempt);
-  return attempt_count === null ? undefined : null;
+function ifStated(time: string | null): string | undefined {
+  return time ? toIso(time) : undefined;
 }
 
 /**
@@ -101,30 +84,26 @@ export function alertDestination(url: string): string {
 }
 
 function alertMessage({ kind, created_at, alert }: Alert): WebhookMessage {
-  return {
-    type: `billing.${kind}`,
-    timestamp: toIso(created_at),
-    data: "open" in alert ? openedData(alert) : resolvedData(alert),
-  };
-}
-
-/** In an order for people to read, which the database does not keep. */
-function openedData(alert: FailureOpened) {
-  return {
-    error_code: alert.error_code,
-    error: alert.error,
-    open: alert.open,
-    new: alert.new,
-    first_failed_at: toIso(alert.first_failed_at),
-    last_failed_at: toIso(alert.last_failed_at),
-    provider: alert.provider,
-    event_id: alert.event_id,
-    event_type: alert.event_type,
-  };
-}
-
-function resolvedData({ error_code, resolved, opened_at }: FailuresResolved) {
-  return { error_code, resolved, opened_at: toIso(opened_at) };
+  const { error_code } = alert;
+  // In an order for people to read, which the database does not keep.
+  const data = "open" in alert
+    ? {
+      error_code,
+      error: alert.error,
+      open: alert.open,
+      new: alert.new,
+      first_failed_at: toIso(alert.first_failed_at),
+      last_failed_at: toIso(alert.last_failed_at),
+      provider: alert.provider,
+      event_id: alert.event_id,
+      event_type: alert.event_type,
+    }
+    : {
+      error_code,
+      resolved: alert.resolved,
+      opened_at: toIso(alert.opened_at),
+    };
+  return { type: `billing.${kind}`, timestamp: toIso(created_at), data };
 }
 
 /**
@@ -132,7 +111,6 @@ function resolvedData({ error_code, resolved, opened_at }: FailuresResolved) {
  * specification says. The id is the same for every attempt, so that the receiver
  * can deduplicate.
  *
- * @param setting The name of the setting that holds the URL, for errors.
  * @see https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
  */
 function webhookSender(
@@ -153,7 +131,6 @@ function webhookSender(
   };
 }
 
-/** Returns a time of PostgREST as ISO 8601. */
 function toIso(time: string): string {
   return new Date(time).toISOString();
 }
