@@ -4,9 +4,6 @@ import type { JsonObject } from "./event_types.ts";
 import { EVENT_TYPES } from "./templates.ts";
 import { uniqueId } from "./unique_id.ts";
 
-/** The providers whose events have a shape of their own. */
-export type Provider = Exclude<FormatName, "stripe">;
-
 /** What an event says. Times are in ISO 8601. */
 export interface ProviderEventOptions {
   /** By default a new one. Of Polar and Dodo it is sent in a header. */
@@ -27,31 +24,62 @@ export interface ProviderEventOptions {
   readonly trialEnd?: string | null;
 }
 
-const BUILDERS = { paddle, polar, dodo, "lemon-squeezy": lemonSqueezy };
-
-/** The types that have an effect here, and one that people write a handler for. */
-export const PROVIDER_TYPES = {
-  paddle: [
-    ...["created", "imported", "updated", "activated", "trialing", "past_due"],
-    ...["paused", "resumed", "canceled"],
-  ].map((type) => `subscription.${type}`)
-    .concat("transaction.payment_failed", "transaction.completed"),
-  polar: ["created", "updated", "past_due", "revoked"]
-    .map((type) => `subscription.${type}`).concat("order.paid"),
-  dodo: [
-    ...["active", "updated", "renewed", "plan_changed", "on_hold", "paused"],
-    ...["unpaused", "cancelled", "expired", "failed"],
-  ].map((type) => `subscription.${type}`)
-    .concat("payment.failed", "payment.succeeded"),
-  "lemon-squeezy": ["created", "updated", "expired", "payment_failed"]
-    .map((type) => `subscription_${type}`).concat("order_created"),
-} as const satisfies Record<Provider, readonly string[]>;
+/**
+ * Of each provider: its types that have an effect here, and one that people write a handler
+ * for; IDs in its form; and the statuses that types say.
+ */
+export const PROVIDERS = {
+  paddle: {
+    build: paddle,
+    types: [
+      ...["created", "imported", "updated", "activated", "trialing"],
+      ...["past_due", "paused", "resumed", "canceled"],
+    ].map((type) => `subscription.${type}`)
+      .concat("transaction.payment_failed", "transaction.completed"),
+    subscription: "sub_01hv8x29kz0t586xy6zn1a62ny",
+    plan: "pri_01gsz8x8sawmvhz1pv30nge1ke",
+    statuses: ["trialing", "past_due", "paused", "canceled"],
+  },
+  polar: {
+    build: polar,
+    types: ["created", "updated", "past_due", "revoked"]
+      .map((type) => `subscription.${type}`).concat("order.paid"),
+    subscription: "e5149aae-e521-42b9-b24c-abb3d71eea2e",
+    plan: "d8dd2de1-21b7-4a41-8bc3-ce909c0cfe23",
+    statuses: ["past_due"],
+  },
+  dodo: {
+    build: dodo,
+    types: [
+      ...["active", "updated", "renewed", "plan_changed", "on_hold", "paused"],
+      ...["unpaused", "cancelled", "expired", "failed"],
+    ].map((type) => `subscription.${type}`)
+      .concat("payment.failed", "payment.succeeded"),
+    subscription: "sub_Xk2lZ0example01",
+    plan: "pdt_Xk2lZ0example01",
+    statuses: ["on_hold", "paused", "cancelled", "expired", "failed"],
+  },
+  "lemon-squeezy": {
+    build: lemonSqueezy,
+    types: ["created", "updated", "expired", "payment_failed"]
+      .map((type) => `subscription_${type}`).concat("order_created"),
+    subscription: "4021",
+    plan: "7301",
+    statuses: ["expired"],
+  },
+};
 
 /** The types of each format that there are events of. */
 export const EVENT_TYPES_OF: Readonly<Record<FormatName, readonly string[]>> = {
   stripe: EVENT_TYPES,
-  ...PROVIDER_TYPES,
+  paddle: PROVIDERS.paddle.types,
+  polar: PROVIDERS.polar.types,
+  dodo: PROVIDERS.dodo.types,
+  "lemon-squeezy": PROVIDERS["lemon-squeezy"].types,
 };
+
+/** The providers whose events have a shape of their own. */
+export type Provider = keyof typeof PROVIDERS;
 
 /** Returns an event of a provider. */
 export function providerEvent(
@@ -63,16 +91,15 @@ export function providerEvent(
   const [, status] = /[._]([a-z]+(?:_(?:due|hold))?)$/.exec(type) ?? [];
   const days = (count: number) =>
     new Date(Date.parse(occurredAt) + count * 86_400_000).toISOString();
-  return BUILDERS[provider](type, {
+  const { build, subscription, plan, statuses } = PROVIDERS[provider];
+  return build(type, {
     id: uniqueId("evt"),
-    customer: `${options.subscription ?? DEFAULTS[provider].subscription}_c`,
-    quantity: 1,
-    status: DEFAULTS[provider].statuses[status!] ?? "active",
+    ...{ subscription, plan, quantity: 1, account: null },
+    customer: `${options.subscription ?? subscription}_c`,
+    status: statuses.find((one) => one === status) ?? "active",
     periodEnd: days(30),
     cancelAt: null,
     trialEnd: status === "trialing" ? days(14) : null,
-    account: null,
-    ...DEFAULTS[provider],
     ...options,
     occurredAt,
     startedAt: days(-1),
@@ -80,39 +107,6 @@ export function providerEvent(
 }
 
 type Said = Required<ProviderEventOptions> & { readonly startedAt: string };
-
-/** IDs in the provider's form, and the statuses that types say. */
-const DEFAULTS = {
-  paddle: {
-    subscription: "sub_01hv8x29kz0t586xy6zn1a62ny",
-    plan: "pri_01gsz8x8sawmvhz1pv30nge1ke",
-    statuses: {
-      ...{ trialing: "trialing", past_due: "past_due", paused: "paused" },
-      canceled: "canceled",
-    } as Record<string, string>,
-  },
-  polar: {
-    subscription: "e5149aae-e521-42b9-b24c-abb3d71eea2e",
-    plan: "d8dd2de1-21b7-4a41-8bc3-ce909c0cfe23",
-    statuses: { past_due: "past_due", revoked: "canceled" } as Record<
-      string,
-      string
-    >,
-  },
-  dodo: {
-    subscription: "sub_Xk2lZ0example01",
-    plan: "pdt_Xk2lZ0example01",
-    statuses: {
-      ...{ on_hold: "on_hold", paused: "paused", cancelled: "cancelled" },
-      ...{ expired: "expired", failed: "failed" },
-    } as Record<string, string>,
-  },
-  "lemon-squeezy": {
-    subscription: "4021",
-    plan: "7301",
-    statuses: { expired: "expired" } as Record<string, string>,
-  },
-};
 
 function paddle(type: string, said: Said): JsonObject {
   const money = { id: "pro_01gsz4t5hdjse780zja8vvr7jg", status: "active" };

@@ -37,8 +37,9 @@ const COMMAND_LINE = {
   summary: "Signs a realistic event as the provider does, and sends it.",
   options: {
     ...PROVIDER_OPTION,
-    "--format NAME":
-      "whose events: stripe, paddle, polar, dodo or lemon-squeezy (default: as the setting PROVIDER_A_FORMAT says)",
+    "--format NAME": `whose events: ${
+      FORMAT_NAMES.join(", ")
+    } (default: as the setting PROVIDER_A_FORMAT says)`,
     "--url URL":
       `the receiver's URL (default: the local stack's, ${LOCAL_WEBHOOK_URL})`,
     "--subscription ID":

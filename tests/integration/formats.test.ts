@@ -10,9 +10,9 @@ import {
 } from "../../scripts/common/sign.ts";
 import {
   type Provider,
-  PROVIDER_TYPES,
   providerEvent,
   type ProviderEventOptions,
+  PROVIDERS,
 } from "../../scripts/events/provider_events.ts";
 import {
   type ServedFunction,
@@ -76,7 +76,7 @@ async function startFor(provider: Provider, more: Record<string, string> = {}) {
     PROVIDER_B_SIGNING_SECRET: provider === "dodo"
       ? `whsec_${btoa(OLD)},${SECRETS.dodo}`
       : `${OLD},${SECRETS[provider]}`,
-    HANDLE_EVENT_TYPES: PROVIDER_TYPES[provider].at(-1)!,
+    HANDLE_EVENT_TYPES: PROVIDERS[provider].types.at(-1)!,
     ...more,
   };
   const receiver = await startReceiver({ env });
@@ -181,7 +181,7 @@ for (const provider of Object.keys(LIVES) as Provider[]) {
       ledger: 8,
     });
 
-    const further = PROVIDER_TYPES[provider].at(-1)!;
+    const further = PROVIDERS[provider].types.at(-1)!;
     const name = `on_${further.replace(/[^a-z0-9]/g, "_")}`;
     await sql.unsafe(`
       create table public.bought (provider text);

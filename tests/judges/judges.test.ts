@@ -13,8 +13,8 @@ import {
 } from "../../scripts/common/sign.ts";
 import {
   type Provider,
-  PROVIDER_TYPES,
   providerEvent,
+  PROVIDERS,
 } from "../../scripts/events/provider_events.ts";
 import { FORMATS } from "../../supabase/functions/_shared/billing/formats/formats.ts";
 import { readProviders } from "../../supabase/functions/billing-webhook/providers.ts";
@@ -91,7 +91,7 @@ for (const [provider, judge] of Object.entries(JUDGES)) {
   Deno.test(`${name}'s package accepts each of our events, and the receiver does`, async () => {
     for (const secret of SECRETS[name]) {
       const settings = await settingsOf(name, secret);
-      for (const type of PROVIDER_TYPES[name]) {
+      for (const type of PROVIDERS[name].types) {
         const body = JSON.stringify(providerEvent(name, type));
         const headers = signatureHeaders({ ...settings, body });
         assertEquals(await judge(body, headers, secret), type);

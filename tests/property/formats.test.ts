@@ -8,8 +8,8 @@ import fc from "fast-check";
 import type { JSONValue } from "postgres";
 import {
   type Provider,
-  PROVIDER_TYPES,
   providerEvent,
+  PROVIDERS,
 } from "../../scripts/events/provider_events.ts";
 import type { Kind } from "../../supabase/functions/_shared/billing/formats/format.ts";
 import { FORMATS } from "../../supabase/functions/_shared/billing/formats/formats.ts";
@@ -28,7 +28,7 @@ const at = (micros: number) =>
   new Date(START + Math.floor(micros / 1000)).toISOString()
     .replace("Z", `${micros % 1000}`.padStart(3, "0") + "Z");
 const days = (count: number) => at(count * 86_400_000_000);
-const PROVIDERS = Object.keys(PROVIDER_TYPES) as Provider[];
+const NAMES = Object.keys(PROVIDERS) as Provider[];
 
 /** What happens: an event of a kind, which of its types, and what it says. */
 const happening = fc.record({
@@ -46,7 +46,7 @@ const happening = fc.record({
 type Said = typeof happening extends fc.Arbitrary<infer V> ? V : never;
 
 const life = fc.record({
-  provider: fc.constantFrom(...PROVIDERS),
+  provider: fc.constantFrom(...NAMES),
   birth: happening,
   happenings: fc.array(happening, { maxLength: 6 }),
   /** At the time of the last event, or later. */
@@ -117,10 +117,13 @@ async function liveThrough(
         : toIso(isCanceled ? cancelAt : periodEnd),
     };
   }
-  await happen(provider === "dodo" ? "update" : "creation", {
-    ...birth,
-    pick: 0,
-  });
+  await happen(
+    Object.values(format.kinds).includes("creation") ? "creation" : "update",
+    {
+      ...birth,
+      pick: 0,
+    },
+  );
   for (const one of happenings) {
     micros += one.gap;
     await happen(one.kind, one);

@@ -17,7 +17,7 @@ import {
   parseTriggerArguments,
 } from "../../scripts/trigger/arguments.ts";
 import * as result from "../../scripts/trigger/result.ts";
-import { PROVIDER_TYPES } from "../../scripts/events/provider_events.ts";
+import { PROVIDERS } from "../../scripts/events/provider_events.ts";
 import { FORMATS } from "../../supabase/functions/_shared/billing/formats/formats.ts";
 import { stripe } from "../../supabase/functions/_shared/billing/formats/stripe.ts";
 import { parseEvent } from "../../supabase/functions/_shared/billing/parse_event.ts";
@@ -66,7 +66,7 @@ Deno.test("advice() names the next command, or what to do about a failure", () =
     assertMatch(lines.join("\n"), said);
   }
   // Of each format, the command that it names can be typed.
-  for (const [format, types] of Object.entries(PROVIDER_TYPES)) {
+  for (const [format, { types }] of Object.entries(PROVIDERS)) {
     const [first = "", second = ""] = types;
     for (const type of [first, second, types.at(-2)!]) {
       const sent = parsed(`${type} --format ${format}`);

@@ -2,9 +2,9 @@
 import { assertEquals, assertMatch, assertThrows } from "@std/assert";
 import {
   type Provider,
-  PROVIDER_TYPES,
   providerEvent,
   type ProviderEventOptions,
+  PROVIDERS,
 } from "../../../scripts/events/provider_events.ts";
 import { DeliveryError } from "../../../supabase/functions/_shared/billing/errors.ts";
 import {
@@ -21,7 +21,7 @@ const AT = "2026-11-03T10:00:00.123456Z";
 const END = "2026-12-03T10:00:00.000Z";
 const LATER = "2027-01-03T10:00:00.000Z";
 const NOW = Date.parse("2026-11-04") / 1000;
-const PROVIDERS = Object.keys(PROVIDER_TYPES) as Provider[];
+const NAMES = Object.keys(PROVIDERS) as Provider[];
 const NOTIFY = new Set(["payment_failed", "recovered", "ended"]);
 
 type Json = Record<string, unknown>;
@@ -103,7 +103,7 @@ const REPORTS: Record<
 };
 
 Deno.test("each format reads the report of an update, and what it plans", () => {
-  for (const provider of PROVIDERS) {
+  for (const provider of NAMES) {
     const [type, active, report] = REPORTS[provider];
     const said = { customer: "ctm_1", plan: "pri_1", quantity: 3 };
     const whole = {
@@ -188,7 +188,7 @@ const INVOICES: Partial<Record<Provider, string>> = {
 };
 
 Deno.test("each format knows its types, and whose they are; further ones are for handlers", () => {
-  for (const provider of PROVIDERS) {
+  for (const provider of NAMES) {
     const types: string[] = [];
     for (const [kind, status, ...ofKind] of KINDS[provider]) {
       types.push(...ofKind);
@@ -230,7 +230,7 @@ Deno.test("each format knows its types, and whose they are; further ones are for
       }
     }
     assertEquals(Object.keys(FORMATS[provider].kinds).sort(), types.sort());
-    const [further] = PROVIDER_TYPES[provider].slice(-1);
+    const [further] = PROVIDERS[provider].types.slice(-1);
     const bought = providerEvent(provider, further!, {
       customer: "9",
       occurredAt: AT,
@@ -347,7 +347,7 @@ function fails(provider: Provider, event: unknown, says: RegExp) {
 }
 
 Deno.test("a required field that is missing or malformed is named, with its path; any other one is null", () => {
-  for (const provider of PROVIDERS) {
+  for (const provider of NAMES) {
     for (const [type, path, named] of REQUIRED[provider]) {
       const event = providerEvent(provider, type, { occurredAt: AT });
       const start = RegExp.escape(named);
