@@ -37,9 +37,14 @@ export async function importPages(
       different.set(subscription, difference);
       const { error, fields = [] } = difference;
       if (error !== undefined) errors.set(subscription, error);
-      // Otherwise no correction changes the record.
-      const isFrozen = fields.some(({ field }) => field.endsWith("_as_of"));
-      if (isFrozen) await context.tables.forgetMarksAhead(subscription);
+      // Until then, no correction changes the record.
+      const ahead = fields.find(({ field }) => field.endsWith("_as_of"));
+      if (ahead) {
+        errors.set(
+          subscription,
+          `first set ${ahead.field} back (docs/reconcile.md)`,
+        );
+      }
     }
     const applied = await context.tables.apply(
       compared.map(({ corrections }) => corrections),

@@ -24,7 +24,7 @@ const MARKS = ["account_as_of", "changed_as_of", "canceled_as_of"] as const;
 /**
  * How far ahead of Stripe's clock a mark may be: the record may have taken an
  * event from after the moment at which Stripe was asked, but not from this much
- * later. `billing_forget_marks_ahead` leaves such a mark alone.
+ * later.
  */
 const LONGEST_AHEAD_SECONDS = 300;
 
@@ -100,12 +100,10 @@ export async function compare(
     const values = { ...owner, status, ...creation.report, items };
     const fields = record && changes(record, values, askedAtSeconds);
     if (fields?.length === 0) return { subscription: id, corrections: [] };
-    const concerns = (...names: string[]) =>
-      !fields || fields.some(({ field }) => names.includes(field));
-    // A creation and a deletion also set a mark anew.
-    const isCreated = concerns("account_id", "account_as_of");
-    const isDeleted = status === "canceled" &&
-      concerns("canceled_at", "canceled_as_of");
+    const concerns = (name: string) =>
+      !fields || fields.some(({ field }) => field === name);
+    const isCreated = concerns("account_id");
+    const isDeleted = status === "canceled" && concerns("canceled_at");
     return differs(
       fields ? { kind: "differs", fields } : { kind: "missing_here", account },
       [

@@ -199,12 +199,6 @@ export function openTables(
       return tried?.outcome === "erased";
     },
 
-    /** Takes back the marks of a record that are ahead of the clock. */
-    async forgetMarksAhead(subscription: string): Promise<void> {
-      const record = { p_provider: provider, p_subscription_id: subscription };
-      await send(() => database.rpc("billing_forget_marks_ahead", record));
-    },
-
     /**
      * Applies events as the receiver does, each group in one call, so that nobody
      * sees only some of it applied. Repeats a call also while an event fails that

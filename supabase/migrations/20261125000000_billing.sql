@@ -21,7 +21,6 @@ begin
         public.billing_events_per_hour,
         public.billing_failed_events,
         public.billing_feature_amount,
-        public.billing_forget_marks_ahead,
         public.billing_has_access,
         public.billing_has_feature,
         public.billing_health,
@@ -53,25 +52,16 @@ $$;
 
 -- supabase/schemas/billing_1_tables.sql
 
-/*
- * The tables. Everything is in schema billing, which only `postgres` and
- * `service_role` may use; the Data API reaches it through what is in `public` and
- * begins with billing_ (billing_7_access.sql).
- *
- * IDs have the collation "C": ids that begin with their time follow each other in
- * an index, and a C library that changes its collation cannot split a key.
- */
+-- The tables. Everything is in schema billing, which only `postgres` and `service_role` may use; the Data API reaches
+-- it through what is in `public` and begins with billing_ (billing_7_access.sql).
+--
+-- IDs have the collation "C": ids that begin with their time follow each other in an index, and a C library that
+-- changes its collation cannot split a key.
 create schema if not exists billing;
-
 comment on schema billing is 'The billing webhook receiver: subscriptions and what keeps them in step with the provider. Not for the Data API.';
 
-/*
- * The subscription records, kept in step with the provider that created them.
- *
- * Events arrive late, twice and in any order. So besides the columns for the app,
- * a row has marks that say which event each field came from. The ordering rule
- * (billing_2_rule.sql) needs no other memory.
- */
+-- Besides the columns for the app, a row has marks: which event each field came from. Events arrive late, twice and in
+-- any order, and the ordering rule (billing_2_rule.sql) needs no other memory.
 create table billing.subscriptions (
   id text collate "C" primary key check (char_length(id) between 1 and 255),
   provider text collate "C" not null check (char_length(provider) between 1 and 32),
@@ -100,15 +90,12 @@ create table billing.subscriptions (
   changed_in_second jsonb,
   canceled_as_of bigint
 )
--- Room on each page for the next version of a row, so that updates stay on the
--- page and do not touch the indexes (no indexed column changes as a rule).
+-- Room on each page for the next version of a row: updates stay there and touch no index (no indexed column changes).
 with (fillfactor = 80);
 
 -- An app asks by account, account_of_customer by customer.
 create index subscriptions_account_id on billing.subscriptions (account_id);
-create index subscriptions_customer_id on billing.subscriptions (provider, customer_id)
-where customer_id is not null;
-
+create index subscriptions_customer_id on billing.subscriptions (provider, customer_id) where customer_id is not null;
 comment on table billing.subscriptions is 'One row per subscription, kept in step with its provider by public.billing_apply_events.';
 comment on column billing.subscriptions.id is 'The provider''s subscription identifier.';
 comment on column billing.subscriptions.provider is 'The provider that created it. Events from another provider for it are refused.';
@@ -147,14 +134,8 @@ comment on column billing.subscriptions.changed_in_second is
   'Ordering: what the update marked changed_as_of says that it replaced; after more updates with that mark, what each of them stated and replaced.';
 comment on column billing.subscriptions.canceled_as_of is 'Ordering: mark of the newest deletion; null if there was none or it had no time.';
 
-/*
- * The ledger: an event with a row here was applied, and is never applied again.
- * The transaction that applies the event writes the row, so neither the row nor
- * the effect exists without the other.
- *
- * Not partitioned: the primary key, which makes events unique, would have to
- * contain the partition key. Pruning old rows keeps the table small instead.
- */
+-- The transaction that applies an event writes its row, so neither the row nor the effect exists without the other.
+-- Not partitioned: the primary key, which makes events unique, would have to contain the partition key.
 create table billing.processed_events (
   provider text collate "C" not null check (char_length(provider) between 1 and 32),
   event_id text collate "C" not null check (char_length(event_id) between 1 and 255),
@@ -163,22 +144,14 @@ create table billing.processed_events (
   processed_at timestamptz not null default now(),
   primary key (provider, event_id)
 );
-
 create index processed_events_processed_at on billing.processed_events (processed_at);
-
 comment on table billing.processed_events is 'The ledger of applied events. An event with a row here is a duplicate if it arrives again.';
 comment on column billing.processed_events.type is 'The provider''s own name of the event''s type.';
 comment on column billing.processed_events.outcome is 'applied; or stale: the event was older than the record.';
 
-/*
- * Verified events that could not be processed and may need a person. One row per
- * event, however often it fails. A later delivery that applies the event, a
- * requested retry, or a person resolves the row.
- *
- * The receiver fills kind, subscription_id, customer_id, account_id and
- * occurred_at, each as far as it can be read, because only it knows where a
- * provider puts them.
- */
+-- One row per event, however often it fails. A later delivery that applies it, a requested retry, or a person resolves
+-- it. Only the receiver knows where a provider puts kind, subscription_id, customer_id, account_id and occurred_at, so
+-- it fills them, each as far as it can be read.
 create table billing.failed_events (
   provider text collate "C" not null check (char_length(provider) between 1 and 32),
   event_id text collate "C" not null check (char_length(event_id) between 1 and 255),
@@ -210,21 +183,16 @@ create table billing.failed_events (
 );
 
 -- For triage, for the worker, and for pruning.
-create index failed_events_open on billing.failed_events (error_code, first_failed_at)
-where resolved_at is null;
-create index failed_events_to_retry on billing.failed_events (retry_requested_at)
-where retry_requested_at is not null;
-create index failed_events_next_retry on billing.failed_events (next_retry_at)
-where next_retry_at is not null;
+create index failed_events_open on billing.failed_events (error_code, first_failed_at) where resolved_at is null;
+create index failed_events_to_retry on billing.failed_events (retry_requested_at) where retry_requested_at is not null;
+create index failed_events_next_retry on billing.failed_events (next_retry_at) where next_retry_at is not null;
 -- Those that a creation cures.
 create index failed_events_waiting on billing.failed_events (subscription_id)
 where resolution is null and error_code in ('subscription_unknown', 'creation_pending');
 -- Those that an account of their customer cures.
 create index failed_events_no_account on billing.failed_events (customer_id)
 where resolution is null and kind in ('creation', 'opening_update') and error_code = 'event_invalid';
-create index failed_events_resolved on billing.failed_events (resolved_at)
-where resolved_at is not null;
-
+create index failed_events_resolved on billing.failed_events (resolved_at) where resolved_at is not null;
 comment on table billing.failed_events is
   'Verified events that failed, one row per event. Open while resolved_at is null. docs/runbook.md says what to do.';
 comment on column billing.failed_events.event_id is 'The event''s id; sha256:<hash of the body in hex> if it has no usable id.';
@@ -254,9 +222,6 @@ comment on column billing.failed_events.customer_id is 'The provider''s customer
 comment on column billing.failed_events.account_id is 'The account, if the event names it.';
 comment on column billing.failed_events.occurred_at is 'When the event occurred, if it says so.';
 
-/*
- * What a plan includes: yours to fill. A plan is a price or a product of the provider.
- */
 create table billing.plan_features (
   plan_id text collate "C" not null,
   feature text collate "C" not null,
@@ -264,7 +229,6 @@ create table billing.plan_features (
   per_unit boolean not null default true,
   primary key (plan_id, feature)
 );
-
 comment on table billing.plan_features is
   'What a plan includes, filled by you: billing_has_feature and billing_feature_amount read it.';
 comment on column billing.plan_features.plan_id is 'A price, or a product: the row of the price wins.';
@@ -272,11 +236,8 @@ comment on column billing.plan_features.feature is 'Any name that your app knows
 comment on column billing.plan_features.amount is 'How much of it; null means unlimited.';
 comment on column billing.plan_features.per_unit is 'Whether the amount counts once per unit of the item''s quantity; if not, once.';
 
-/*
- * Whose a provider's customer is, where a subscription does not say: of payment links,
- * pricing tables and buy buttons. The app may add rows and correct them. The receiver
- * adds a row per checkout if ACCOUNT_FROM_CHECKOUT is set, and changes none.
- */
+-- If a subscription does not say whose it is: of payment links, pricing tables and buy buttons. The app may add rows
+-- and correct them. The receiver adds a row per checkout if ACCOUNT_FROM_CHECKOUT is set, and changes none.
 create table billing.customers (
   provider text collate "C" not null check (char_length(provider) between 1 and 32),
   customer_id text collate "C" not null check (char_length(customer_id) between 1 and 255),
@@ -284,18 +245,13 @@ create table billing.customers (
   created_at timestamptz not null default now(),
   primary key (provider, customer_id)
 );
-
 create index customers_account_id on billing.customers (account_id);
-
 comment on table billing.customers is
   'Which account a provider''s customer belongs to. A new row retries the open failures of creations that lacked it.';
 comment on column billing.customers.account_id is 'The account; yours to correct.';
 
-/*
- * The outbox: notifications to accounts. The transaction that applies the event
- * writes the row, so that no notification is lost; it is delivered outside of
- * that transaction. One row per event, whatever the channel.
- */
+-- The transaction that applies the event writes the row, so that no notification is lost; it is delivered outside of
+-- it.
 create table billing.notifications (
   id uuid generated always as (md5(provider || '/' || event_id || '/' || kind)::uuid) stored primary key,
   provider text collate "C" not null,
@@ -324,12 +280,9 @@ create table billing.notifications (
 
 -- Due ones, one per invoice, those that were given up (billing.health), old ones.
 create index notifications_due on billing.notifications (next_attempt_at) where status = 'pending';
-create index notifications_invoice on billing.notifications (invoice_id)
-where invoice_id is not null;
-create index notifications_given_up on billing.notifications (created_at)
-where status in ('dead', 'undeliverable');
+create index notifications_invoice on billing.notifications (invoice_id) where invoice_id is not null;
+create index notifications_given_up on billing.notifications (created_at) where status in ('dead', 'undeliverable');
 create index notifications_settled on billing.notifications (created_at) where status <> 'pending';
-
 comment on table billing.notifications is 'The outbox: one notification to its account per event that NOTIFY asks for.';
 comment on column billing.notifications.id is
   'Made of provider, event and kind: the same for all attempts, and after a backup is restored and the provider sends its events again, so that the receiver can deduplicate by it.';
@@ -352,71 +305,44 @@ comment on column billing.notifications.next_attempt_at is 'While pending: when 
 comment on column billing.notifications.last_error is 'The error of the last failed attempt, or why it was withdrawn.';
 comment on column billing.notifications.limited_since is 'When the current series of 429 answers began; null after any other answer.';
 
-/*
- * What the operator was told about the failures of each error code. At most one
- * row per code, so it is never pruned.
- */
+-- At most one row per code, so it is never pruned.
 create table billing.alerts (
   error_code text primary key,
-  opened_at timestamptz,
-  alerted_at timestamptz not null,
-  reported integer not null check (reported >= 0),
-  reported_until timestamptz not null
+  opened_at timestamptz, -- when the operator was first told since none was open; null once told that all are resolved
+  alerted_at timestamptz not null, -- when the operator was last told of new ones: at most once an hour
+  reported integer not null check (reported >= 0), -- how many of the open failures the operator was told about
+  reported_until timestamptz not null -- first_failed_at of the newest of them
 );
-
 comment on table billing.alerts is 'What the operator was told about the failures of each error code.';
-comment on column billing.alerts.error_code is 'As in failed_events.';
-comment on column billing.alerts.opened_at is
-  'When the operator was first told since no failure with this code was open; null after they were told that all are resolved.';
-comment on column billing.alerts.alerted_at is
-  'When the operator was last told about new failures. The next alert follows an hour later at the earliest.';
-comment on column billing.alerts.reported is 'How many of the open failures the operator was told about.';
-comment on column billing.alerts.reported_until is 'first_failed_at of the newest failure that the operator was told about.';
 
-/*
- * The subscriptions and customers of erased accounts, whose later events have no effect.
- * Without the key, nobody can try IDs against the hashes.
- */
+-- Without the key, nobody can try IDs against the hashes.
 create table billing.erasures (
-  hash bytea primary key,
+  hash bytea primary key, -- sha256(key || provider || ':' || id), with the key in billing.erasure_key
   erased_at timestamptz not null default now()
 );
-
 comment on table billing.erasures is
   'The subscriptions and customers of accounts that were erased. Their events have no effect. billing.forget_erasure() removes one.';
-comment on column billing.erasures.hash is 'sha256(key || provider || '':'' || id), with the key in billing.erasure_key.';
 
-create table billing.erasure_key (
-  key bytea not null
-);
-
+create table billing.erasure_key (key bytea not null);
 comment on table billing.erasure_key is 'One row: the random key of the hashes in billing.erasures.';
 
 insert into billing.erasure_key (key) values (uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()));
 
-/*
- * One worker at a time works on a queue. Its lease ends by itself, so a worker that
- * died holds nobody up for long.
- */
+-- A lease ends by itself, so a worker that died holds nobody up for long.
 create table billing.leases (
   queue text primary key check (queue in ('retries', 'notifications')),
-  lease_id uuid not null,
+  lease_id uuid not null, -- the run; what it claimed, only it can settle
   held_until timestamptz not null,
-  is_wanted boolean not null default false,
-  scheduled_run_at timestamptz
+  is_wanted boolean not null default false, -- another run has asked for the queue: there may be more to do
+  scheduled_run_at timestamptz -- when a run that the schedule has woken last ended without a fault
 );
-
 comment on table billing.leases is 'Which run of the worker has a queue: retries, or notifications (and alerts).';
-comment on column billing.leases.lease_id is 'The run. What it claimed, only it can settle.';
-comment on column billing.leases.is_wanted is 'Whether another run has asked for the queue meanwhile: then there may be more to do.';
-comment on column billing.leases.scheduled_run_at is 'When a run that the schedule has woken last ended without a fault.';
 
-/* Receivers that answered 429. It is shared by all runs, so it is in the database. */
+-- Receivers that answered 429. It is shared by all runs, so it is in the database.
 create table billing.pauses (
   destination text primary key,
   paused_until timestamptz not null
 );
-
 comment on table billing.pauses is 'Receivers of notifications or alerts that asked for a pause. Deleting a row ends the pause.';
 comment on column billing.pauses.destination is 'resend, the host of NOTIFICATION_URL, or "alerts to" and the host of ALERT_URL.';
 
@@ -434,17 +360,14 @@ alter table billing.erasure_key enable row level security;
 
 -- supabase/schemas/billing_2_rule.sql
 
-/*
- * The rule: what an event does to the record of its subscription. Nothing here reads or
- * writes a table, so a list of cases tests it (supabase/tests/rule.test.sql).
- *
- *   billing.next    the rule: the record after an event
- *   billing.settle  the updates of one instant
- *   billing.fold    the rule over the events of a subscription, in order
- */
+-- The rule: what an event does to the record of its subscription. Nothing here reads or writes a table, so a list of
+-- cases tests it (supabase/tests/rule.test.sql).
+--
+--   billing.next    the rule: the record after an event
+--   billing.settle  the updates of one instant
+--   billing.fold    the rule over the events of a subscription, in order
 
--- The columns that the rule reads and writes. What an app adds to the table is not
--- among them, and stays as it is.
+-- The columns that the rule reads and writes. What an app adds to the table is not among them, and stays as it is.
 create or replace view billing.records with (security_invoker = true) as
 select
   id, provider, account_id, status, plan_id, current_period_end, canceled_at,
@@ -452,7 +375,6 @@ select
   past_due_since, past_due_as_of, not_past_due_as_of, recovered_as_of,
   account_as_of, changed_as_of, changed_in_second, canceled_as_of
 from billing.subscriptions;
-
 comment on view billing.records is 'The subscriptions as the ordering rule reads and writes them.';
 
 -- An event as it is on the wire. A report or previous names columns of billing.records;
@@ -483,11 +405,8 @@ create type billing.step as (
   event billing.event, record billing.records, outcome text, error_code text, error text
 );
 
-/*
- * Returns the place of an event in the order of events: microseconds since 1970
- * times 4, plus 0 for a creation, 1 for an update and 2 for a deletion. So at the
- * same time, a creation comes first and a deletion last. Null without a time.
- */
+-- Returns the place of an event in the order of events: microseconds since 1970 times 4, plus 0 for a creation, 1 for
+-- an update and 2 for a deletion. So at the same time, a creation comes first and a deletion last. Null without a time.
 create or replace function billing.mark(e billing.event)
 returns bigint language sql stable
 return (extract(epoch from e.occurred_at) * 1000000)::bigint * 4
@@ -496,29 +415,24 @@ return (extract(epoch from e.occurred_at) * 1000000)::bigint * 4
 create or replace function billing.time_of(mark bigint)
 returns timestamptz language sql immutable
 return to_timestamp((mark >> 2) / 1000000.0);
-
 comment on function billing.time_of is 'Returns the time of a mark, such as subscriptions.changed_as_of.';
 
-/*
- * Returns the next step: the outcome of an event, and the record after it.
- *
- * Each field belongs to the newest event that sets it: the account to a creation that
- * names it, what the provider reports to a creation or update, the status to a creation,
- * update or deletion, canceled_at to a deletion. An opening_update makes the record if there
- * is none, and names the account as a creation does. The record keeps the marks of these
- * events. An event that is older than all that it would set is stale. An event without
- * a time is never older; as a second creation, it is stale. One of an erased account has
- * no effect.
- *
- * before: the step before it; null for the first event of a subscription.
- * stored: the record in the table; null if there is none.
- *
- * Its error codes are this service's own SQLSTATEs:
- *   BW001  no such subscription (yet): a later retry may find it
- *   BW002  the subscription belongs to the other provider
- *   BW003  events of this kind have no effect in this database
- *   BW005  nobody knows the account
- */
+-- Returns the next step: the outcome of an event, and the record after it.
+--
+-- Each field belongs to the newest event that sets it: the account to a creation that names it, what the provider
+-- reports to a creation or update, the status to a creation, update or deletion, canceled_at to a deletion. An
+-- opening_update makes the record if there is none, and names the account as a creation does. The record keeps the
+-- marks of these events. An event that is older than all that it would set is stale. An event without a time is never
+-- older; as a second creation, it is stale. One of an erased account has no effect.
+--
+-- before: the step before it; null for the first event of a subscription.
+-- stored: the record in the table; null if there is none.
+--
+-- Its error codes are this service's own SQLSTATEs:
+--   BW001  no such subscription (yet): a later retry may find it
+--   BW002  the subscription belongs to the other provider
+--   BW003  events of this kind have no effect in this database
+--   BW005  nobody knows the account
 create or replace function billing.next(before billing.step, stored billing.records, e billing.event)
 returns billing.step language plpgsql stable as $$
 declare
@@ -642,9 +556,8 @@ begin
     e.account_id := r.account_id;
   end if;
 
-  -- Since when the provider's status is past_due: the earliest known time after it was
-  -- last known to be another one. A minimum after a maximum does not depend on the order
-  -- of arrival; so stale events count too.
+  -- Since when the provider's status is past_due: the earliest known time after it was last known to be another one. A
+  -- minimum after a maximum does not depend on the order of arrival; so stale events count too.
   if reported is not null and (outcome = 'applied' or mark is not null) then
     if reported <> 'past_due' or e.previous ->> 'provider_status' <> 'past_due' then
       r.not_past_due_as_of := greatest(r.not_past_due_as_of, occurred_at);
@@ -666,30 +579,23 @@ begin
 end;
 $$;
 
-/* Returns the error of a creation without an account. Its failures are found by it. */
+-- Returns the error of a creation without an account. Its failures are found by it.
 create or replace function billing.lacks_account()
 returns text language sql immutable
 return 'data.object.metadata.accountId is missing, and account_of_customer knows no account of the customer.';
 
-create or replace aggregate billing.fold (billing.records, billing.event) (
-  sfunc = billing.next,
-  stype = billing.step
-);
+create or replace aggregate billing.fold (billing.records, billing.event) (sfunc = billing.next, stype = billing.step);
 
-/*
- * Returns the record after another update with the mark of its newest one: for each
- * field, the value that some update states and none replaced. Providers date events
- * in whole seconds, and one change of a subscription causes several events in the
- * same second. An update states all of its values and names those that it replaced.
- * A previous value that equals the update's own replaced nothing: Stripe sends all
- * old items if any part of them changed.
- *
- * That leaves exactly one value per field, unless the field changed back within the
- * second, or an update does not say what it replaced. Then the later arrival wins.
- *
- * changed_in_second has the last 50 updates. While there is only one, it has just
- * what that one replaced, because the record has what it states.
- */
+-- Returns the record after another update with the mark of its newest one: for each field, the value that some update
+-- states and none replaced. Providers date events in whole seconds, and one change of a subscription causes several
+-- events in the same second. An update states all of its values and names those that it replaced. A previous value that
+-- equals the update's own replaced nothing: Stripe sends all old items if any part of them changed.
+--
+-- That leaves exactly one value per field, unless the field changed back within the second, or an update does not say
+-- what it replaced. Then the later arrival wins.
+--
+-- changed_in_second has the last 50 updates. While there is only one, it has just what that one replaced, because the
+-- record has what it states.
 create or replace function billing.settle(r billing.records, e billing.event)
 returns billing.records
 language plpgsql stable set search_path = '' -- plpgsql keeps the plan, sql does not
@@ -734,10 +640,7 @@ begin
 end;
 $$;
 
-/*
- * Returns the values of a report in the form in which to_jsonb shows them in a
- * record, so that they can be compared.
- */
+-- Returns the values of a report as to_jsonb shows them in a record, so that they can be compared.
 create or replace function billing.as_stored(report jsonb)
 returns jsonb language sql stable set search_path = '' as $$
   select coalesce(jsonb_object_agg(own.key, own.value), '{}')
@@ -747,36 +650,29 @@ $$;
 
 -- supabase/schemas/billing_3_apply.sql
 
-/*
- * How an array of events is applied: exactly once, each with its own outcome, in one call.
- *
- *   public.billing_apply_events         the call: reads the events, sorts them, answers
- *   public.billing_apply_handled_event  one event, and the app's handler of its type
- *   billing.attempt                     all together; if a statement raises, each half by itself
- *   billing.apply                       claims, locks, works out, writes
- *   billing.work_out                    what the events do, by the rule
- *
- * A fault of one event is its outcome. What a statement raises (a check or trigger
- * of the app, a lock) concerns all events of that statement, so each half is tried by
- * itself, down to the one at fault: it fails, and the others are applied.
- *
- * Locks are taken in one order: rows of the ledger by key, subscriptions by id, customers,
- * rows of failed_events. Only other calls are waited for, and only by the first try: a person who
- * has locked a record must not hold up the events of others. The receiver tries an event
- * again that found its record locked. All waits of a call take about half a second
- * (billing.lock_patience), so that an event behind such a call is still answered in time;
- * none takes as long as deadlock_timeout (a second by default), so that no call becomes
- * the victim of a deadlock.
- */
+-- How an array of events is applied: exactly once, each with its own outcome, in one call.
+--
+--   public.billing_apply_events         the call: reads the events, sorts them, answers
+--   public.billing_apply_handled_event  one event, and the app's handler of its type
+--   billing.attempt                     all together; if a statement raises, each half by itself
+--   billing.apply                       claims, locks, works out, writes
+--   billing.work_out                    what the events do, by the rule
+--
+-- A fault of one event is its outcome. What a statement raises (a check or trigger of the app, a lock) concerns all
+-- events of that statement, so each half is tried by itself, down to the one at fault: it fails, and the others are
+-- applied.
+--
+-- Locks are taken in one order: rows of the ledger by key, subscriptions by id, customers, rows of failed_events. Only
+-- other calls are waited for, and only by the first try: a person who has locked a record must not hold up the events
+-- of others. The receiver tries an event again that found its record locked. All waits of a call take about half a
+-- second (billing.lock_patience), so that an event behind such a call is still answered in time; none takes as long as
+-- deadlock_timeout (a second by default), so that no call becomes the victim of a deadlock.
 
--- What a call answers for an event. retries: failures that lacked it are retried now.
+-- What a call answers for an event. retries, in some answer of a call: failures that lacked an event are retried now.
 create type billing.answer as (place integer, outcome text, error_code text, error text, retries boolean);
 
-/*
- * Works out what sorted events do: folds those of each subscription over its record.
- * Writes nothing. Locks the records without waiting (55P03). changed: records to write.
- * any_filed: an event is from a retry or has an open failure.
- */
+-- Works out what sorted events do: folds those of each subscription over its record. Writes nothing. Locks the records
+-- without waiting (55P03). changed: records to write. any_filed: an event is from a retry or has an open failure.
 create or replace function billing.work_out(
   events billing.event[],
   out steps billing.step[], out answers billing.answer[], out changed billing.records[],
@@ -805,34 +701,27 @@ begin
       -- By resolution: for resolved_at, Postgres may take the index of open failures
       -- without a key, and read all of them. A join or "not exists" may, too.
       (t.e).retry is not null or (
-        select true
-        from billing.failed_events o
+        select true from billing.failed_events o
         where o.provider = (t.e).provider and o.event_id = (t.e).event_id and o.resolution is null
       ) as is_filed
     from (select unnest(events) as e, generate_subscripts(events, 1) as turn) as t
     left join lateral (
-      select r as stored
-      from billing.records r
-      where r.id = (t.e).subscription_id
-      for no key update nowait
+      select r as stored from billing.records r where r.id = (t.e).subscription_id for no key update nowait
     ) as s on true
     window sequence as (partition by (t.e).subscription_id order by t.turn)
   ) as f;
 end;
 $$;
 
-/*
- * Returns how long to wait for the next lock, as a value of lock_timeout: not long, because
- * who waits holds locks, and an event that is locked waits once per half that it is in.
- */
+-- Returns how long to wait for the next lock, as a value of lock_timeout: not long, because who waits holds locks, and
+-- an event that is locked waits once per half that it is in.
 create or replace function billing.lock_patience()
 returns text language sql volatile
 return case when clock_timestamp() < statement_timestamp() + interval '0.3 s' then '20ms' else '1ms' end;
 
-/* Applies sorted events; raises an error if they cannot be applied together. */
+-- Applies sorted events; raises an error if they cannot be applied together.
 create or replace function billing.apply(todo billing.event[])
-returns billing.answer[]
-language plpgsql volatile set search_path = ''
+returns billing.answer[] language plpgsql volatile set search_path = ''
 -- A plan that was made while a table was empty would read all of it, and be kept. The
 -- settings hold for the functions that this calls as well.
 set enable_seqscan = off
@@ -846,14 +735,11 @@ declare
   claimed billing.event[] := todo;
   work record;
   answers billing.answer[];
-  cured text[];
   _ text;
 begin
   with own as (
     insert into billing.processed_events (provider, event_id, type)
-    select e.provider, e.event_id, e.type
-    from unnest(todo) as e
-    order by e.provider, e.event_id
+    select e.provider, e.event_id, e.type from unnest(todo) as e order by e.provider, e.event_id
     on conflict do nothing
     returning provider || '/' || event_id as claim
   )
@@ -862,12 +748,10 @@ begin
   if cardinality(claims) < cardinality(todo) then
     -- Without duplicates; of copies within the call, the first.
     claimed := array(
-      select e
-      from unnest(todo) as e
-      where e.provider || '/' || e.event_id = any (claims)
-        and e.place = (
-          select min(c.place) from unnest(todo) as c where c.provider = e.provider and c.event_id = e.event_id
-        )
+      select e from unnest(todo) as e
+      where e.provider || '/' || e.event_id = any (claims) and e.place = (
+        select min(c.place) from unnest(todo) as c where c.provider = e.provider and c.event_id = e.event_id
+      )
     );
   end if;
 
@@ -891,11 +775,9 @@ begin
 
   if exists (select from billing.erasures) then
     claimed := array(
-      select jsonb_populate_record(e, jsonb_build_object(
-        'is_erased', billing.is_erased(
-          e.provider, e.subscription_id, e.report ->> 'customer_id', e.report ->> 'subscription_id'
-        )
-      ))
+      select jsonb_populate_record(e, jsonb_build_object('is_erased', billing.is_erased(
+        e.provider, e.subscription_id, e.report ->> 'customer_id', e.report ->> 'subscription_id'
+      )))
       from unnest(claimed) as e
     );
   end if;
@@ -938,10 +820,7 @@ begin
 
   answers := coalesce(work.answers, '{}');
   if work.any_creation then
-    cured := billing.cure(work.steps);
-    for i in 1 .. cardinality(answers) loop
-      answers[i].retries := (((work.steps)[i]).event).subscription_id = any (cured);
-    end loop;
+    answers[1].retries := billing.cure(work.steps);
   end if;
   if work.any_stale then
     update billing.processed_events p set outcome = 'stale'
@@ -968,20 +847,15 @@ begin
   end if;
   if work.any_checkout then
     set constraints billing.retry_creations immediate;
-    for i in 1 .. cardinality(work.steps) loop
-      if ((work.steps)[i].event).kind = 'checkout' then
-        answers[i].retries := billing.retries_creations((work.steps)[i].event);
-      end if;
-    end loop;
+    answers[1].retries := answers[1].retries or exists (
+      select from unnest(work.steps) as s where (s.event).kind = 'checkout' and billing.retries_creations(s.event)
+    );
   end if;
   return answers;
 end;
 $$;
 
-/*
- * Keeps whose the customers of checkouts are. What is there wins: the app may have corrected
- * it.
- */
+-- Keeps whose the customers of checkouts are. What is there wins: the app may have corrected it.
 create or replace function billing.keep_customers(steps billing.step[])
 returns void language sql volatile set search_path = '' as $$
   insert into billing.customers (provider, customer_id, account_id)
@@ -992,11 +866,9 @@ returns void language sql volatile set search_path = '' as $$
   on conflict do nothing
 $$;
 
-/*
- * Requests a retry of the creations that lacked the account of a new customer, from a
- * checkout or from the app. A call that stores such a failure takes the same lock, so one
- * of the two sees the other. It runs at the end of the transaction, so the lock is short.
- */
+-- Requests a retry of the creations that lacked the account of a new customer, from a checkout or from the app. A call
+-- that stores such a failure takes the same lock, so one of the two sees the other. Deferred, so that the lock is
+-- short.
 create or replace function billing.retry_creations()
 returns trigger language plpgsql volatile set search_path = '' as $$
 begin
@@ -1012,8 +884,7 @@ begin
     for update skip locked
   )
   update billing.failed_events f set retry_requested_at = coalesce(f.retry_requested_at, now()), retry_lease_id = null
-  from waiting w
-  where f.provider = w.provider and f.event_id = w.event_id;
+  from waiting w where f.provider = w.provider and f.event_id = w.event_id;
   if found then
     perform billing.wake_worker('retries');
   end if;
@@ -1021,20 +892,16 @@ begin
 end;
 $$;
 
-create constraint trigger retry_creations
-after insert on billing.customers
-deferrable initially deferred
+create constraint trigger retry_creations after insert on billing.customers deferrable initially deferred
 for each row execute function billing.retry_creations();
 
-/*
- * Returns the advisory lock of a customer. They share a thousand, because an app may add a
- * million customers in one transaction, and Postgres has room for a few thousand locks.
- */
+-- Returns the advisory lock of a customer. They share a thousand: an app may add a million customers in one
+-- transaction, and Postgres has room for a few thousand locks.
 create or replace function billing.customer_lock(provider text, customer_id text)
 returns bigint language sql immutable
 return hashtextextended('billing.customers', 0) + (hashtext(provider || ':' || customer_id) & 1023);
 
-/* Returns whether creations of the event's customer are to be retried now. */
+-- Returns whether creations of the event's customer are to be retried now.
 create or replace function billing.retries_creations(e billing.event)
 returns boolean language sql stable set search_path = '' as $$
   select exists (
@@ -1045,13 +912,10 @@ returns boolean language sql stable set search_path = '' as $$
   )
 $$;
 
-/*
- * Writes the notifications that applied events owe, in the transaction that applies
- * them. With once_per_invoice, the first event of an invoice creates the only one of its
- * kind; one that was withdrawn has told nobody, and does not count.
- * Two events of an invoice cannot both find none: an invoice belongs to one
- * subscription, whose lock the caller holds.
- */
+-- Writes the notifications that applied events owe, in the transaction that applies them. With once_per_invoice, the
+-- first event of an invoice creates the only one of its kind; one that was withdrawn has told nobody, and does not
+-- count. Two events of an invoice cannot both find none: an invoice belongs to one subscription, whose lock the caller
+-- holds.
 create or replace function billing.notify_accounts(steps billing.step[])
 returns void language plpgsql volatile set search_path = '' as $$
 begin
@@ -1079,13 +943,10 @@ begin
 end;
 $$;
 
-/*
- * Resolves the open failures of these events. A repair must not get lost: an event
- * whose payload was repaired is applied by nobody but the worker that has claimed the
- * repair, and a worker does not apply an event whose row was repaired, resolved or
- * claimed again after its claim. A repair ends the claim, so the lease tells.
- *   BW004  a repaired payload of this event waits for its retry
- */
+-- Resolves the open failures of these events. A repair must not get lost: an event whose payload was repaired is
+-- applied by nobody but the worker that has claimed the repair, and a worker does not apply an event whose row was
+-- repaired, resolved or claimed again after its claim. A repair ends the claim, so the lease tells.
+--   BW004  a repaired payload of this event waits for its retry
 create or replace function billing.resolve_failures(steps billing.step[])
 returns void language plpgsql volatile set search_path = '' as $$
 declare
@@ -1123,42 +984,34 @@ begin
   update billing.failed_events o set
     resolved_at = now(), resolution = s.outcome, next_retry_at = null, retry_requested_at = null, retry_lease_id = null
   from unnest(steps) as s
-  where o.provider = (s.event).provider
-    and o.event_id = any (array[(s.event).event_id, (s.event).retry ->> 'event_id'])
-    and o.resolution is null
-    and s.outcome not in ('failed', 'erased');
+  where o.provider = (s.event).provider and o.event_id = any (array[(s.event).event_id, (s.event).retry ->> 'event_id'])
+    and o.resolution is null and s.outcome not in ('failed', 'erased');
   -- Nothing of an erased account is kept, but that there was an event.
   update billing.failed_events o set
     resolved_at = now(), resolution = 'ignored', next_retry_at = null, retry_requested_at = null, retry_lease_id = null,
     payload = null, original_payload = null, error = 'Its account was erased.',
     subscription_id = null, customer_id = null, account_id = null
   from unnest(steps) as s
-  where o.provider = (s.event).provider
-    and o.event_id = any (array[(s.event).event_id, (s.event).retry ->> 'event_id'])
-    and o.resolution is null
-    and s.outcome = 'erased';
+  where o.provider = (s.event).provider and o.event_id = any (array[(s.event).event_id, (s.event).retry ->> 'event_id'])
+    and o.resolution is null and s.outcome = 'erased';
 end;
 $$;
 
-/*
- * Requests a retry of the failures that lacked one of these creations, whichever of the
- * two came first: billing_record_failed_event looks for the subscription under the lock
- * that the caller holds. Returns the subscriptions that have any.
- */
+-- Requests a retry of the failures that lacked one of these creations, whichever came first:
+-- billing_record_failed_event looks for the subscription under the lock that the caller holds. Returns whether there
+-- are any.
 create or replace function billing.cure(steps billing.step[])
-returns text[] language sql volatile set search_path = '' as $$
+returns boolean language sql volatile set search_path = '' as $$
   with waiting as materialized (
     select f.provider, f.event_id
     from billing.failed_events f
     -- In an array, so that a plan can only take the index by subscription.
     where f.subscription_id = any (array(
-      select (s.event).subscription_id
-      from unnest(steps) as s
+      select (s.event).subscription_id from unnest(steps) as s
       where s.outcome = 'applied' and (s.event).kind in ('creation', 'opening_update')
     ))
       and f.resolution is null and f.error_code in ('subscription_unknown', 'creation_pending')
-      -- A repair waits for its person.
-      and f.original_payload is null
+      and f.original_payload is null -- A repair waits for its person.
       and exists (
         select from unnest(steps) as s
         where (s.event).subscription_id = f.subscription_id and (s.event).provider = f.provider and s.outcome = 'applied'
@@ -1168,27 +1021,23 @@ returns text[] language sql volatile set search_path = '' as $$
   requested as (
     -- A run that is trying one of them found nothing, and must not settle it as failed.
     update billing.failed_events f set retry_requested_at = coalesce(f.retry_requested_at, now()), retry_lease_id = null
-    from waiting w
-    where f.provider = w.provider and f.event_id = w.event_id
+    from waiting w where f.provider = w.provider and f.event_id = w.event_id
     returning f.subscription_id
   )
-  select array_agg(r.subscription_id) from requested r
+  select bool_or(true) from requested
 $$;
 
-/* Returns whether the subscription or customer is of an account that was erased. */
+-- Returns whether the subscription or customer is of an account that was erased.
 create or replace function billing.is_erased(provider text, variadic ids text[])
 returns boolean language sql stable set search_path = '' as $$
   select exists (
-    select
-    from unnest(ids) as i (id), billing.erasure_key k, billing.erasures e
+    select from unnest(ids) as i (id), billing.erasure_key k, billing.erasures e
     where e.hash = sha256(k.key || convert_to(provider || ':' || i.id, 'UTF8'))
   )
 $$;
 
-/*
- * Answers the events of a call that it did not claim. A copy of one that failed has
- * failed as well. The others are duplicates, and resolve their failures.
- */
+-- Answers the events of a call that it did not claim. A copy of one that failed has failed as well. The others are
+-- duplicates, and resolve their failures.
 create or replace function billing.answer_others(
   todo billing.event[], claimed billing.event[], answers billing.answer[]
 )
@@ -1207,8 +1056,7 @@ begin
   )
   update billing.failed_events f set
     resolved_at = now(), resolution = 'duplicate', next_retry_at = null, retry_requested_at = null, retry_lease_id = null
-  from unlocked u
-  where f.provider = u.provider and f.event_id = u.event_id;
+  from unlocked u where f.provider = u.provider and f.event_id = u.event_id;
 
   return array(
     select (
@@ -1222,12 +1070,10 @@ begin
 end;
 $$;
 
-/*
- * Returns whether the account of a customer is known. Then an event's subscription is
- * ours, and its creation may still come:
- *   BW006  no such subscription yet, but its customer is known
- * If account_of_customer raises an error, nobody knows; then it is taken for known.
- */
+-- Returns whether the account of a customer is known. Then an event's subscription is ours, and its creation may still
+-- come:
+--   BW006  no such subscription yet, but its customer is known
+-- If account_of_customer raises an error, nobody knows; then it is taken for known.
 create or replace function billing.is_known_customer(provider text, customer_id text)
 returns boolean language plpgsql volatile set search_path = '' as $$
 begin
@@ -1237,11 +1083,9 @@ exception when others then
 end;
 $$;
 
-/*
- * Applies sorted events together. If that raises an error, applies each half by itself,
- * down to the event at fault, which fails. Whatever the error is: one of the server may be
- * of one event, too, and PostgREST before 16 repeats a call that raises 40001 without end.
- */
+-- Applies sorted events together. If that raises an error, applies each half by itself, down to the event at fault,
+-- which fails. Whatever the error is: one of the server may be of one event, too, and PostgREST before 16 repeats a
+-- call that raises 40001 without end.
 create or replace function billing.attempt(todo billing.event[])
 returns billing.answer[] language plpgsql volatile set search_path = '' as $$
 declare
@@ -1301,12 +1145,12 @@ begin
 end;
 $$;
 
-/* Returns the name of the handler of a type. */
+-- Returns the name of the handler of a type.
 create or replace function billing.handler_name(type text)
 returns text language sql immutable
 return 'on_' || regexp_replace(type, '[^a-z0-9]', '_', 'g');
 
-/* Returns what is wrong with the handler of a type; null if the caller can call it. */
+-- Returns what is wrong with the handler of a type; null if the caller can call it.
 create or replace function billing.lack_of_handler(type text)
 returns text language plpgsql stable set search_path = '' as $$
 declare
@@ -1328,11 +1172,8 @@ begin
 end;
 $$;
 
-/*
- * Runs the app's handler of an event. Its settings are always the same, so that it behaves
- * as when somebody tries it in the SQL editor. What it sets does not outlive it, since the
- * connection is used again: neither the role nor, for the session, any other setting.
- */
+-- Runs the app's handler of an event, with the same settings as when somebody tries it in the SQL editor. What it sets
+-- does not outlive it, since the connection is used again: neither the role nor, for the session, any other setting.
 create or replace function billing.run_handler(e billing.event, payload jsonb)
 returns void language plpgsql volatile
 set search_path = public, extensions, pg_temp
@@ -1357,16 +1198,15 @@ begin
 end;
 $$;
 
-/*
- * Applies one event and runs its handler: both or neither. Whatever the handler raises is
- * the outcome of the event, so that no SQLSTATE of it leaves the database.
- *   BW007  the handler is not there, or may not be called
- *   BW008  the handler raised an error
- *   BW009  jsonb cannot hold the payload
- */
-create or replace function billing.apply_with_handler(e billing.event, payload text)
+-- Applies one event and runs its handler: both or neither. Whatever the handler raises is the outcome of the event, so
+-- that no SQLSTATE of it leaves the database.
+--   BW007  the handler is not there, or may not be called
+--   BW008  the handler raised an error
+--   BW009  jsonb cannot hold the payload
+create or replace function billing.apply_with_handler(event jsonb)
 returns billing.answer language plpgsql volatile set search_path = '' as $$
 declare
+  e constant billing.event := jsonb_populate_record(null::billing.event, event);
   answer billing.answer;
   lack text;
   parsed jsonb;
@@ -1381,7 +1221,7 @@ begin
         raise exception using errcode = 'BW007', message = lack;
       end if;
       reads := true;
-      parsed := payload;
+      parsed := event ->> 'payload';
       reads := false;
       runs := true;
       perform billing.run_handler(e, parsed);
@@ -1410,26 +1250,17 @@ set lock_timeout = '500ms'
 -- PostgREST applies it to the whole call.
 set statement_timeout = '2500ms'
 as $$
-declare
-  blank billing.event;
 begin
-  blank.place := 1;
-  blank.handled_at := now();
   return query select *
-  from billing.apply_with_handler(jsonb_populate_record(blank, event), event ->> 'payload');
+  from billing.apply_with_handler(event || jsonb_build_object('place', 1, 'handled_at', now()));
 end;
 $$;
-
 comment on function public.billing_apply_handled_event is
   'Applies one event exactly once, and runs the handler of its type, billing.on_<type>, in the same transaction. The event is as for billing_apply_events, with the payload as text. Returns a row as billing_apply_events does.';
-
 comment on function public.billing_apply_events is
-  'Applies each event of an array exactly once. Returns a row per event: its place, the outcome (applied, duplicate, stale, erased or failed), for failed the SQLSTATE and message, and whether failures that lacked it are retried now. docs/decisions.md has the form of an event.';
+  'Applies each event of an array exactly once. Returns a row per event: its place, the outcome (applied, duplicate, stale, erased or failed), for failed the SQLSTATE and message, and, in some row, whether failures that lacked an event are retried now. docs/decisions.md has the form of an event.';
 
-/*
- * Returns what an event would come to, and does nothing: for a person who repairs one. What
- * it does is undone before it returns.
- */
+-- For a person who repairs an event. What it does is undone before it returns.
 create or replace function public.billing_try_event(event jsonb)
 returns table (outcome text, error_code text, error text)
 language plpgsql volatile set search_path = ''
@@ -1438,16 +1269,13 @@ set lock_timeout = '100ms'
 set statement_timeout = '2500ms'
 as $$
 declare
-  blank billing.event;
+  trial constant jsonb := event || jsonb_build_object('place', 1, 'handled_at', now(), 'is_trial', true);
   answer billing.answer;
 begin
-  blank.place := 1;
-  blank.handled_at := now();
-  blank.is_trial := true;
   begin
     answer := case
-      when event ? 'payload' then billing.apply_with_handler(jsonb_populate_record(blank, event), event ->> 'payload')
-      else (billing.attempt(array[jsonb_populate_record(blank, event)]))[1]
+      when event ? 'payload' then billing.apply_with_handler(trial)
+      else (billing.attempt(array[jsonb_populate_record(null::billing.event, trial)]))[1]
     end;
     raise exception using errcode = 'BW000';
   exception when sqlstate 'BW000' then
@@ -1456,79 +1284,50 @@ begin
   return query select answer.outcome, answer.error_code, answer.error;
 end;
 $$;
-
 comment on function public.billing_try_event is
   'Returns what an event would come to, and does nothing: the outcome (applied, duplicate, stale, erased or failed), and for failed the SQLSTATE and message. For the console.';
 
 -- supabase/schemas/billing_4_failures.sql
 
-/*
- * Failed events: how they are stored, repaired, retried and resolved.
- */
+-- Failed events: how they are stored, repaired, retried and resolved.
 
-/*
- * Returns whether a number in a payload has more than 40 digits before or after the
- * decimal point. `1e131071` has eight characters in the request. In jsonb it stays
- * small, but as text it has 131,072 digits, so reading an event with a few thousand
- * such numbers exhausts the memory. No field of an event needs such a number; the
- * payload is stored as text. This finds them without converting them to text.
- */
+-- Returns whether a number has more than 40 digits before or after the point, without converting it to text: as text,
+-- 1e131071 has 131,072 digits, and a few thousand of them exhaust the memory. No field of an event needs such a number.
 create or replace function billing.has_long_number(payload jsonb)
-returns boolean language plpgsql immutable set search_path = '' as $$
-begin
-  return exists (
-    select
-    from jsonb_path_query(payload, 'strict $.** ? (@.type() == "number")') as found (number)
+returns boolean language sql immutable set search_path = '' as $$
+  select exists (
+    select from jsonb_path_query(payload, 'strict $.** ? (@.type() == "number")') as found (number)
     where abs(found.number::numeric) >= 1e40 or scale(found.number::numeric) > 40
-  );
-end;
+  )
 $$;
 
-/*
- * The schedule of retries without a person, for failures whose cause may pass. Each wait
- * counts from the attempt before it. After the last one, a failure stays for a person; so
- * does one with another code, and one whose payload was repaired.
- *
- * Returns null if no retry is coming.
- *
- * @param retries how many retries of the schedule have failed
- */
+-- The schedule of retries without a person, for failures whose cause may pass; null if no retry is coming. retries:
+-- how many of the schedule have failed. Each wait counts from the attempt before it. After the last one, a failure
+-- stays for a person; so does one with another code, and one whose payload was repaired.
 create or replace function billing.next_retry(error_code text, is_repaired boolean, retries integer)
-returns timestamptz language sql stable set search_path = '' as $$
-  select case
-    when not is_repaired and error_code in (
-      'record_locked', 'database_unavailable', 'overloaded', 'apply_failed', 'subscription_unknown',
-      'creation_pending', 'handler_missing', 'deployment_fault', 'internal_error'
-    )
-    then clock_timestamp() + ('{1 min,5 min,30 min,2 h,6 h,12 h,24 h}'::interval[])[retries + 1]
-  end;
-$$;
+returns timestamptz language sql stable set search_path = ''
+return case when not is_repaired and error_code in (
+  'record_locked', 'database_unavailable', 'overloaded', 'apply_failed', 'subscription_unknown', 'creation_pending',
+  'handler_missing', 'deployment_fault', 'internal_error'
+) then clock_timestamp() + ('{1 min,5 min,30 min,2 h,6 h,12 h,24 h}'::interval[])[retries + 1] end;
 
-/*
- * Stores a verified event that could not be processed, or counts one more attempt and
- * reopens its row. It is a separate call, because the transaction that should have
- * applied the event was rolled back.
- *
- * The body arrives as text, or as base64 if it is not text, and is converted to jsonb
- * here. Parsing and serializing it before would turn 1e400 into null and round large
- * integers. A body that jsonb refuses (\u0000, a lone surrogate, nesting beyond the
- * stack) is stored as a JSON string of the text.
- *
- * The event may have been applied after all: the caller may have lost the answer to a
- * call that committed, or a concurrent delivery may be applying the event right now.
- * So this holds the event's row in the ledger while it writes. An event that is
- * already applied is not stored, and one that is applied later finds the row and
- * resolves it. Returns:
- *   applied   it was applied, and the caller acknowledges the delivery as a duplicate
- *   erased    its account was erased, so nothing is stored
- *   stored    it is an open failure
- *   retry     so it is, and a retry is requested at once: the creation that it lacked was
- *             applied meanwhile
- * Meanwhile, other deliveries of the event wait, and the events in the same
- * calls with them. So this waits only briefly for a locked row: half a second if the
- * event may be applied right now, and less if somebody has locked its failure. Events
- * whose failures are locked often come many at a time, and each takes a connection.
- */
+-- Stores a verified event that could not be processed, or counts one more attempt and reopens its row. It is a
+-- separate call, because the transaction that should have applied the event was rolled back.
+--
+-- The body arrives as text, or as base64 if it is not text, and becomes jsonb here: parsing and serializing it before
+-- would turn 1e400 into null and round large integers. A body that jsonb refuses (\u0000, a lone surrogate, nesting
+-- beyond the stack) is stored as a JSON string of the text.
+--
+-- The event may have been applied after all, or be applied right now. So this holds the event's row in the ledger
+-- while it writes: an event that is already applied is not stored, and one that is applied later finds the row and
+-- resolves it. Returns:
+--   applied   it was applied, and the caller acknowledges the delivery as a duplicate
+--   erased    its account was erased, so nothing is stored
+--   stored    it is an open failure
+--   retry     so it is, and a retry is requested at once: what it lacked has come meanwhile
+-- Other deliveries of the event wait for this, with the events in their calls. So it waits only briefly for a locked
+-- row: half a second if the event may be applied right now, and less if somebody has locked its failure, because such
+-- events often come many at a time, and each takes a connection.
 create or replace function public.billing_record_failed_event(
   p_provider text, p_event_id text, p_body text, p_body_encoding text, p_error_code text, p_error text,
   p_type text default null, p_kind text default null, p_subscription_id text default null,
@@ -1548,8 +1347,7 @@ begin
   if not found then
     return 'applied';
   end if;
-  -- Whoever applies its creation, or erases its account, holds this lock: one of the two
-  -- sees the other.
+  -- Whoever applies its creation, or erases its account, holds this lock: one of the two sees the other.
   perform pg_advisory_xact_lock(hashtextextended(p_subscription_id, 0));
   if billing.is_erased(p_provider, p_subscription_id, p_customer_id) then
     delete from billing.processed_events p where p.provider = p_provider and p.event_id = p_event_id;
@@ -1570,14 +1368,12 @@ begin
   end if;
 
   insert into billing.failed_events as f (
-    provider, event_id, type, payload, payload_encoding, error_code, error,
-    kind, subscription_id, customer_id, account_id, occurred_at,
-    next_retry_at, retry_requested_at
+    provider, event_id, type, payload, payload_encoding, error_code, error, kind, subscription_id, customer_id,
+    account_id, occurred_at, next_retry_at, retry_requested_at
   )
   values (
-    p_provider, p_event_id, p_type, body, encoding, p_error_code, p_error,
-    p_kind, p_subscription_id, p_customer_id, p_account_id, p_occurred_at,
-    billing.next_retry(p_error_code, false, 0), case when is_cured then now() end
+    p_provider, p_event_id, p_type, body, encoding, p_error_code, p_error, p_kind, p_subscription_id, p_customer_id,
+    p_account_id, p_occurred_at, billing.next_retry(p_error_code, false, 0), case when is_cured then now() end
   )
   on conflict (provider, event_id) do update set
     -- A repair stays; the provider sends the old body again.
@@ -1602,23 +1398,18 @@ begin
     retry_requested_at = coalesce(
       f.retry_requested_at, case when f.original_payload is null then excluded.retry_requested_at end
     ),
-    attempts = f.attempts + 1,
-    last_failed_at = now(),
+    attempts = f.attempts + 1, last_failed_at = now(),
     resolved_at = null, resolution = null, resolution_note = null, resolved_by = null;
 
-  delete from billing.processed_events p
-  where p.provider = p_provider and p.event_id = p_event_id;
+  delete from billing.processed_events p where p.provider = p_provider and p.event_id = p_event_id;
   return case when is_cured then 'retry' else 'stored' end;
 end;
 $$;
-
 comment on function public.billing_record_failed_event is
   'Stores a failed event, or counts one more attempt and reopens it. p_body_encoding: text or base64. Returns stored; retry if a retry is requested too; applied, and stores nothing, if the event has been applied meanwhile; or erased, and stores nothing, if its account was erased.';
 
-/*
- * Returns whether what a failure lacked has come since: the creation of its subscription, or
- * the account of its customer. Each is added under a lock, which this takes too.
- */
+-- Returns whether what a failure lacked has come since: the creation of its subscription, or the account of its
+-- customer. Each is added under a lock, which this takes too.
 create or replace function billing.is_cured(
   of_provider text, kind text, error_code text, error text, subscription_id text, of_customer text
 )
@@ -1631,9 +1422,7 @@ begin
     );
   elsif kind in ('creation', 'opening_update') and error_code = 'event_invalid' and error = billing.lacks_account() then
     perform pg_advisory_xact_lock(billing.customer_lock(of_provider, of_customer));
-    return exists (
-      select from billing.customers c where c.provider = of_provider and c.customer_id = of_customer
-    )
+    return exists (select from billing.customers c where c.provider = of_provider and c.customer_id = of_customer)
       -- account_of_customer may be the app's own, and may not look there.
       and billing.is_known_customer(of_provider, of_customer);
   end if;
@@ -1641,20 +1430,11 @@ begin
 end;
 $$;
 
-/*
- * Keeps the received payload when somebody repairs it
- * (`update billing.failed_events set payload = ...`). A repair is a change of the
- * payload that does not count an attempt; billing_record_failed_event always counts
- * one.
- *
- * A worker that has claimed the row has read the old payload, so the repair ends its
- * claim: billing.resolve_failures then refuses to apply the old payload, and the
- * requested retry uses the repaired one. That retry also reads the columns anew that
- * only the receiver can read from a payload.
- *
- * A resolved row cannot be repaired: it would look as if the repaired payload had
- * been applied.
- */
+-- Keeps the received payload when somebody repairs it (`update billing.failed_events set payload = ...`): a change of
+-- the payload that does not count an attempt, as billing_record_failed_event always does. A worker that has claimed
+-- the row has read the old payload, so a repair ends its claim: billing.resolve_failures then refuses the old payload,
+-- and the requested retry uses the repaired one, and reads the columns anew that only the receiver can read from a
+-- payload. A resolved row cannot be repaired: it would look as if the repaired payload had been applied.
 create or replace function billing.keep_original_payload()
 returns trigger language plpgsql volatile set search_path = '' as $$
 begin
@@ -1676,110 +1456,70 @@ begin
 end;
 $$;
 
-create or replace trigger keep_original_payload
-before update of payload on billing.failed_events
-for each row
-when (
-  old.payload is distinct from new.payload
-  and new.payload is not null
-  and old.attempts = new.attempts
-)
+create or replace trigger keep_original_payload before update of payload on billing.failed_events for each row
+when (old.payload is distinct from new.payload and new.payload is not null and old.attempts = new.attempts)
 execute function billing.keep_original_payload();
 
-/*
- * The first thing to look at: all open failures, the most frequent error first.
- */
+-- The first thing to look at: all open failures, the most frequent error first.
 create or replace view billing.open_failures with (security_invoker = true) as
 select
   count(*) over (partition by f.error_code) as alike,
-  f.error_code, f.type, f.event_id, f.provider, f.subscription_id, f.account_id, f.error, f.attempts,
-  f.first_failed_at, f.last_failed_at,
-  f.retry_requested_at is not null as retry_requested, f.next_retry_at,
+  f.error_code, f.type, f.event_id, f.provider, f.subscription_id, f.account_id, f.error, f.attempts, f.first_failed_at,
+  f.last_failed_at, f.retry_requested_at is not null as retry_requested, f.next_retry_at,
   f.original_payload is not null as repaired
 from billing.failed_events f
 where f.resolved_at is null
 order by alike desc, f.error_code, f.first_failed_at;
-
 comment on view billing.open_failures is 'Open failures, the most frequent error first. alike: the number of open failures with the same error_code.';
 
-/*
- * Finds the provider of a failed event. Both providers may have an event with the same
- * id; then the caller must name one.
- */
-create or replace function billing.provider_of_failed_event(event_id text, of_provider text)
-returns text language plpgsql stable set search_path = '' as $$
-#variable_conflict use_column
+-- Returns the failure that a person names, and locks it: the open one, if both providers have an event with this id.
+-- If both are open, or neither is, the person must name the provider.
+create or replace function billing.named_failure(event_id text, of_provider text)
+returns billing.failed_events language plpgsql volatile set search_path = '' as $$
 declare
-  providers text[];
+  named constant billing.failed_events[] := array(
+    select f from billing.failed_events f
+    where f.event_id = named_failure.event_id and (of_provider is null or f.provider = of_provider)
+    order by f.resolved_at is not null, f.provider
+    for update
+  );
 begin
-  -- Open failures, or resolved ones if none is open.
-  select array_agg(f.provider order by f.provider) into providers
-  from billing.failed_events f
-  where f.event_id = provider_of_failed_event.event_id
-    and (of_provider is null or f.provider = of_provider)
-  group by f.resolved_at is null
-  order by f.resolved_at is null desc
-  limit 1;
-
-  if providers is null then
-    raise exception 'No failed event has the id %.', provider_of_failed_event.event_id
-        || coalesce(' (provider ' || of_provider || ')', '')
+  if cardinality(named) = 0 then
+    raise exception 'No failed event has the id %.', event_id || coalesce(' (provider ' || of_provider || ')', '')
       using hint = 'select provider, event_id, error from billing.open_failures;';
+  elsif cardinality(named) > 1 and (named[1].resolved_at is null) = (named[2].resolved_at is null) then
+    raise exception 'Providers % and % both have a failed event with the id %: add of_provider.',
+        named[1].provider, named[2].provider, event_id
+      using hint = format('Add: of_provider => %L', named[1].provider);
   end if;
-  if cardinality(providers) > 1 then
-    raise exception 'Providers % both have a failed event with the id %: add of_provider.',
-        array_to_string(providers, ' and '), provider_of_failed_event.event_id
-      using hint = format('Add: of_provider => %L', providers[1]);
-  end if;
-  return providers[1];
+  return named[1];
 end;
 $$;
 
-/*
- * Requests a retry. The worker retries the event at its next run, through the code
- * that handles deliveries. If billing.schedule_worker was run, the worker is woken at
- * once. The row then shows the outcome.
- */
+-- Requests a retry. The worker retries the event at its next run, through the code that handles deliveries; if
+-- billing.schedule_worker was run, it is woken at once. The row then shows the outcome.
 create or replace function billing.retry_failed_event(event_id text, of_provider text default null)
 returns text language plpgsql volatile set search_path = '' as $$
-#variable_conflict use_column
 declare
-  named_provider text;
-  asked integer;
+  named constant billing.failed_events := billing.named_failure(event_id, of_provider);
 begin
-  named_provider := billing.provider_of_failed_event(retry_failed_event.event_id, of_provider);
-  update billing.failed_events f set retry_requested_at = coalesce(f.retry_requested_at, now())
-  where f.provider = named_provider
-    and f.event_id = retry_failed_event.event_id
-    and f.resolved_at is null and f.payload is not null;
-  get diagnostics asked = row_count;
-
-  if asked = 0 then
-    perform from billing.failed_events f
-    where f.provider = named_provider and f.event_id = retry_failed_event.event_id
-      and f.resolved_at is not null;
-    if found then
-      return 'It is already resolved: nothing to retry.';
-    end if;
-    raise exception 'Cannot retry %: its payload was pruned.', retry_failed_event.event_id
+  if named.resolved_at is not null then
+    return 'It is already resolved: nothing to retry.';
+  elsif named.payload is null then
+    raise exception 'Cannot retry %: its payload was pruned.', event_id
       using hint = 'Have the provider send the event again.';
   end if;
-  return billing.retry_request_answer(asked);
+  update billing.failed_events f set retry_requested_at = coalesce(f.retry_requested_at, now())
+  where f.provider = named.provider and f.event_id = named.event_id;
+  return billing.retry_request_answer(1);
 end;
 $$;
-
 comment on function billing.retry_failed_event is
   'Run in the SQL editor: requests a retry of an open failure. Raises an error if no failed event has this id, if both providers have one and of_provider is missing, or if the payload was pruned.';
 
-/*
- * Requests a retry of all open failures, or of those that match the arguments, and lets
- * their schedule begin anew. The worker retries them in the order in which the events
- * occurred.
- *
- * It locks many rows, so it must not wait for a locked one: the transaction that holds
- * the lock may wait for one of these rows (a deadlock), and deliveries of these events
- * would wait as well. It reports how many rows are locked.
- */
+-- Requests a retry of all open failures that match, and lets their schedule begin anew. The worker retries them in the
+-- order in which the events occurred. It locks many rows, so it must not wait for a locked one: the transaction that
+-- holds the lock may wait for one of these rows (a deadlock), and deliveries of these events would wait as well.
 create or replace function billing.retry_failed_events(
   of_type text default null, of_error_code text default null, failed_since timestamptz default null,
   failed_until timestamptz default null
@@ -1792,24 +1532,20 @@ begin
   with matching as materialized (
     select f.provider, f.event_id
     from billing.failed_events f
-    where f.resolved_at is null
-      and f.payload is not null
-      and (of_type is null or f.type = of_type)
-      and (of_error_code is null or f.error_code = of_error_code)
+    where f.resolved_at is null and f.payload is not null
+      and (of_type is null or f.type = of_type) and (of_error_code is null or f.error_code = of_error_code)
       and (failed_since is null or f.last_failed_at >= failed_since)
       and (failed_until is null or f.last_failed_at < failed_until)
   ),
   unlocked as materialized (
     select f.provider, f.event_id
-    from matching m
-    join billing.failed_events f using (provider, event_id)
+    from matching m join billing.failed_events f using (provider, event_id)
     where f.resolved_at is null
     for update of f skip locked
   ),
   requested as (
     update billing.failed_events t set
-      retry_requested_at = coalesce(t.retry_requested_at, now()),
-      scheduled_retries = 0,
+      retry_requested_at = coalesce(t.retry_requested_at, now()), scheduled_retries = 0,
       next_retry_at = billing.next_retry(t.error_code, t.original_payload is not null, 0)
     from unlocked u
     where t.provider = u.provider and t.event_id = u.event_id
@@ -1817,18 +1553,13 @@ begin
   )
   select (select count(*) from requested), (select count(*) from matching) - (select count(*) from requested)
   into asked, locked;
-
-  if locked > 0 then
-    return format('Somebody else has locked %s of them: run this again. ', locked)
-      || billing.retry_request_answer(asked);
-  end if;
-  if asked = 0 then
+  if asked = 0 and locked = 0 then
     return 'No open failure matches: nothing to retry.';
   end if;
-  return billing.retry_request_answer(asked);
+  return case when locked > 0 then format('Somebody else has locked %s of them: run this again. ', locked) else '' end
+    || billing.retry_request_answer(asked);
 end;
 $$;
-
 comment on function billing.retry_failed_events is
   'Run in the SQL editor: requests a retry of all open failures, or of those with a type, an error code or a time of failure, in the order in which the events occurred.';
 
@@ -1837,55 +1568,40 @@ returns text language plpgsql volatile set search_path = '' as $$
 begin
   return format('Retry requested: %s. ', asked)
     || case
-      when billing.wake_worker('retries') then 'The worker is on its way.'
-      else 'The worker retries it at its next run.'
+      when billing.wake_worker('retries') then 'The worker is on its way.' else 'The worker retries it at its next run.'
     end
     || ' See: select event_id, error, attempts, resolved_at from billing.failed_events order by last_failed_at desc;';
 end;
 $$;
 
-/*
- * Resolves an open failure by hand, for an event that need not be applied any more.
- * The failure reopens if the event fails again.
- */
+-- For an event that need not be applied any more. The failure reopens if the event fails again.
 create or replace function billing.resolve_failed_event(
   event_id text, reason text, who text default current_user, of_provider text default null
 )
 returns text language plpgsql volatile set search_path = '' as $$
-#variable_conflict use_column
 declare
-  named_provider text;
+  named billing.failed_events;
 begin
   if coalesce(reason, '') !~ '\S' or coalesce(who, '') !~ '\S' then
     raise exception 'Give a reason and your name: select billing.resolve_failed_event(''<event id>'', ''<reason>'', ''<your name>'');';
   end if;
-  named_provider := billing.provider_of_failed_event(resolve_failed_event.event_id, of_provider);
-  update billing.failed_events f set
-    resolved_at = now(),
-    resolution = 'by hand',
-    resolution_note = reason,
-    resolved_by = who,
-    next_retry_at = null,
-    retry_requested_at = null,
-    retry_lease_id = null
-  where f.provider = named_provider
-    and f.event_id = resolve_failed_event.event_id and f.resolved_at is null;
-  if not found then
-    raise exception 'No open failure has the id %.', resolve_failed_event.event_id
+  named := billing.named_failure(event_id, of_provider);
+  if named.resolved_at is not null then
+    raise exception 'No open failure has the id %.', event_id
       using hint = 'select event_id, error from billing.open_failures;';
   end if;
+  update billing.failed_events f set
+    resolved_at = now(), resolution = 'by hand', resolution_note = reason, resolved_by = who,
+    next_retry_at = null, retry_requested_at = null, retry_lease_id = null
+  where f.provider = named.provider and f.event_id = named.event_id;
   return 'Resolved by hand. It opens again if the event fails again.';
 end;
 $$;
-
 comment on function billing.resolve_failed_event is
   'Run in the SQL editor: resolves an open failure without applying the event; stores the reason and the name. Raises an error if both providers have a failed event with this id and of_provider is missing.';
 
-/*
- * Takes or extends the lease of a queue for a run of the worker; false if another run
- * has it, which then looks once more for work before it ends. Claims of a queue run one
- * after the other, because this locks its row.
- */
+-- Takes or extends the lease of a queue for a run of the worker; false if another run has it, which then looks once
+-- more for work before it ends. Claims of a queue run one after the other, because this locks its row.
 create or replace function billing.hold_lease(p_queue text, p_lease_id uuid)
 returns boolean language plpgsql volatile set search_path = '' as $$
 begin
@@ -1902,14 +1618,9 @@ begin
 end;
 $$;
 
-/*
- * Ends the lease of a queue, unless another run has asked for it meanwhile: whoever woke
- * that run has work that this one may have missed. Then this returns true, and the run
- * goes on. A run whose time is over (p_is_last) wakes the worker instead.
- *
- * With p_is_scheduled, it notes that the schedule has woken a run that ended without a
- * fault, also if another one has the lease.
- */
+-- If another run has asked for the queue meanwhile, whoever woke it has work that this one may have missed: then this
+-- returns true, and the run goes on; one whose time is over (p_is_last) wakes the worker instead. With p_is_scheduled,
+-- it notes that the schedule has woken a run that ended without a fault, also if another one has the lease.
 create or replace function public.billing_release_lease(
   p_queue text, p_lease_id uuid, p_is_last boolean default true, p_is_scheduled boolean default false
 )
@@ -1917,9 +1628,8 @@ returns boolean language plpgsql volatile set search_path = '' as $$
 declare
   is_wanted boolean;
 begin
-  select l.is_wanted into is_wanted from billing.leases l
-  where l.queue = p_queue and l.lease_id = p_lease_id
-  for update;
+  select l.is_wanted into is_wanted
+  from billing.leases l where l.queue = p_queue and l.lease_id = p_lease_id for update;
   if is_wanted and not p_is_last then
     update billing.leases l set is_wanted = false where l.queue = p_queue;
     return true;
@@ -1937,25 +1647,20 @@ begin
   return false;
 end;
 $$;
-
 comment on function public.billing_release_lease is
   'Ends the lease of a queue (retries or notifications) at the end of a run; or, unless p_is_last, returns true if another run has asked for the queue meanwhile, so that this one goes on. p_is_scheduled: the schedule has woken the run, which ended without a fault.';
 
-/*
- * Hands failures to retry to the run of the worker that holds the queue: those whose retry
- * was requested before those that are due by schedule, each in the order in which the
- * events occurred; at the same time, creations first. An update must not be
- * tried before its creation. So while an event of a subscription is locked by another
- * session, or was claimed by this run and not settled, later ones of it are left out.
- *
- * What an earlier run has left unsettled comes later and alone, with all of its subscription:
- * one event that takes all the time of a call then holds up only itself. What a handler may
- * have refused comes later too: the next one may take all its time.
- *
- * A worker has 256 MB of memory, so a batch is limited in bytes of JSON text, in which a
- * control character counts six. A payload that is larger than a batch is claimed alone. A
- * payload that no worker can hold fails here; otherwise it would be first in every claim.
- */
+-- Hands failures to retry to the run of the worker that holds the queue: those whose retry was requested before those
+-- that are due by schedule, each in the order in which the events occurred; at the same time, creations first. An
+-- update must not be tried before its creation. So while an event of a subscription is locked by another session, or
+-- was claimed by this run and not settled, later ones of it are left out.
+--
+-- What an earlier run has left unsettled comes later and alone, with all of its subscription: one event that takes all
+-- the time of a call then holds up only itself. What a handler may have refused comes later too: the next one may be
+-- as slow.
+--
+-- A worker has 256 MB of memory, so a batch is limited in bytes of JSON text, in which a control character counts six.
+-- A payload that no worker can hold fails here; otherwise it would be first in every claim.
 create or replace function public.billing_claim_failed_events(p_lease_id uuid, p_limit integer)
 returns table (provider text, event_id text, body text, body_encoding text)
 language plpgsql volatile set search_path = '' as $$
@@ -1972,18 +1677,14 @@ begin
   with waiting as materialized (
     select
       w.provider, w.event_id, w.subscription_id, w.retry_lease_id is not distinct from p_lease_id as is_claimed,
-      w.is_left,
-      row_number() over (
-        order by
-          w.is_scheduled, w.is_left, w.may_be_slow,
-          w.occurred_at nulls last, w.kind is distinct from 'creation', w.first_failed_at, w.event_id
+      w.is_left, row_number() over (order by
+        w.is_scheduled, w.is_left, w.may_be_slow,
+        w.occurred_at nulls last, w.kind is distinct from 'creation', w.first_failed_at, w.event_id
       ) as turn
     from (
       select
-        f.*,
-        f.retry_requested_at is null as is_scheduled,
-        bool_or(coalesce(f.retry_lease_id <> p_lease_id, false))
-          over own as is_left,
+        f.*, f.retry_requested_at is null as is_scheduled,
+        bool_or(coalesce(f.retry_lease_id <> p_lease_id, false)) over own as is_left,
         bool_or(f.error_code in ('apply_failed', 'handler_missing')) over own as may_be_slow
       from billing.failed_events f
       where (f.retry_requested_at is not null or f.next_retry_at <= now()) and f.resolved_at is null
@@ -1995,31 +1696,23 @@ begin
   ),
   free as materialized (
     select w.turn
-    from waiting w
-    join billing.failed_events d using (provider, event_id)
-    where not w.is_claimed and (d.retry_requested_at is not null or d.next_retry_at <= now())
-      and d.resolved_at is null
+    from waiting w join billing.failed_events d using (provider, event_id)
+    where not w.is_claimed and (d.retry_requested_at is not null or d.next_retry_at <= now()) and d.resolved_at is null
     for update of d skip locked
   ),
   due as (
     select w.provider, w.event_id, w.turn, w.is_left, octet_length(d.payload::text) as bytes
-    from waiting w
-    join billing.failed_events d using (provider, event_id)
-    where w.turn in (select f.turn from free f)
-      and not exists (
-        select from waiting b
-        where b.subscription_id = w.subscription_id and b.turn < w.turn
-          and b.turn not in (select f.turn from free f)
-      )
+    from waiting w join billing.failed_events d using (provider, event_id)
+    where w.turn in (select f.turn from free f) and not exists (
+      select from waiting b
+      where b.subscription_id = w.subscription_id and b.turn < w.turn and b.turn not in (select f.turn from free f)
+    )
     order by w.turn
     limit p_limit
   ),
   too_large as (
     update billing.failed_events f set
-      retry_requested_at = null,
-      next_retry_at = null,
-      attempts = f.attempts + 1,
-      last_failed_at = now(),
+      retry_requested_at = null, next_retry_at = null, attempts = f.attempts + 1, last_failed_at = now(),
       error_code = 'body_too_large',
       error = format(
         'The payload has %s bytes as JSON text, more than the worker can retry (%s).', d.bytes, worker_bytes
@@ -2040,34 +1733,25 @@ begin
     returning f.*, d.turn
   )
   select
-    c.provider,
-    c.event_id,
-    case when c.payload_encoding = 'json' then c.payload::text else c.payload #>> '{}' end,
+    c.provider, c.event_id, case when c.payload_encoding = 'json' then c.payload::text else c.payload #>> '{}' end,
     case when c.payload_encoding = 'base64' then 'base64' else 'text' end
   from claimed c
   order by c.turn;
 end;
 $$;
-
 comment on function public.billing_claim_failed_events is
   'Claims up to p_limit failures to retry, requested ones first, for a run of the worker, in the order in which the events occurred, and at most 4 MiB unless a single one is larger; none while another run has the queue. body_encoding: text or base64. A payload of more than 16 MiB of JSON text fails with body_too_large.';
 
-/*
- * Stores the outcomes of retries. A row that was resolved meanwhile stays resolved. A
- * failure counts as an attempt. It ends the request, if there was one, and then leaves the
- * schedule as it is; else it uses up a retry of the schedule. A requested retry that found
- * the record locked stays requested. It keeps its claim, as one that the run does not
- * settle, so only the next run tries it again. One that the run had no time for (untried) ends
- * its claim alone. Columns that only the receiver can read from
- * a payload are read anew, because it may have been repaired.
- *
- * The id in a repaired payload may differ from that of its row, which may be the hash
- * of the body. The row's id gets a row in the ledger too, so that the old body,
- * delivered again, does not reopen an applied event.
- *
- * Deliveries wait for these rows of the ledger, so this hardly waits for a locked row. Its
- * retry stays requested, and the next run tries it.
- */
+-- A row that was resolved meanwhile stays resolved. A failure counts as an attempt. It ends the request, if there was
+-- one, and then leaves the schedule as it is; else it uses up a retry of the schedule. A requested retry that found
+-- the record locked stays requested, and keeps its claim, as one that the run does not settle, so only the next run
+-- tries it again. One that the run had no time for (untried) ends its claim alone. Columns that only the receiver can
+-- read from a payload are read anew, because it may have been repaired.
+--
+-- The id in a repaired payload may differ from that of its row, which may be the hash of the body. The row's id gets a
+-- row in the ledger too, so that the old body, delivered again, does not reopen an applied event.
+--
+-- Deliveries wait for these rows of the ledger, so this hardly waits for a locked row: the next run tries it.
 create or replace function public.billing_settle_failed_events(p_lease_id uuid, results jsonb)
 returns integer language plpgsql volatile set search_path = ''
 set lock_timeout = '20ms'
@@ -2100,8 +1784,7 @@ begin
         values (
           result.provider, result.event_id, result.row_type,
           case when result.outcome = 'stale' then 'stale' else 'applied' end
-        )
-        on conflict do nothing;
+        ) on conflict do nothing;
       end if;
       -- As when it is stored.
       is_cured := billing.is_cured(
@@ -2110,8 +1793,7 @@ begin
       update billing.failed_events f set
         resolved_at = case when result.outcome <> 'failed' then coalesce(f.resolved_at, now()) end,
         resolution = case when result.outcome <> 'failed' then coalesce(f.resolution, result.outcome) end,
-        error_code = coalesce(result.error_code, f.error_code),
-        error = coalesce(result.error, f.error),
+        error_code = coalesce(result.error_code, f.error_code), error = coalesce(result.error, f.error),
         attempts = f.attempts + case when result.outcome = 'failed' then 1 else 0 end,
         last_failed_at = case when result.outcome = 'failed' then now() else f.last_failed_at end,
         next_retry_at = case
@@ -2120,12 +1802,9 @@ begin
             billing.next_retry(result.error_code, f.original_payload is not null, f.scheduled_retries + 1)
           when billing.next_retry(result.error_code, f.original_payload is not null, 0) is not null then f.next_retry_at
         end,
-        scheduled_retries = f.scheduled_retries
-          + (result.outcome = 'failed' and f.retry_requested_at is null)::integer,
-        retry_requested_at = case when is_cured then now() end,
-        retry_lease_id = null,
-        type = coalesce(result.type, f.type),
-        kind = coalesce(result.kind, f.kind),
+        scheduled_retries = f.scheduled_retries + (result.outcome = 'failed' and f.retry_requested_at is null)::integer,
+        retry_requested_at = case when is_cured then now() end, retry_lease_id = null,
+        type = coalesce(result.type, f.type), kind = coalesce(result.kind, f.kind),
         subscription_id = coalesce(result.subscription_id, f.subscription_id),
         customer_id = coalesce(result.customer_id, f.customer_id),
         account_id = coalesce(result.account_id, f.account_id),
@@ -2134,37 +1813,27 @@ begin
         and (f.resolved_at is null and f.retry_lease_id = p_lease_id or f.resolution = result.outcome);
       settled := settled + case when found then 1 else 0 end;
     exception when lock_not_available then
-      -- Somebody has locked it.
-      null;
+      null; -- Somebody has locked it.
     end;
   end loop;
   return settled;
 end;
 $$;
-
 comment on function public.billing_settle_failed_events is
   'Stores the outcomes of retries of a run. results: provider, event_id, outcome (applied, duplicate, stale, ignored, failed or untried), error_code, error, and what was read from the payload: type, kind, subscription_id, customer_id, account_id, occurred_at. Returns how many rows have the outcome now.';
 
 -- supabase/schemas/billing_5_notifications.sql
 
-/*
- * The outbox at work: notifications to accounts, and alerts to the operator.
- */
+-- The outbox at work: notifications to accounts, and alerts to the operator.
 
-/*
- * The schedule of attempts to deliver a notification, as in the Standard Webhooks
- * specification. The first attempt is made at once, so there is one attempt more than
- * there are waits. A notification is dead after the last one, about three days later.
- */
+-- The waits between attempts to deliver a notification, as in the Standard Webhooks specification. The first attempt
+-- is made at once, so there is one more than there are waits. After the last one, about three days later, it is dead.
 create or replace function billing.notification_waits()
-returns interval[] language sql immutable set search_path = '' as $$
-  select '{5 s,5 min,30 min,2 h,5 h,10 h,14 h,20 h,24 h}'::interval[];
-$$;
+returns interval[] language sql immutable set search_path = ''
+return '{5 s,5 min,30 min,2 h,5 h,10 h,14 h,20 h,24 h}'::interval[];
 
-/*
- * Returns why a notification is not true, or no longer; null if it is. may_change: the event
- * of the end of a trial is newer than the record, so the update that set it may still come.
- */
+-- Returns why a notification is not true, or no longer; null if it is. may_change: the event of the end of a trial is
+-- newer than the record, so the update that set it may still come.
 create or replace function billing.untrue(n billing.notifications, out reason text, out may_change boolean)
 language plpgsql stable set search_path = '' as $$
 declare
@@ -2194,25 +1863,18 @@ begin
 end;
 $$;
 
-/*
- * Hands due notifications to the run of the worker that holds the queue. The attempt is
- * counted here, before sending, so that a notification that crashes every worker is
- * given up in the end. One that is not settled is due again after a minute.
- * Each is checked here: one that is not true is withdrawn, or due again after a minute if it
- * may become true. So that a call stays short, it checks at most a thousand; if it has handed
- * out none of them, the run is to go on.
- * While its receiver has asked for a pause, none is handed out.
- */
-create or replace function public.billing_claim_notifications(
-  p_lease_id uuid, p_limit integer, p_destination text
-)
+-- Hands due notifications to the run of the worker that holds the queue, unless their receiver has asked for a pause.
+-- The attempt is counted here, before sending, so that a notification that crashes every worker is given up in the
+-- end. One that is not settled is due again after a minute. Each is checked here: one that is not true is withdrawn,
+-- or due again after a minute if it may become true. So that a call stays short, it checks at most a thousand; if it
+-- has handed out none of them, the run is to go on.
+create or replace function public.billing_claim_notifications(p_lease_id uuid, p_limit integer, p_destination text)
 returns table (
   id uuid, attempt integer, kind text, provider text, event_id text, account_id text, subscription_id text,
   invoice_id text, hosted_invoice_url text, amount_due bigint, currency text, attempt_count integer,
   next_payment_attempt timestamptz, trial_end timestamptz, occurred_at timestamptz, created_at timestamptz
 )
-language plpgsql volatile set search_path = ''
-as $$
+language plpgsql volatile set search_path = '' as $$
 #variable_conflict use_column
 declare
   max_attempts constant integer := cardinality(billing.notification_waits()) + 1;
@@ -2224,26 +1886,19 @@ begin
     return;
   end if;
 
-  update billing.notifications n set
-    status = 'dead',
-    last_error = coalesce(n.last_error || '; ', '') || 'the worker of the last attempt did not report a result'
-  where n.id = any (array(
-    select d.id
-    from billing.notifications d
-    where d.status = 'pending' and d.next_attempt_at <= now() and d.attempts >= max_attempts
-    for update skip locked
-  ));
-
   for due in
-    select *
-    from billing.notifications d
-    where d.status = 'pending' and d.next_attempt_at <= now() and d.attempts < max_attempts
-    order by d.next_attempt_at
-    limit 1000
+    select * from billing.notifications d
+    where d.status = 'pending' and d.next_attempt_at <= now()
+    order by d.next_attempt_at limit 1000
     for update skip locked
   loop
     fault := billing.untrue(due);
-    if fault.reason is null then
+    if due.attempts >= max_attempts then
+      update billing.notifications n set
+        status = 'dead',
+        last_error = concat_ws('; ', n.last_error, 'the worker of the last attempt did not report a result')
+      where n.id = due.id;
+    elsif fault.reason is null then
       claimed := claimed || due.id;
       exit when cardinality(claimed) >= p_limit;
     elsif fault.may_change then
@@ -2265,26 +1920,18 @@ begin
     n.trial_end, n.occurred_at, n.created_at;
 end;
 $$;
-
 comment on function public.billing_claim_notifications is
   'Claims up to p_limit due notifications for a run of the worker and counts the attempt; none while another run has the queue, or while the receiver has asked for a pause.';
 
-/*
- * Stores the results of a run's attempts. A failed notification is due again after the
- * next wait plus up to 10 %, so that notifications that failed together are not all due
- * at the same time. Retry-After can make it later, at most by a day.
- *
- * `limited` (429) and `unsent` do not count as attempts. A 429 pauses all notifications
- * to the receiver for the time in Retry-After, or for a minute if there is none. If the
- * receiver answers only 429, a notification is given up after the time that all
- * attempts would have taken.
- *
- * It does not wait for a notification that another session has locked, because the
- * others of the batch would be sent again.
- */
-create or replace function public.billing_settle_notifications(
-  p_lease_id uuid, p_destination text, results jsonb
-)
+-- A failed notification is due again after the next wait plus up to 10 %, so that those that failed together are not
+-- all due at the same time. Retry-After can make it later, at most by a day.
+--
+-- `limited` (429) and `unsent` do not count as attempts. A 429 pauses all notifications to the receiver for the time
+-- in Retry-After, or for a minute. If it answers only 429, one is given up after the time that all attempts would have
+-- taken.
+--
+-- It does not wait for a notification that another session has locked, because the others would be sent again.
+create or replace function public.billing_settle_notifications(p_lease_id uuid, p_destination text, results jsonb)
 returns integer language plpgsql volatile set search_path = '' as $$
 declare
   waits constant interval[] := billing.notification_waits();
@@ -2335,19 +1982,13 @@ begin
       when r.result = 'limited' and not n.limited_since < now() - patience then n.limited_since
       when r.result = 'limited' and n.limited_since is null then now()
     end
-  from jsonb_to_recordset(results) as r (
-    id uuid,
-    result text,
-    error text,
-    -- Numeric, because a date may be thousands of years away.
-    retry_after_seconds numeric
-  )
+  -- Numeric, because a date may be thousands of years away.
+  from jsonb_to_recordset(results) as r (id uuid, result text, error text, retry_after_seconds numeric)
   where n.id = r.id and n.status = 'pending' and n.id in (select u.id from unlocked u);
   get diagnostics settled = row_count;
   return settled;
 end;
 $$;
-
 comment on function public.billing_settle_notifications is
   'Stores the results of a run''s notifications. results: id, result (sent, failed, dead, undeliverable, limited or unsent), error, retry_after_seconds. Returns how many were settled: none if another run has the queue.';
 
@@ -2356,7 +1997,7 @@ returns boolean language sql stable set search_path = '' as $$
   select exists (select from billing.pauses p where p.destination = p_destination and p.paused_until > now())
 $$;
 
-/* Pauses a receiver for at least a second and at most a day. Returns until when. */
+-- Pauses a receiver for at least a second and at most a day. Returns until when.
 create or replace function billing.pause(p_destination text, p_seconds numeric)
 returns timestamptz language sql volatile set search_path = '' as $$
   insert into billing.pauses as p (destination, paused_until)
@@ -2367,25 +2008,19 @@ returns timestamptz language sql volatile set search_path = '' as $$
   returning paused_until
 $$;
 
-/* Returns whether an open failure has no retry coming, or has failed the first one of its schedule. */
+-- Returns whether an open failure has no retry coming, or has failed the first one of its schedule.
 create or replace function billing.is_alarming(f billing.failed_events)
 returns boolean language sql immutable
 return f.scheduled_retries > 0 or f.next_retry_at is null and f.retry_requested_at is null;
 
-/*
- * Returns the alerts that are due, to the run of the worker that holds the queue. They
- * are a level and not rows of the outbox: what is open, compared with what the operator
- * was told. So nothing untrue is ever sent, and one that could not be sent is due again
- * at the next run.
- *
- * failure_opened: failures with an error code are open that do not heal by themselves, and
- * that the operator was not told about; at most one per code and hour. A failure is new if
- * it failed for the first time after those that were counted. If that gives too few, because a failure opened
- * again or has got another error code, the difference of the numbers counts.
- * failures_resolved: the operator was told, and none is open any more.
- *
- * The id is the same until the alert is settled, so that its receiver can deduplicate.
- */
+-- Returns the alerts that are due, to the run of the worker that holds the queue. They are a level and not rows of the
+-- outbox: what is open, compared with what the operator was told. So nothing untrue is ever sent, and one that could
+-- not be sent is due again at the next run, with the same id.
+--
+-- failure_opened: failures with an error code are open that do not heal by themselves, and that the operator was not
+-- told about; at most one per code and hour. A failure is new if it failed for the first time after those that were
+-- counted. If that gives too few, because one opened again or has got another error code, the difference of the
+-- numbers counts. failures_resolved: the operator was told, and none is open any more.
 create or replace function public.billing_claim_alerts(p_lease_id uuid, p_destination text)
 returns table (id uuid, kind text, alert jsonb, created_at timestamptz)
 language plpgsql volatile set search_path = '' as $$
@@ -2406,8 +2041,7 @@ begin
   where a.error_code = o.error_code and a.reported > o.failures;
 
   return query
-  select
-    md5(concat_ws('/', d.kind, d.error_code, d.told_at))::uuid, d.kind, d.alert, now()
+  select md5(concat_ws('/', d.kind, d.error_code, d.told_at))::uuid, d.kind, d.alert, now()
   from (
     select
       o.error_code, 'failure_opened' as kind, a.alerted_at as told_at,
@@ -2415,22 +2049,15 @@ begin
         'error_code', o.error_code,
         -- What Postgres says may repeat the data of an event.
         'error', case when o.error_code <> 'apply_failed' then left(newest.error, 500) end,
-        'open', o.failures,
-        'new', greatest(o.later, o.failures - coalesce(a.reported, 0)),
-        'first_failed_at', o.first_failed_at,
-        'last_failed_at', o.last_failed_at,
+        'open', o.failures, 'new', greatest(o.later, o.failures - coalesce(a.reported, 0)),
+        'first_failed_at', o.first_failed_at, 'last_failed_at', o.last_failed_at,
         'newest_first_failed_at', newest.first_failed_at,
-        'provider', newest.provider,
-        'event_id', newest.event_id,
-        'event_type', left(newest.type, 255)
+        'provider', newest.provider, 'event_id', newest.event_id, 'event_type', left(newest.type, 255)
       )) as alert
     from (
       select
-        f.error_code,
-        count(*) as failures,
-        count(*) filter (where f.first_failed_at > t.reported_until) as later,
-        min(f.first_failed_at) as first_failed_at,
-        max(f.last_failed_at) as last_failed_at
+        f.error_code, count(*) as failures, count(*) filter (where f.first_failed_at > t.reported_until) as later,
+        min(f.first_failed_at) as first_failed_at, max(f.last_failed_at) as last_failed_at
       from billing.failed_events f
       left join billing.alerts t using (error_code)
       where f.resolved_at is null and billing.is_alarming(f)
@@ -2449,14 +2076,9 @@ begin
     union all
     select
       a.error_code, 'failures_resolved', a.opened_at,
-      jsonb_build_object(
-        'error_code', a.error_code,
-        'opened_at', a.opened_at,
-        'resolved', (
-          select count(*) from billing.failed_events r
-          where r.resolved_at >= a.opened_at and r.error_code = a.error_code
-        )
-      )
+      jsonb_build_object('error_code', a.error_code, 'opened_at', a.opened_at, 'resolved', (
+        select count(*) from billing.failed_events r where r.resolved_at >= a.opened_at and r.error_code = a.error_code
+      ))
     from billing.alerts a
     where a.opened_at is not null and not exists (
       select from billing.failed_events f where f.error_code = a.error_code and f.resolved_at is null
@@ -2464,16 +2086,10 @@ begin
   ) as d;
 end;
 $$;
-
 comment on function public.billing_claim_alerts is
   'Returns the alerts to the operator that are due, for a run of the worker; none while another run has the queue, or while the receiver has asked for a pause. Settle each with billing_settle_alerts.';
 
-/*
- * Stores what the operator was told. An alert that was not delivered is due again.
- */
-create or replace function public.billing_settle_alerts(
-  p_lease_id uuid, p_destination text, results jsonb
-)
+create or replace function public.billing_settle_alerts(p_lease_id uuid, p_destination text, results jsonb)
 returns integer language plpgsql volatile set search_path = '' as $$
 declare
   settled integer;
@@ -2506,88 +2122,63 @@ begin
     from told t
     where t.kind = 'failure_opened'
     on conflict (error_code) do update set
-      opened_at = coalesce(a.opened_at, excluded.opened_at),
-      alerted_at = excluded.alerted_at,
-      reported = excluded.reported,
-      reported_until = excluded.reported_until
+      opened_at = coalesce(a.opened_at, excluded.opened_at), alerted_at = excluded.alerted_at,
+      reported = excluded.reported, reported_until = excluded.reported_until
     returning 1
   )
   select (select count(*) from closed) + (select count(*) from opened) into settled;
   return settled;
 end;
 $$;
-
 comment on function public.billing_settle_alerts is
   'Stores which alerts of a run were delivered. results: result (sent, failed or limited), kind and alert as claimed, retry_after_seconds. Returns how many were.';
 
 -- supabase/schemas/billing_6_worker.sql
 
-/*
- * The schedule of the worker, pruning, and views for monitoring.
- *
- * On a Supabase project, pg_cron runs the schedule, pg_net makes the call, Vault stores
- * the key. A plain Postgres has none of them, so nothing here uses them before
- * billing.schedule_worker is run.
- */
+-- The schedule of the worker, pruning, and views for monitoring.
+--
+-- On a Supabase project, pg_cron runs the schedule, pg_net makes the call, Vault stores the key. A plain Postgres has
+-- none of them, so nothing here uses them before billing.schedule_worker is run.
 
-/*
- * Wakes the worker without waiting for it. The call is fire and forget: the worker
- * claims its work in the database, so a lost or duplicate call does no harm. The call
- * waits 5 s for a reply, however long the worker runs: a long wait may delay the
- * project's other calls through pg_net, and the worker goes on without it.
- *
- * Without a queue, it is the schedule that wakes it: billing.health shows when such a run
- * last ended without a fault.
- *
- * Returns false if billing.schedule_worker was not run, or if the caller may not read
- * Vault or use pg_net, as service_role may not in every project. The schedule then
- * wakes the worker within a minute.
- */
+-- The call is fire and forget: the worker claims its work in the database, so a lost or duplicate call does no harm. It
+-- waits 5 s for a reply, however long the worker runs: a long wait may delay the project's other calls through pg_net.
+-- Without a queue, it is the schedule that wakes it: billing.health shows when such a run last ended without a fault.
+-- service_role may not read Vault or use pg_net in every project; the schedule then wakes the worker within a minute.
 create or replace function billing.wake_worker(queue text default null)
 returns boolean language plpgsql volatile set search_path = '' as $$
 declare
-  worker_url text;
-  worker_key text;
+  call bigint;
 begin
   if to_regclass('vault.decrypted_secrets') is null or to_regproc('net.http_post') is null then
     return false;
   end if;
   execute $sql$
-    select
-      max(s.decrypted_secret) filter (where s.name = 'billing_worker_url'),
-      max(s.decrypted_secret) filter (where s.name = 'billing_worker_key')
-    from vault.decrypted_secrets s
-  $sql$ into worker_url, worker_key;
-  if worker_url is null or worker_key is null then
-    return false;
-  end if;
-  execute $sql$
     select net.http_post(
-      url := $1,
-      body := '{}'::jsonb,
-      headers := jsonb_build_object('content-type', 'application/json', 'apikey', $2),
-      timeout_milliseconds := 5000
+      url := s.url || coalesce('?queue=' || $1, ''), body := '{}'::jsonb, timeout_milliseconds := 5000,
+      headers := jsonb_build_object('content-type', 'application/json', 'apikey', s.key)
     )
-  $sql$ using worker_url || coalesce('?queue=' || queue, ''), worker_key;
-  return true;
+    from (
+      select
+        max(d.decrypted_secret) filter (where d.name = 'billing_worker_url') as url,
+        max(d.decrypted_secret) filter (where d.name = 'billing_worker_key') as key
+      from vault.decrypted_secrets d
+    ) as s
+    where s.url is not null and s.key is not null
+  $sql$ into call using queue;
+  return call is not null;
 exception when insufficient_privilege then
   return false;
 end;
 $$;
-
 comment on function billing.wake_worker is
   'Wakes the worker without waiting for it. Returns false if billing.schedule_worker was not run, or if the caller may not use what it needs.';
 
-/*
- * Schedules the worker and the pruning. The call of the worker carries the secret key,
- * so it goes over https. Only a local stack has no certificate: its names are those
- * that a database on this machine, in a container or not, reaches it by.
- */
+-- The call of the worker carries the secret key, so it goes over https. Only a local stack has no certificate: its
+-- names are those that a database on this machine, in a container or not, reaches it by.
 create or replace function billing.schedule_worker(project_url text, secret_key text)
 returns text language plpgsql volatile set search_path = '' as $$
 declare
-  secret record;
-  existing_id uuid;
+  needed record;
 begin
   if coalesce(project_url, '') !~ '^https?://[^/?#@[:space:]]+/?$' then
     raise exception 'The project URL must look like https://<project-ref>.supabase.co, without a path. Copy it from Project Settings, API.';
@@ -2599,33 +2190,21 @@ begin
     raise exception 'The key must be a secret key of the project (sb_secret_...). Copy it from Project Settings, API Keys.';
   end if;
 
-  -- Each in the schema that Supabase uses. pg_net's control file names no schema, so it
-  -- would use the first of search_path, which is empty here. Only if it is missing,
-  -- because Supabase runs a script after pg_cron is created.
-  if not exists (select from pg_extension e where e.extname = 'pg_cron') then
-    create extension pg_cron schema pg_catalog;
-  end if;
-  if not exists (select from pg_extension e where e.extname = 'pg_net') then
-    create extension pg_net schema extensions;
-  end if;
-  -- This one names its schema and creates it.
-  if not exists (select from pg_extension e where e.extname = 'supabase_vault') then
-    create extension supabase_vault cascade;
-  end if;
-
-  for secret in
-    values
-      ('billing_worker_url', rtrim(project_url, '/') || '/functions/v1/billing-worker'),
-      ('billing_worker_key', secret_key)
+  -- Each in the schema that Supabase uses; supabase_vault names its own and creates it. Only if it is missing, because
+  -- Supabase runs a script after pg_cron is created.
+  for needed in
+    values ('pg_cron', 'schema pg_catalog'), ('pg_net', 'schema extensions'), ('supabase_vault', 'cascade')
   loop
-    execute 'select s.id from vault.secrets s where s.name = $1'
-      into existing_id using secret.column1;
-    if existing_id is null then
-      execute 'select vault.create_secret($1, $2)' using secret.column2, secret.column1;
-    else
-      execute 'select vault.update_secret($1, $2)' using existing_id, secret.column2;
+    if not exists (select from pg_extension e where e.extname = needed.column1) then
+      execute format('create extension %I %s', needed.column1, needed.column2);
     end if;
   end loop;
+  execute $sql$
+    delete from vault.secrets s where s.name in ('billing_worker_url', 'billing_worker_key')
+  $sql$;
+  execute $sql$
+    select vault.create_secret($1, 'billing_worker_url'), vault.create_secret($2, 'billing_worker_key')
+  $sql$ using rtrim(project_url, '/') || '/functions/v1/billing-worker', secret_key;
 
   execute $sql$
     select
@@ -2635,7 +2214,6 @@ begin
   return 'The worker is woken every minute, and old rows are pruned. Undo it with: select billing.unschedule_worker();';
 end;
 $$;
-
 comment on function billing.schedule_worker is
   'Run once in the SQL editor: schedules the worker every minute, and the pruning of the tables. Run it again to replace URL and key.';
 
@@ -2645,8 +2223,7 @@ begin
   perform billing.prune_runs('infinity');
   if to_regclass('cron.job') is not null then
     execute $sql$
-      select cron.unschedule(j.jobname) from cron.job j
-      where j.jobname in ('billing-worker', 'billing-prune')
+      select cron.unschedule(j.jobname) from cron.job j where j.jobname in ('billing-worker', 'billing-prune')
     $sql$;
   end if;
   if to_regclass('vault.secrets') is not null then
@@ -2657,18 +2234,12 @@ begin
   return 'The worker is not woken any more, and nothing is pruned. The webhook still wakes it for what it has just stored.';
 end;
 $$;
-
 comment on function billing.unschedule_worker is 'Undoes billing.schedule_worker, and deletes its secrets from Vault.';
 
-/*
- * Deletes old rows, one batch per table and call, so that no call holds locks for long.
- * Run it often; billing.schedule_worker schedules it.
- *
- * The defaults: a provider retries for three days, and lets a person resend an event for
- * 30 days. The ledger keeps 90 days, so it still has every event that can arrive again.
- * Payloads contain personal data and are deleted first, 30 days after the failure was
- * resolved. Open failures and pending notifications are never deleted.
- */
+-- One batch per table and call, so that no call holds locks for long; billing.schedule_worker runs it often. The
+-- defaults: a provider retries for three days, and lets a person resend an event for 30 days. The ledger keeps 90
+-- days, so it still has every event that can arrive again. Payloads contain personal data and are deleted first, 30
+-- days after the failure was resolved. Open failures and pending notifications are never deleted.
 create or replace function billing.prune(
   ledger_keeps interval default '90 days', settled_rows_keep interval default '90 days',
   payloads_keep interval default '30 days', batch_size integer default 20000
@@ -2678,33 +2249,23 @@ language plpgsql volatile set search_path = '' as $$
 begin
   -- By ctid, which cannot change while the row is locked. With a join by key, a plan may
   -- read the whole table, or select the batch again for every row.
-  delete from billing.processed_events t
-  where t.ctid = any (array(
-    select o.ctid from billing.processed_events o
-    where o.processed_at < now() - ledger_keeps
+  delete from billing.processed_events t where t.ctid = any (array(
+    select o.ctid from billing.processed_events o where o.processed_at < now() - ledger_keeps
     order by o.processed_at limit batch_size for update skip locked
   ));
   get diagnostics ledger_rows = row_count;
-
-  update billing.failed_events t set payload = null, original_payload = null
-  where t.ctid = any (array(
+  update billing.failed_events t set payload = null, original_payload = null where t.ctid = any (array(
     select o.ctid from billing.failed_events o
-    where o.resolved_at < now() - payloads_keep
-      and (o.payload is not null or o.original_payload is not null)
+    where o.resolved_at < now() - payloads_keep and (o.payload is not null or o.original_payload is not null)
     order by o.resolved_at limit batch_size for update skip locked
   ));
   get diagnostics payloads = row_count;
-
-  delete from billing.failed_events t
-  where t.ctid = any (array(
-    select o.ctid from billing.failed_events o
-    where o.resolved_at < now() - settled_rows_keep
+  delete from billing.failed_events t where t.ctid = any (array(
+    select o.ctid from billing.failed_events o where o.resolved_at < now() - settled_rows_keep
     order by o.resolved_at limit batch_size for update skip locked
   ));
   get diagnostics failures = row_count;
-
-  delete from billing.notifications t
-  where t.ctid = any (array(
+  delete from billing.notifications t where t.ctid = any (array(
     select o.ctid from billing.notifications o
     where o.status <> 'pending' and o.created_at < now() - settled_rows_keep
     order by o.created_at limit batch_size for update skip locked
@@ -2718,14 +2279,10 @@ begin
   return next;
 end;
 $$;
-
 comment on function billing.prune is
   'Deletes up to batch_size old rows of each table, and the payloads of resolved failures earlier than their rows. Returns how many of each.';
 
-/*
- * Deletes what pg_cron keeps for ever of each run, of our own jobs alone. If pg_cron does
- * not let us, they stay.
- */
+-- Deletes what pg_cron keeps for ever of each run, of our own jobs alone. If pg_cron does not let us, they stay.
 create or replace function billing.prune_runs(ended_before timestamptz)
 returns void language plpgsql volatile set search_path = '' as $$
 begin
@@ -2742,50 +2299,48 @@ exception when insufficient_privilege or undefined_column then
 end;
 $$;
 
-/*
- * Deletes what is stored of an account, and remembers its subscriptions and customers by
- * a hash, so that their later events have no effect and are not stored: those of its
- * records, and those that only failures name. A customer that has a subscription of another
- * account is left to that. It does not find failures that could not be read.
- *
- * @param force also if a subscription is not canceled: nobody will hear of its end
- */
+-- Returns whose an account's IDs are: those of its records, and those that only failures or customers name.
+create or replace function billing.ids_of(of_account text)
+returns table (provider text, subscription_id text, customer_id text)
+language sql stable set search_path = '' as $$
+  select s.provider, s.id, s.customer_id from billing.subscriptions s where s.account_id = of_account
+  union
+  select f.provider, f.subscription_id, f.customer_id from billing.failed_events f where f.account_id = of_account
+  union
+  select c.provider, null, c.customer_id from billing.customers c where c.account_id = of_account
+$$;
+
+-- Deletes what is stored of an account, and remembers its subscriptions and customers by a hash, so that their later
+-- events have no effect and are not stored. A customer that has a subscription of another account is left to that. It
+-- does not find failures that could not be read.
+--
+-- @param force also if a subscription is not canceled: nobody will hear of its end
 create or replace function billing.erase_account(account_id text, force boolean default false)
 returns text language plpgsql volatile set search_path = '' as $$
 #variable_conflict use_column
 declare
-  own record;
+  own billing.subscriptions;
   -- As they are hashed: provider:id.
   subscriptions text[];
   customers text[];
-  counts bigint[];
+  answer text;
 begin
-  for own in
+  -- An event that is being applied or stored comes before or after.
+  perform pg_advisory_xact_lock(k.lock)
+  from (
     select distinct l.lock
-    from (
-      select s.provider, s.id as subscription_id, s.customer_id
-      from billing.subscriptions s where s.account_id = erase_account.account_id
-      union all
-      select f.provider, f.subscription_id, f.customer_id
-      from billing.failed_events f where f.account_id = erase_account.account_id
-      union all
-      select c.provider, null, c.customer_id from billing.customers c where c.account_id = erase_account.account_id
-    ) as n, lateral (values
+    from billing.ids_of(erase_account.account_id) as n, lateral (values
       (hashtextextended(n.subscription_id, 0)), (billing.customer_lock(n.provider, n.customer_id))
     ) as l (lock)
     order by l.lock
-  loop
-    -- An event that is being applied or stored comes before or after.
-    perform pg_advisory_xact_lock(own.lock);
-  end loop;
-  for own in
-    select s.* from billing.subscriptions s
-    where s.account_id = erase_account.account_id and s.status <> 'canceled' and not force
-    limit 1
-  loop
+  ) as k;
+  select s.* into own from billing.subscriptions s
+  where s.account_id = erase_account.account_id and s.status <> 'canceled' and not force
+  limit 1;
+  if found then
     raise exception 'Subscription % is % at provider %: nothing was erased.', own.id, own.status, own.provider
       using hint = 'Cancel it at the provider, and wait until the record is canceled; or use force => true.';
-  end loop;
+  end if;
 
   select
     array_agg(n.provider || ':' || n.subscription_id) filter (where not exists (
@@ -2799,15 +2354,7 @@ begin
       where o.provider = n.provider and o.customer_id = n.customer_id and o.account_id <> erase_account.account_id
     ))
   into subscriptions, customers
-  from (
-    select s.provider, s.id as subscription_id, s.customer_id
-    from billing.subscriptions s where s.account_id = erase_account.account_id
-    union
-    select f.provider, f.subscription_id, f.customer_id
-    from billing.failed_events f where f.account_id = erase_account.account_id
-    union
-    select c.provider, null, c.customer_id from billing.customers c where c.account_id = erase_account.account_id
-  ) as n;
+  from billing.ids_of(erase_account.account_id) as n;
   insert into billing.erasures (hash)
   select distinct sha256(k.key || convert_to(n.name, 'UTF8'))
   from billing.erasure_key k, unnest(subscriptions || customers) as n (name)
@@ -2833,16 +2380,17 @@ begin
   notifications as (
     delete from billing.notifications n where n.account_id = erase_account.account_id returning 1
   )
-  select array[(select count(*) from records), (select count(*) from failures), (select count(*) from notifications)]
-  into counts;
-  return format('Erased: %s subscriptions, %s failed events, %s notifications.', counts[1], counts[2], counts[3]);
+  select format(
+    'Erased: %s subscriptions, %s failed events, %s notifications.',
+    (select count(*) from records), (select count(*) from failures), (select count(*) from notifications)
+  ) into answer;
+  return answer;
 end;
 $$;
-
 comment on function billing.erase_account is
   'Run in the SQL editor: deletes what is stored of an account. Later events of its subscriptions and customers have no effect. Raises an error while a subscription is not canceled, unless force is true.';
 
-/* Lets the events of a subscription or customer of an erased account have an effect again. */
+-- Lets the events of a subscription or customer of an erased account have an effect again.
 create or replace function billing.forget_erasure(provider text, id text)
 returns text language plpgsql volatile set search_path = '' as $$
 begin
@@ -2855,49 +2403,31 @@ begin
   return 'Its events have an effect again. Have the provider send them again, or run: deno task reconcile --apply';
 end;
 $$;
-
 comment on function billing.forget_erasure is
   'Run in the SQL editor: undoes billing.erase_account for a subscription or customer, for its events to come.';
 
-/*
- * Views for monitoring. Both stay fast when the ledger is large: events per hour read the
- * last three days through the index, and the size of the ledger is the planner's estimate.
- */
+-- Views for monitoring. Both stay fast when the ledger is large: events per hour read the last three days through the
+-- index, and the size of the ledger is the planner's estimate.
 create or replace view billing.events_per_hour with (security_invoker = true) as
-select
-  date_trunc('hour', e.at) as hour,
-  e.type,
-  e.outcome,
-  count(*) as events
+select date_trunc('hour', e.at) as hour, e.type, e.outcome, count(*) as events
 from (
   select p.processed_at as at, p.type, p.outcome
-  from billing.processed_events p
-  where p.processed_at > now() - interval '3 days'
+  from billing.processed_events p where p.processed_at > now() - interval '3 days'
   union all
   select f.last_failed_at, f.type, 'failed'
-  from billing.failed_events f
-  where f.resolved_at is null and f.last_failed_at > now() - interval '3 days'
+  from billing.failed_events f where f.resolved_at is null and f.last_failed_at > now() - interval '3 days'
 ) as e
 group by hour, e.type, e.outcome
 order by hour desc, events desc;
-
 comment on view billing.events_per_hour is 'Events of the last three days per hour, type and outcome (applied, stale, or failed and still open).';
 
 create or replace view billing.health with (security_invoker = true) as
 select
   (select max(p.processed_at) from billing.processed_events p) as last_event_at,
-  f.open_failures,
-  f.oldest_open_failure,
-  f.retries_requested,
-  n.notifications_pending,
-  n.oldest_pending_notification,
+  f.open_failures, f.oldest_open_failure, f.retries_requested, n.notifications_pending, n.oldest_pending_notification,
+  (select count(*) from billing.notifications d where d.status in ('dead', 'undeliverable')) as notifications_given_up,
   (
-    select count(*) from billing.notifications d
-    where d.status in ('dead', 'undeliverable')
-  ) as notifications_given_up,
-  (
-    select case when count(l.scheduled_run_at) = 2 then min(l.scheduled_run_at) end
-    from billing.leases l
+    select case when count(l.scheduled_run_at) = 2 then min(l.scheduled_run_at) end from billing.leases l
   ) as last_scheduled_run_at,
   (
     select greatest(c.reltuples, 0)::bigint from pg_catalog.pg_class c
@@ -2913,57 +2443,35 @@ select
 from
   (
     select
-      count(*) as open_failures,
-      min(o.first_failed_at) as oldest_open_failure,
+      count(*) as open_failures, min(o.first_failed_at) as oldest_open_failure,
       count(o.retry_requested_at) as retries_requested
-    from billing.failed_events o
-    where o.resolved_at is null
+    from billing.failed_events o where o.resolved_at is null
   ) as f,
   (
     select count(*) as notifications_pending, min(w.created_at) as oldest_pending_notification
-    from billing.notifications w
-    where w.status = 'pending'
+    from billing.notifications w where w.status = 'pending'
   ) as n;
-
 comment on view billing.health is
   'One row: the time of the newest event, open failures, pending notifications, notifications that were given up, when both queues were last worked on by the schedule without a fault, the size of the ledger as the planner estimates it, and the handlers that service_role may call.';
 
 -- supabase/schemas/billing_7_access.sql
 
-/*
- * Who may do what. The Data API reaches only schema public. What it needs there are
- * windows (views with the caller's rights) and functions (with the caller's rights);
- * every name begins with billing_.
- *
- * Nobody but service_role may use schema billing. So a right on a window or function in
- * public is worth nothing to anon and authenticated by itself, wherever it comes from:
- * default privileges, a squash, or a restored dump.
- */
+-- Who may do what. The Data API reaches only schema public. What it needs there are windows (views) and functions,
+-- with the caller's rights; every name begins with billing_. Nobody but service_role may use schema billing. So a
+-- right on a window or function in public is worth nothing to anon and authenticated by itself, wherever it comes
+-- from: default privileges, a squash, or a restored dump.
 
-/*
- * For apps and commands. It has only what an app may show, and the rule of access, once for
- * the app, its server and its policies.
- *
- * paid_until: until when the account may use what it pays for, but for a grace of the app.
- *
- * - infinity if the provider's status is active or trialing: of both, Stripe says that it is
- *   safe to provide the service ("How subscriptions work"). The provider's own status
- *   decides, because a creation sets `status` to active even if the first payment has not
- *   been made; a deletion decides in any case. Every other status, an unknown one too, does
- *   not count.
- * - If it is past_due, when the status changed, from which a grace counts, and not the end of
- *   the period: Stripe moves the period on at renewal, about an hour before it tries to
- *   collect the payment ("What events can I see when a subscription is renewed?"), so
- *   `current_period_end` ends a period that nobody has paid for.
- * - Null while its invoices are voided (`paused`, until `paused_until`), since nobody pays for
- *   that time. Stripe names all three ways of pausing for a service that continues;
- *   docs/app.md says what `void` means here.
- * - Null from the time on at which it was going to be canceled, because the event of the
- *   deletion may come late.
- *
- * `current_period_end` does not decide, because the event of a renewal may come late. Only
- * if no event shows since when it is past_due, the grace begins there.
- */
+-- For apps and commands. It has only what an app may show, and the rule of access, once for the app, its server and
+-- its policies. paid_until: until when the account may use what it pays for, but for a grace of the app:
+--   infinity if the provider's status is active or trialing: of both, Stripe says that it is safe to provide the
+--     service ("How subscriptions work"). Not by `status`, which a creation sets to active even if the first payment
+--     has not been made; a deletion decides in any case. Every other status, an unknown one too, does not count.
+--   if it is past_due, since when, from which a grace counts. Not current_period_end: Stripe moves the period on at
+--     renewal, about an hour before it tries to collect ("What events can I see when a subscription is renewed?"), and
+--     the event of a renewal may come late. Only if no event shows since when it is past_due, the grace begins there.
+--   null while its invoices are voided (`paused`, until `paused_until`), since nobody pays for that time. Stripe names
+--     all three ways of pausing for a service that continues; docs/app.md says what `void` means here.
+--   null from the time on at which it was going to be canceled, because the event of the deletion may come late.
 create or replace view public.billing_subscriptions with (security_invoker = true) as
 select
   s.id, s.provider, s.account_id, s.status, s.plan_id, s.current_period_end, s.canceled_at,
@@ -2985,11 +2493,9 @@ select
     end
   end as paid_until
 from billing.subscriptions s;
-
 comment on view public.billing_subscriptions is
   'One row per subscription, with paid_until: infinity while it is paid, a time if it is past due since then, else null. Users see nothing until the app grants it: docs/app.md.';
 
--- For apps.
 create or replace view public.billing_subscription_items with (security_invoker = true) as
 select
   s.id as subscription_id, s.provider, s.account_id,
@@ -2998,54 +2504,39 @@ from public.billing_subscriptions s,
   jsonb_to_recordset(s.items) as i (
     item_id text, price_id text, product_id text, quantity integer, usage_type text, current_period_end timestamptz
   );
-
 comment on view public.billing_subscription_items is 'One row per item of a subscription. Users see nothing until the app grants it: docs/app.md.';
 
 create or replace view billing.subscription_items with (security_invoker = true) as
-select
-  subscription_id, provider, account_id, item_id, price_id, product_id, quantity, usage_type, current_period_end
+select subscription_id, provider, account_id, item_id, price_id, product_id, quantity, usage_type, current_period_end
 from public.billing_subscription_items;
-
 comment on view billing.subscription_items is 'One row per item of a subscription.';
 
--- For apps.
 create or replace view public.billing_plan_features with (security_invoker = true) as
-select plan_id, feature, amount, per_unit
-from billing.plan_features;
-
+select plan_id, feature, amount, per_unit from billing.plan_features;
 comment on view public.billing_plan_features is 'billing.plan_features. Users see nothing until the app grants it: docs/app.md.';
 
 -- For reconcile and the console: with the ordering columns.
 create or replace view public.billing_records with (security_invoker = true) as
 select
-  s.id, s.provider, s.account_id, s.status, s.plan_id, s.current_period_end, s.canceled_at,
-  s.provider_status, s.customer_id, s.quantity, s.cancel_at, s.trial_end, s.paused, s.paused_until, s.livemode,
-  s.past_due_since, s.items, s.items_complete,
-  billing.time_of(s.account_as_of) as account_as_of,
-  billing.time_of(s.changed_as_of) as changed_as_of,
-  coalesce(s.changed_as_of & 3 = 1, false) as changed_by_update,
-  billing.time_of(s.canceled_as_of) as canceled_as_of
+  s.id, s.provider, s.account_id, s.status, s.plan_id, s.current_period_end, s.canceled_at, s.provider_status,
+  s.customer_id, s.quantity, s.cancel_at, s.trial_end, s.paused, s.paused_until, s.livemode, s.past_due_since,
+  s.items, s.items_complete,
+  billing.time_of(s.account_as_of) as account_as_of, billing.time_of(s.changed_as_of) as changed_as_of,
+  coalesce(s.changed_as_of & 3 = 1, false) as changed_by_update, billing.time_of(s.canceled_as_of) as canceled_as_of
 from billing.subscriptions s;
-
 comment on view public.billing_records is 'The subscriptions with their ordering columns, for service_role.';
 
--- For commands.
 create or replace view public.billing_processed_events with (security_invoker = true) as
-select provider, event_id, type, outcome, processed_at
-from billing.processed_events;
-
+select provider, event_id, type, outcome, processed_at from billing.processed_events;
 comment on view public.billing_processed_events is 'billing.processed_events, for service_role.';
 
 -- version changes whenever the row does. A repair is an update of payload.
 create or replace view public.billing_failed_events with (security_invoker = true) as
 select
-  provider, event_id, type, payload, payload_encoding, original_payload, error_code, error, attempts,
-  first_failed_at, last_failed_at, next_retry_at, retry_requested_at, retry_lease_id,
-  resolved_at, resolution, resolution_note, resolved_by,
-  kind, subscription_id, customer_id, account_id, occurred_at,
-  xmin::text as version
+  provider, event_id, type, payload, payload_encoding, original_payload, error_code, error, attempts, first_failed_at,
+  last_failed_at, next_retry_at, retry_requested_at, retry_lease_id, resolved_at, resolution, resolution_note,
+  resolved_by, kind, subscription_id, customer_id, account_id, occurred_at, xmin::text as version
 from billing.failed_events;
-
 comment on view public.billing_failed_events is 'billing.failed_events, for service_role.';
 
 create or replace view public.billing_notifications with (security_invoker = true) as
@@ -3053,38 +2544,28 @@ select
   id, provider, event_id, kind, status, account_id, subscription_id, invoice_id,
   created_at, occurred_at, attempts, next_attempt_at, last_error, sent_at
 from billing.notifications;
-
--- For the app: whose a customer is.
-create or replace view public.billing_customers with (security_invoker = true) as
-select provider, customer_id, account_id, created_at
-from billing.customers;
-
-comment on view public.billing_customers is 'billing.customers, for service_role: the app may add rows and correct them.';
-
 comment on view public.billing_notifications is 'billing.notifications, for service_role.';
+
+create or replace view public.billing_customers with (security_invoker = true) as
+select provider, customer_id, account_id, created_at from billing.customers;
+comment on view public.billing_customers is 'billing.customers, for service_role: the app may add rows and correct them.';
 
 create or replace view public.billing_health with (security_invoker = true) as
 select
   last_event_at, open_failures, oldest_open_failure, retries_requested, notifications_pending,
   oldest_pending_notification, notifications_given_up, last_scheduled_run_at, ledger_rows_estimate, handlers
 from billing.health;
-
 comment on view public.billing_health is 'billing.health, for service_role.';
 
 create or replace view public.billing_events_per_hour with (security_invoker = true) as
-select hour, type, outcome, events
-from billing.events_per_hour;
-
+select hour, type, outcome, events from billing.events_per_hour;
 comment on view public.billing_events_per_hour is 'billing.events_per_hour, for service_role.';
 
-/*
- * Returns whether an account may use what it pays for: see paid_until. It reads the window, so
- * a user sees what a policy lets them see, and needs no right on schema billing.
- *
- * Postgres does not inline a function with a subquery; so the fixed search_path does not
- * cost a better plan. The body is a string, because a parsed one skips the check of usage on
- * schema billing.
- */
+-- Returns whether an account may use what it pays for: see paid_until. It reads the window, so a user sees what a
+-- policy lets them see, and needs no right on schema billing.
+--
+-- Postgres does not inline a function with a subquery; so the fixed search_path does not cost a better plan. The body
+-- is a string, because a parsed one skips the check of usage on schema billing.
 create or replace function public.billing_has_access(account_id text, grace interval default '0')
 returns boolean language sql stable set search_path = '' as $$
   select exists (
@@ -3093,18 +2574,14 @@ returns boolean language sql stable set search_path = '' as $$
       and now() < s.paid_until + greatest(billing_has_access.grace, '0')
   )
 $$;
-
 comment on function public.billing_has_access is
   'Returns whether the account has a subscription that is active or on trial, or past_due for less than the grace. It looks at the rows that the caller may read.';
 
-/*
- * Returns how much of a feature an account has: the sum over the items of its subscriptions
- * that count; null if it is unlimited. Of the rows of an item's price and product, that of
- * the price counts.
- *
- * In plpgsql, because it keeps the plan: that of a function in SQL is made at each call of
- * billing_has_feature, and takes more time than the rest.
- */
+-- Returns how much of a feature an account has: the sum over the items of its subscriptions that count; null if it is
+-- unlimited. Of the rows of an item's price and product, that of the price counts.
+--
+-- In plpgsql, because it keeps the plan: that of a function in SQL is made at each call of billing_has_feature, and
+-- takes more time than the rest.
 create or replace function public.billing_feature_amount(account_id text, feature text, grace interval default '0')
 returns bigint language plpgsql stable set search_path = '' as $$
 begin
@@ -3130,58 +2607,18 @@ begin
   );
 end;
 $$;
-
 comment on function public.billing_feature_amount is
   'Returns how much of a feature the account has by billing.plan_features; null if it is unlimited. It looks at the rows that the caller may read.';
 
 create or replace function public.billing_has_feature(account_id text, feature text, grace interval default '0')
 returns boolean language sql stable set search_path = ''
 as 'select coalesce(public.billing_feature_amount(account_id, feature, grace) > 0, true)';
-
 comment on function public.billing_has_feature is
   'Returns whether the account has any of a feature by billing.plan_features. It looks at the rows that the caller may read.';
 
-/*
- * For import and reconcile. An event that is dated ahead of the clock is refused, but a
- * record may have the mark of one that was accepted with a wide tolerance. Until that time,
- * all new events and corrections are older than the mark and change nothing. So these
- * commands remove the mark before they correct the record. A mark that is at most five
- * minutes ahead, the default tolerance, is soon in the past.
- *
- * past_due_since ahead of the clock would lengthen the grace of an account until then.
- * Whatever it was, it was not after the event was received. So it becomes the present,
- * which is the latest that it can have been.
- */
-create or replace function public.billing_forget_marks_ahead(p_provider text, p_subscription_id text)
-returns boolean language plpgsql volatile set search_path = '' as $$
-declare
-  latest constant timestamptz := now() + interval '5 minutes';
-begin
-  update billing.subscriptions s set
-    account_as_of = case when billing.time_of(s.account_as_of) <= latest then s.account_as_of end,
-    changed_as_of = case when billing.time_of(s.changed_as_of) <= latest then s.changed_as_of end,
-    canceled_as_of = case when billing.time_of(s.canceled_as_of) <= latest then s.canceled_as_of end,
-    past_due_since = least(s.past_due_since, now()),
-    past_due_as_of = least(s.past_due_as_of, now()),
-    not_past_due_as_of = least(s.not_past_due_as_of, now())
-  where s.id = p_subscription_id
-    and s.provider = p_provider
-    and greatest(
-      billing.time_of(greatest(s.account_as_of, s.changed_as_of, s.canceled_as_of)),
-      s.past_due_since, s.not_past_due_as_of
-    ) > latest;
-  return found;
-end;
-$$;
-
-comment on function public.billing_forget_marks_ahead is
-  'Removes the ordering marks of a record that are more than five minutes ahead of the clock, so that corrections and events take effect again, and sets such a past_due_since to now. Returns whether there were any. Called by import and reconcile.';
-
 -- What commands and the worker call of schema billing.
-
 create or replace function public.billing_retry_failed_event(event_id text, of_provider text default null)
-returns text language sql volatile set search_path = ''
-as 'select billing.retry_failed_event(event_id, of_provider)';
+returns text language sql volatile set search_path = '' as 'select billing.retry_failed_event(event_id, of_provider)';
 
 create or replace function public.billing_retry_failed_events(
   of_type text default null, of_error_code text default null,
@@ -3196,32 +2633,38 @@ create or replace function public.billing_resolve_failed_event(
 returns text language sql volatile set search_path = ''
 as 'select billing.resolve_failed_event(event_id, reason, who, of_provider)';
 
-create or replace function public.billing_account_of_customer(provider text, customer_id text)
-returns text language plpgsql stable set search_path = ''
-as 'begin return billing.account_of_customer(provider, customer_id); end';
+create or replace function public.billing_account_of_customer(provider text, customer_id text) returns text
+language plpgsql stable set search_path = '' as 'begin return billing.account_of_customer(provider, customer_id); end';
 
-create or replace function public.billing_account_email(account_id text)
-returns text language plpgsql stable set search_path = ''
-as 'begin return billing.account_email(account_id); end';
+create or replace function public.billing_account_email(account_id text) returns text
+language plpgsql stable set search_path = '' as 'begin return billing.account_email(account_id); end';
 
 -- Nobody, and then service_role. What an app grants to its users is in docs/app.md.
-revoke all on
-  public.billing_subscriptions, public.billing_subscription_items, public.billing_records,
-  public.billing_plan_features, public.billing_processed_events,
-  public.billing_failed_events, public.billing_customers, public.billing_notifications, public.billing_health,
-  public.billing_events_per_hour
-from public, anon, authenticated, service_role;
-revoke all on function
-  public.billing_apply_events, public.billing_apply_handled_event, public.billing_try_event,
-  public.billing_record_failed_event,
-  public.billing_claim_failed_events, public.billing_settle_failed_events,
-  public.billing_claim_notifications, public.billing_settle_notifications,
-  public.billing_claim_alerts, public.billing_settle_alerts, public.billing_release_lease,
-  public.billing_retry_failed_event, public.billing_retry_failed_events, public.billing_resolve_failed_event,
-  public.billing_account_of_customer, public.billing_account_email, public.billing_forget_marks_ahead,
-  public.billing_has_access,
-  public.billing_feature_amount, public.billing_has_feature
-from public, anon, authenticated, service_role;
+do $$
+declare
+  name text;
+begin
+  foreach name in array '{
+    subscriptions, subscription_items, records, plan_features, processed_events, failed_events, customers,
+    notifications, health, events_per_hour
+  }'::text[] loop
+    execute format('revoke all on public.billing_%s from public, anon, authenticated, service_role', name);
+    execute format('grant select on public.billing_%s to service_role', name);
+  end loop;
+  foreach name in array '{
+    apply_events, apply_handled_event, try_event, record_failed_event, claim_failed_events, settle_failed_events,
+    claim_notifications, settle_notifications, claim_alerts, settle_alerts, release_lease, retry_failed_event,
+    retry_failed_events, resolve_failed_event, account_of_customer, account_email, has_access,
+    feature_amount, has_feature
+  }'::text[] loop
+    execute format('revoke all on function public.billing_%s from public, anon, authenticated, service_role', name);
+    execute format('grant execute on function public.billing_%s to service_role', name);
+  end loop;
+end;
+$$;
+grant update on public.billing_failed_events, public.billing_notifications to service_role;
+grant insert, update, delete on public.billing_customers, public.billing_plan_features to service_role;
+
 revoke execute on all functions in schema billing from public;
 
 grant usage on schema billing to service_role;
@@ -3235,90 +2678,50 @@ revoke execute on function
   billing.erase_account, billing.forget_erasure
 from service_role;
 
-grant select on
-  public.billing_subscriptions, public.billing_subscription_items, public.billing_records,
-  public.billing_plan_features, public.billing_processed_events,
-  public.billing_failed_events, public.billing_customers, public.billing_notifications, public.billing_health,
-  public.billing_events_per_hour
-to service_role;
-grant update on public.billing_failed_events, public.billing_notifications to service_role;
-grant insert, update, delete on public.billing_customers, public.billing_plan_features to service_role;
-grant execute on function
-  public.billing_apply_events, public.billing_apply_handled_event, public.billing_try_event,
-  public.billing_record_failed_event,
-  public.billing_claim_failed_events, public.billing_settle_failed_events,
-  public.billing_claim_notifications, public.billing_settle_notifications,
-  public.billing_claim_alerts, public.billing_settle_alerts, public.billing_release_lease,
-  public.billing_retry_failed_event, public.billing_retry_failed_events, public.billing_resolve_failed_event,
-  public.billing_account_of_customer, public.billing_account_email, public.billing_forget_marks_ahead,
-  public.billing_has_access,
-  public.billing_feature_amount, public.billing_has_feature
-to service_role;
-
 -- supabase/schemas/billing_8_yours.sql
 
-/*
- * The two functions that are yours to replace. `deno task add` writes this file once
- * and never again, and no later migration contains it. Keep names, arguments and
- * grants. Put your version into a migration of your own.
- */
+-- The two functions that are yours to replace. `deno task add` writes this file once and never again, and no later
+-- migration contains it. Keep names, arguments and grants. Put your version into a migration of your own.
 
-/*
- * Returns the account of a provider's customer, for a subscription that is created
- * without metadata.accountId: from a payment link, a pricing table or the provider's
- * dashboard. Replace it if your project knows its customers better, such as from a
- * table of its own.
- *
- * By default, the account is that in billing.customers, or else that of the customer's
- * other subscriptions, ended ones included. If they have different accounts, it is null:
- * a wrong account would give a stranger what somebody else paid for.
- *
- * If it returns null, the creation fails until an account is known. It runs while the
- * locks of the call are held, so it must be quick, and find its rows by an index. If it raises an error, only the
- * event fails.
- */
+-- Returns the account of a provider's customer, for a subscription that is created without metadata.accountId: from a
+-- payment link, a pricing table or the provider's dashboard. Replace it if your project knows its customers better.
+--
+-- By default, the account is that in billing.customers, or else that of the customer's other subscriptions, ended ones
+-- included. If they have different accounts, it is null: a wrong one would give a stranger what somebody else paid for.
+--
+-- If it returns null, the creation fails until an account is known. It runs while the locks of the call are held, so
+-- it must be quick, and find its rows by an index. If it raises an error, only the event fails.
 create or replace function billing.account_of_customer(provider text, customer_id text)
 returns text language sql stable set search_path = '' as $$
   select coalesce(
     (
       select c.account_id from billing.customers c
       where c.provider = account_of_customer.provider and c.customer_id = account_of_customer.customer_id
-    ),
-    (
+    ), (
       select case when count(distinct s.account_id) = 1 then min(s.account_id) end
       from billing.subscriptions s
       where s.provider = account_of_customer.provider and s.customer_id = account_of_customer.customer_id
     )
   )
 $$;
-
 comment on function billing.account_of_customer is
   'Returns the account of a customer, for a subscription that is created without metadata.accountId; null if it is not known. Replace it if your project knows its customers'' accounts.';
 
-/*
- * Returns the e-mail address of an account; null if it has none. Replace it if your
- * accounts are not your users.
- *
- * By default, an account is a user of Supabase Auth. service_role may not read
- * auth.users, so this function runs with the rights of its owner (security definer).
- * Without an auth schema, as on the local stack, no account has an address.
- */
+-- Returns the e-mail address of an account; null if it has none. Replace it if your accounts are not your users. By
+-- default, an account is a user of Supabase Auth. service_role may not read auth.users, so this function runs with the
+-- rights of its owner (security definer). Without an auth schema, as on the local stack, no account has an address.
 create or replace function billing.account_email(account_id text)
 returns text language plpgsql stable security definer set search_path = '' as $$
 declare
   address text;
 begin
-  if to_regclass('auth.users') is null
-    or account_id !~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
-  then
+  if to_regclass('auth.users') is null or account_id !~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then
     return null;
   end if;
-  execute 'select nullif(u.email, '''') from auth.users u where u.id = $1::uuid'
-    into address using account_id;
+  execute 'select nullif(u.email, '''') from auth.users u where u.id = $1::uuid' into address using account_id;
   return address;
 end;
 $$;
-
 comment on function billing.account_email is
   'Returns the e-mail address of an account; null if it has none. Replace it if accounts are not the users of Supabase Auth.';
 

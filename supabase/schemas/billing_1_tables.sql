@@ -1,22 +1,13 @@
-/*
- * The tables. Everything is in schema billing, which only `postgres` and
- * `service_role` may use; the Data API reaches it through what is in `public` and
- * begins with billing_ (billing_7_access.sql).
- *
- * IDs have the collation "C": ids that begin with their time follow each other in
- * an index, and a C library that changes its collation cannot split a key.
- */
+-- The tables. Everything is in schema billing, which only `postgres` and `service_role` may use; the Data API reaches
+-- it through what is in `public` and begins with billing_ (billing_7_access.sql).
+--
+-- IDs have the collation "C": ids that begin with their time follow each other in an index, and a C library that
+-- changes its collation cannot split a key.
 create schema if not exists billing;
-
 comment on schema billing is 'The billing webhook receiver: subscriptions and what keeps them in step with the provider. Not for the Data API.';
 
-/*
- * The subscription records, kept in step with the provider that created them.
- *
- * Events arrive late, twice and in any order. So besides the columns for the app,
- * a row has marks that say which event each field came from. The ordering rule
- * (billing_2_rule.sql) needs no other memory.
- */
+-- Besides the columns for the app, a row has marks: which event each field came from. Events arrive late, twice and in
+-- any order, and the ordering rule (billing_2_rule.sql) needs no other memory.
 create table billing.subscriptions (
   id text collate "C" primary key check (char_length(id) between 1 and 255),
   provider text collate "C" not null check (char_length(provider) between 1 and 32),
@@ -45,15 +36,12 @@ create table billing.subscriptions (
   changed_in_second jsonb,
   canceled_as_of bigint
 )
--- Room on each page for the next version of a row, so that updates stay on the
--- page and do not touch the indexes (no indexed column changes as a rule).
+-- Room on each page for the next version of a row: updates stay there and touch no index (no indexed column changes).
 with (fillfactor = 80);
 
 -- An app asks by account, account_of_customer by customer.
 create index subscriptions_account_id on billing.subscriptions (account_id);
-create index subscriptions_customer_id on billing.subscriptions (provider, customer_id)
-where customer_id is not null;
-
+create index subscriptions_customer_id on billing.subscriptions (provider, customer_id) where customer_id is not null;
 comment on table billing.subscriptions is 'One row per subscription, kept in step with its provider by public.billing_apply_events.';
 comment on column billing.subscriptions.id is 'The provider''s subscription identifier.';
 comment on column billing.subscriptions.provider is 'The provider that created it. Events from another provider for it are refused.';
@@ -92,14 +80,8 @@ comment on column billing.subscriptions.changed_in_second is
   'Ordering: what the update marked changed_as_of says that it replaced; after more updates with that mark, what each of them stated and replaced.';
 comment on column billing.subscriptions.canceled_as_of is 'Ordering: mark of the newest deletion; null if there was none or it had no time.';
 
-/*
- * The ledger: an event with a row here was applied, and is never applied again.
- * The transaction that applies the event writes the row, so neither the row nor
- * the effect exists without the other.
- *
- * Not partitioned: the primary key, which makes events unique, would have to
- * contain the partition key. Pruning old rows keeps the table small instead.
- */
+-- The transaction that applies an event writes its row, so neither the row nor the effect exists without the other.
+-- Not partitioned: the primary key, which makes events unique, would have to contain the partition key.
 create table billing.processed_events (
   provider text collate "C" not null check (char_length(provider) between 1 and 32),
   event_id text collate "C" not null check (char_length(event_id) between 1 and 255),
@@ -108,22 +90,14 @@ create table billing.processed_events (
   processed_at timestamptz not null default now(),
   primary key (provider, event_id)
 );
-
 create index processed_events_processed_at on billing.processed_events (processed_at);
-
 comment on table billing.processed_events is 'The ledger of applied events. An event with a row here is a duplicate if it arrives again.';
 comment on column billing.processed_events.type is 'The provider''s own name of the event''s type.';
 comment on column billing.processed_events.outcome is 'applied; or stale: the event was older than the record.';
 
-/*
- * Verified events that could not be processed and may need a person. One row per
- * event, however often it fails. A later delivery that applies the event, a
- * requested retry, or a person resolves the row.
- *
- * The receiver fills kind, subscription_id, customer_id, account_id and
- * occurred_at, each as far as it can be read, because only it knows where a
- * provider puts them.
- */
+-- One row per event, however often it fails. A later delivery that applies it, a requested retry, or a person resolves
+-- it. Only the receiver knows where a provider puts kind, subscription_id, customer_id, account_id and occurred_at, so
+-- it fills them, each as far as it can be read.
 create table billing.failed_events (
   provider text collate "C" not null check (char_length(provider) between 1 and 32),
   event_id text collate "C" not null check (char_length(event_id) between 1 and 255),
@@ -155,21 +129,16 @@ create table billing.failed_events (
 );
 
 -- For triage, for the worker, and for pruning.
-create index failed_events_open on billing.failed_events (error_code, first_failed_at)
-where resolved_at is null;
-create index failed_events_to_retry on billing.failed_events (retry_requested_at)
-where retry_requested_at is not null;
-create index failed_events_next_retry on billing.failed_events (next_retry_at)
-where next_retry_at is not null;
+create index failed_events_open on billing.failed_events (error_code, first_failed_at) where resolved_at is null;
+create index failed_events_to_retry on billing.failed_events (retry_requested_at) where retry_requested_at is not null;
+create index failed_events_next_retry on billing.failed_events (next_retry_at) where next_retry_at is not null;
 -- Those that a creation cures.
 create index failed_events_waiting on billing.failed_events (subscription_id)
 where resolution is null and error_code in ('subscription_unknown', 'creation_pending');
 -- Those that an account of their customer cures.
 create index failed_events_no_account on billing.failed_events (customer_id)
 where resolution is null and kind in ('creation', 'opening_update') and error_code = 'event_invalid';
-create index failed_events_resolved on billing.failed_events (resolved_at)
-where resolved_at is not null;
-
+create index failed_events_resolved on billing.failed_events (resolved_at) where resolved_at is not null;
 comment on table billing.failed_events is
   'Verified events that failed, one row per event. Open while resolved_at is null. docs/runbook.md says what to do.';
 comment on column billing.failed_events.event_id is 'The event''s id; sha256:<hash of the body in hex> if it has no usable id.';
@@ -199,9 +168,6 @@ comment on column billing.failed_events.customer_id is 'The provider''s customer
 comment on column billing.failed_events.account_id is 'The account, if the event names it.';
 comment on column billing.failed_events.occurred_at is 'When the event occurred, if it says so.';
 
-/*
- * What a plan includes: yours to fill. A plan is a price or a product of the provider.
- */
 create table billing.plan_features (
   plan_id text collate "C" not null,
   feature text collate "C" not null,
@@ -209,7 +175,6 @@ create table billing.plan_features (
   per_unit boolean not null default true,
   primary key (plan_id, feature)
 );
-
 comment on table billing.plan_features is
   'What a plan includes, filled by you: billing_has_feature and billing_feature_amount read it.';
 comment on column billing.plan_features.plan_id is 'A price, or a product: the row of the price wins.';
@@ -217,11 +182,8 @@ comment on column billing.plan_features.feature is 'Any name that your app knows
 comment on column billing.plan_features.amount is 'How much of it; null means unlimited.';
 comment on column billing.plan_features.per_unit is 'Whether the amount counts once per unit of the item''s quantity; if not, once.';
 
-/*
- * Whose a provider's customer is, where a subscription does not say: of payment links,
- * pricing tables and buy buttons. The app may add rows and correct them. The receiver
- * adds a row per checkout if ACCOUNT_FROM_CHECKOUT is set, and changes none.
- */
+-- If a subscription does not say whose it is: of payment links, pricing tables and buy buttons. The app may add rows
+-- and correct them. The receiver adds a row per checkout if ACCOUNT_FROM_CHECKOUT is set, and changes none.
 create table billing.customers (
   provider text collate "C" not null check (char_length(provider) between 1 and 32),
   customer_id text collate "C" not null check (char_length(customer_id) between 1 and 255),
@@ -229,18 +191,13 @@ create table billing.customers (
   created_at timestamptz not null default now(),
   primary key (provider, customer_id)
 );
-
 create index customers_account_id on billing.customers (account_id);
-
 comment on table billing.customers is
   'Which account a provider''s customer belongs to. A new row retries the open failures of creations that lacked it.';
 comment on column billing.customers.account_id is 'The account; yours to correct.';
 
-/*
- * The outbox: notifications to accounts. The transaction that applies the event
- * writes the row, so that no notification is lost; it is delivered outside of
- * that transaction. One row per event, whatever the channel.
- */
+-- The transaction that applies the event writes the row, so that no notification is lost; it is delivered outside of
+-- it.
 create table billing.notifications (
   id uuid generated always as (md5(provider || '/' || event_id || '/' || kind)::uuid) stored primary key,
   provider text collate "C" not null,
@@ -269,12 +226,9 @@ create table billing.notifications (
 
 -- Due ones, one per invoice, those that were given up (billing.health), old ones.
 create index notifications_due on billing.notifications (next_attempt_at) where status = 'pending';
-create index notifications_invoice on billing.notifications (invoice_id)
-where invoice_id is not null;
-create index notifications_given_up on billing.notifications (created_at)
-where status in ('dead', 'undeliverable');
+create index notifications_invoice on billing.notifications (invoice_id) where invoice_id is not null;
+create index notifications_given_up on billing.notifications (created_at) where status in ('dead', 'undeliverable');
 create index notifications_settled on billing.notifications (created_at) where status <> 'pending';
-
 comment on table billing.notifications is 'The outbox: one notification to its account per event that NOTIFY asks for.';
 comment on column billing.notifications.id is
   'Made of provider, event and kind: the same for all attempts, and after a backup is restored and the provider sends its events again, so that the receiver can deduplicate by it.';
@@ -297,71 +251,44 @@ comment on column billing.notifications.next_attempt_at is 'While pending: when 
 comment on column billing.notifications.last_error is 'The error of the last failed attempt, or why it was withdrawn.';
 comment on column billing.notifications.limited_since is 'When the current series of 429 answers began; null after any other answer.';
 
-/*
- * What the operator was told about the failures of each error code. At most one
- * row per code, so it is never pruned.
- */
+-- At most one row per code, so it is never pruned.
 create table billing.alerts (
   error_code text primary key,
-  opened_at timestamptz,
-  alerted_at timestamptz not null,
-  reported integer not null check (reported >= 0),
-  reported_until timestamptz not null
+  opened_at timestamptz, -- when the operator was first told since none was open; null once told that all are resolved
+  alerted_at timestamptz not null, -- when the operator was last told of new ones: at most once an hour
+  reported integer not null check (reported >= 0), -- how many of the open failures the operator was told about
+  reported_until timestamptz not null -- first_failed_at of the newest of them
 );
-
 comment on table billing.alerts is 'What the operator was told about the failures of each error code.';
-comment on column billing.alerts.error_code is 'As in failed_events.';
-comment on column billing.alerts.opened_at is
-  'When the operator was first told since no failure with this code was open; null after they were told that all are resolved.';
-comment on column billing.alerts.alerted_at is
-  'When the operator was last told about new failures. The next alert follows an hour later at the earliest.';
-comment on column billing.alerts.reported is 'How many of the open failures the operator was told about.';
-comment on column billing.alerts.reported_until is 'first_failed_at of the newest failure that the operator was told about.';
 
-/*
- * The subscriptions and customers of erased accounts, whose later events have no effect.
- * Without the key, nobody can try IDs against the hashes.
- */
+-- Without the key, nobody can try IDs against the hashes.
 create table billing.erasures (
-  hash bytea primary key,
+  hash bytea primary key, -- sha256(key || provider || ':' || id), with the key in billing.erasure_key
   erased_at timestamptz not null default now()
 );
-
 comment on table billing.erasures is
   'The subscriptions and customers of accounts that were erased. Their events have no effect. billing.forget_erasure() removes one.';
-comment on column billing.erasures.hash is 'sha256(key || provider || '':'' || id), with the key in billing.erasure_key.';
 
-create table billing.erasure_key (
-  key bytea not null
-);
-
+create table billing.erasure_key (key bytea not null);
 comment on table billing.erasure_key is 'One row: the random key of the hashes in billing.erasures.';
 
 insert into billing.erasure_key (key) values (uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()));
 
-/*
- * One worker at a time works on a queue. Its lease ends by itself, so a worker that
- * died holds nobody up for long.
- */
+-- A lease ends by itself, so a worker that died holds nobody up for long.
 create table billing.leases (
   queue text primary key check (queue in ('retries', 'notifications')),
-  lease_id uuid not null,
+  lease_id uuid not null, -- the run; what it claimed, only it can settle
   held_until timestamptz not null,
-  is_wanted boolean not null default false,
-  scheduled_run_at timestamptz
+  is_wanted boolean not null default false, -- another run has asked for the queue: there may be more to do
+  scheduled_run_at timestamptz -- when a run that the schedule has woken last ended without a fault
 );
-
 comment on table billing.leases is 'Which run of the worker has a queue: retries, or notifications (and alerts).';
-comment on column billing.leases.lease_id is 'The run. What it claimed, only it can settle.';
-comment on column billing.leases.is_wanted is 'Whether another run has asked for the queue meanwhile: then there may be more to do.';
-comment on column billing.leases.scheduled_run_at is 'When a run that the schedule has woken last ended without a fault.';
 
-/* Receivers that answered 429. It is shared by all runs, so it is in the database. */
+-- Receivers that answered 429. It is shared by all runs, so it is in the database.
 create table billing.pauses (
   destination text primary key,
   paused_until timestamptz not null
 );
-
 comment on table billing.pauses is 'Receivers of notifications or alerts that asked for a pause. Deleting a row ends the pause.';
 comment on column billing.pauses.destination is 'resend, the host of NOTIFICATION_URL, or "alerts to" and the host of ALERT_URL.';
 

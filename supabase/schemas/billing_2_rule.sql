@@ -1,14 +1,11 @@
-/*
- * The rule: what an event does to the record of its subscription. Nothing here reads or
- * writes a table, so a list of cases tests it (supabase/tests/rule.test.sql).
- *
- *   billing.next    the rule: the record after an event
- *   billing.settle  the updates of one instant
- *   billing.fold    the rule over the events of a subscription, in order
- */
+-- The rule: what an event does to the record of its subscription. Nothing here reads or writes a table, so a list of
+-- cases tests it (supabase/tests/rule.test.sql).
+--
+--   billing.next    the rule: the record after an event
+--   billing.settle  the updates of one instant
+--   billing.fold    the rule over the events of a subscription, in order
 
--- The columns that the rule reads and writes. What an app adds to the table is not
--- among them, and stays as it is.
+-- The columns that the rule reads and writes. What an app adds to the table is not among them, and stays as it is.
 create or replace view billing.records with (security_invoker = true) as
 select
   id, provider, account_id, status, plan_id, current_period_end, canceled_at,
@@ -16,7 +13,6 @@ select
   past_due_since, past_due_as_of, not_past_due_as_of, recovered_as_of,
   account_as_of, changed_as_of, changed_in_second, canceled_as_of
 from billing.subscriptions;
-
 comment on view billing.records is 'The subscriptions as the ordering rule reads and writes them.';
 
 -- An event as it is on the wire. A report or previous names columns of billing.records;
@@ -47,11 +43,8 @@ create type billing.step as (
   event billing.event, record billing.records, outcome text, error_code text, error text
 );
 
-/*
- * Returns the place of an event in the order of events: microseconds since 1970
- * times 4, plus 0 for a creation, 1 for an update and 2 for a deletion. So at the
- * same time, a creation comes first and a deletion last. Null without a time.
- */
+-- Returns the place of an event in the order of events: microseconds since 1970 times 4, plus 0 for a creation, 1 for
+-- an update and 2 for a deletion. So at the same time, a creation comes first and a deletion last. Null without a time.
 create or replace function billing.mark(e billing.event)
 returns bigint language sql stable
 return (extract(epoch from e.occurred_at) * 1000000)::bigint * 4
@@ -60,29 +53,24 @@ return (extract(epoch from e.occurred_at) * 1000000)::bigint * 4
 create or replace function billing.time_of(mark bigint)
 returns timestamptz language sql immutable
 return to_timestamp((mark >> 2) / 1000000.0);
-
 comment on function billing.time_of is 'Returns the time of a mark, such as subscriptions.changed_as_of.';
 
-/*
- * Returns the next step: the outcome of an event, and the record after it.
- *
- * Each field belongs to the newest event that sets it: the account to a creation that
- * names it, what the provider reports to a creation or update, the status to a creation,
- * update or deletion, canceled_at to a deletion. An opening_update makes the record if there
- * is none, and names the account as a creation does. The record keeps the marks of these
- * events. An event that is older than all that it would set is stale. An event without
- * a time is never older; as a second creation, it is stale. One of an erased account has
- * no effect.
- *
- * before: the step before it; null for the first event of a subscription.
- * stored: the record in the table; null if there is none.
- *
- * Its error codes are this service's own SQLSTATEs:
- *   BW001  no such subscription (yet): a later retry may find it
- *   BW002  the subscription belongs to the other provider
- *   BW003  events of this kind have no effect in this database
- *   BW005  nobody knows the account
- */
+-- Returns the next step: the outcome of an event, and the record after it.
+--
+-- Each field belongs to the newest event that sets it: the account to a creation that names it, what the provider
+-- reports to a creation or update, the status to a creation, update or deletion, canceled_at to a deletion. An
+-- opening_update makes the record if there is none, and names the account as a creation does. The record keeps the
+-- marks of these events. An event that is older than all that it would set is stale. An event without a time is never
+-- older; as a second creation, it is stale. One of an erased account has no effect.
+--
+-- before: the step before it; null for the first event of a subscription.
+-- stored: the record in the table; null if there is none.
+--
+-- Its error codes are this service's own SQLSTATEs:
+--   BW001  no such subscription (yet): a later retry may find it
+--   BW002  the subscription belongs to the other provider
+--   BW003  events of this kind have no effect in this database
+--   BW005  nobody knows the account
 create or replace function billing.next(before billing.step, stored billing.records, e billing.event)
 returns billing.step language plpgsql stable as $$
 declare
@@ -206,9 +194,8 @@ begin
     e.account_id := r.account_id;
   end if;
 
-  -- Since when the provider's status is past_due: the earliest known time after it was
-  -- last known to be another one. A minimum after a maximum does not depend on the order
-  -- of arrival; so stale events count too.
+  -- Since when the provider's status is past_due: the earliest known time after it was last known to be another one. A
+  -- minimum after a maximum does not depend on the order of arrival; so stale events count too.
   if reported is not null and (outcome = 'applied' or mark is not null) then
     if reported <> 'past_due' or e.previous ->> 'provider_status' <> 'past_due' then
       r.not_past_due_as_of := greatest(r.not_past_due_as_of, occurred_at);
@@ -230,30 +217,23 @@ begin
 end;
 $$;
 
-/* Returns the error of a creation without an account. Its failures are found by it. */
+-- Returns the error of a creation without an account. Its failures are found by it.
 create or replace function billing.lacks_account()
 returns text language sql immutable
 return 'data.object.metadata.accountId is missing, and account_of_customer knows no account of the customer.';
 
-create or replace aggregate billing.fold (billing.records, billing.event) (
-  sfunc = billing.next,
-  stype = billing.step
-);
+create or replace aggregate billing.fold (billing.records, billing.event) (sfunc = billing.next, stype = billing.step);
 
-/*
- * Returns the record after another update with the mark of its newest one: for each
- * field, the value that some update states and none replaced. Providers date events
- * in whole seconds, and one change of a subscription causes several events in the
- * same second. An update states all of its values and names those that it replaced.
- * A previous value that equals the update's own replaced nothing: Stripe sends all
- * old items if any part of them changed.
- *
- * That leaves exactly one value per field, unless the field changed back within the
- * second, or an update does not say what it replaced. Then the later arrival wins.
- *
- * changed_in_second has the last 50 updates. While there is only one, it has just
- * what that one replaced, because the record has what it states.
- */
+-- Returns the record after another update with the mark of its newest one: for each field, the value that some update
+-- states and none replaced. Providers date events in whole seconds, and one change of a subscription causes several
+-- events in the same second. An update states all of its values and names those that it replaced. A previous value that
+-- equals the update's own replaced nothing: Stripe sends all old items if any part of them changed.
+--
+-- That leaves exactly one value per field, unless the field changed back within the second, or an update does not say
+-- what it replaced. Then the later arrival wins.
+--
+-- changed_in_second has the last 50 updates. While there is only one, it has just what that one replaced, because the
+-- record has what it states.
 create or replace function billing.settle(r billing.records, e billing.event)
 returns billing.records
 language plpgsql stable set search_path = '' -- plpgsql keeps the plan, sql does not
@@ -298,10 +278,7 @@ begin
 end;
 $$;
 
-/*
- * Returns the values of a report in the form in which to_jsonb shows them in a
- * record, so that they can be compared.
- */
+-- Returns the values of a report as to_jsonb shows them in a record, so that they can be compared.
 create or replace function billing.as_stored(report jsonb)
 returns jsonb language sql stable set search_path = '' as $$
   select coalesce(jsonb_object_agg(own.key, own.value), '{}')

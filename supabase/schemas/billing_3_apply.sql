@@ -1,33 +1,26 @@
-/*
- * How an array of events is applied: exactly once, each with its own outcome, in one call.
- *
- *   public.billing_apply_events         the call: reads the events, sorts them, answers
- *   public.billing_apply_handled_event  one event, and the app's handler of its type
- *   billing.attempt                     all together; if a statement raises, each half by itself
- *   billing.apply                       claims, locks, works out, writes
- *   billing.work_out                    what the events do, by the rule
- *
- * A fault of one event is its outcome. What a statement raises (a check or trigger
- * of the app, a lock) concerns all events of that statement, so each half is tried by
- * itself, down to the one at fault: it fails, and the others are applied.
- *
- * Locks are taken in one order: rows of the ledger by key, subscriptions by id, customers,
- * rows of failed_events. Only other calls are waited for, and only by the first try: a person who
- * has locked a record must not hold up the events of others. The receiver tries an event
- * again that found its record locked. All waits of a call take about half a second
- * (billing.lock_patience), so that an event behind such a call is still answered in time;
- * none takes as long as deadlock_timeout (a second by default), so that no call becomes
- * the victim of a deadlock.
- */
+-- How an array of events is applied: exactly once, each with its own outcome, in one call.
+--
+--   public.billing_apply_events         the call: reads the events, sorts them, answers
+--   public.billing_apply_handled_event  one event, and the app's handler of its type
+--   billing.attempt                     all together; if a statement raises, each half by itself
+--   billing.apply                       claims, locks, works out, writes
+--   billing.work_out                    what the events do, by the rule
+--
+-- A fault of one event is its outcome. What a statement raises (a check or trigger of the app, a lock) concerns all
+-- events of that statement, so each half is tried by itself, down to the one at fault: it fails, and the others are
+-- applied.
+--
+-- Locks are taken in one order: rows of the ledger by key, subscriptions by id, customers, rows of failed_events. Only
+-- other calls are waited for, and only by the first try: a person who has locked a record must not hold up the events
+-- of others. The receiver tries an event again that found its record locked. All waits of a call take about half a
+-- second (billing.lock_patience), so that an event behind such a call is still answered in time; none takes as long as
+-- deadlock_timeout (a second by default), so that no call becomes the victim of a deadlock.
 
--- What a call answers for an event. retries: failures that lacked it are retried now.
+-- What a call answers for an event. retries, in some answer of a call: failures that lacked an event are retried now.
 create type billing.answer as (place integer, outcome text, error_code text, error text, retries boolean);
 
-/*
- * Works out what sorted events do: folds those of each subscription over its record.
- * Writes nothing. Locks the records without waiting (55P03). changed: records to write.
- * any_filed: an event is from a retry or has an open failure.
- */
+-- Works out what sorted events do: folds those of each subscription over its record. Writes nothing. Locks the records
+-- without waiting (55P03). changed: records to write. any_filed: an event is from a retry or has an open failure.
 create or replace function billing.work_out(
   events billing.event[],
   out steps billing.step[], out answers billing.answer[], out changed billing.records[],
@@ -56,34 +49,27 @@ begin
       -- By resolution: for resolved_at, Postgres may take the index of open failures
       -- without a key, and read all of them. A join or "not exists" may, too.
       (t.e).retry is not null or (
-        select true
-        from billing.failed_events o
+        select true from billing.failed_events o
         where o.provider = (t.e).provider and o.event_id = (t.e).event_id and o.resolution is null
       ) as is_filed
     from (select unnest(events) as e, generate_subscripts(events, 1) as turn) as t
     left join lateral (
-      select r as stored
-      from billing.records r
-      where r.id = (t.e).subscription_id
-      for no key update nowait
+      select r as stored from billing.records r where r.id = (t.e).subscription_id for no key update nowait
     ) as s on true
     window sequence as (partition by (t.e).subscription_id order by t.turn)
   ) as f;
 end;
 $$;
 
-/*
- * Returns how long to wait for the next lock, as a value of lock_timeout: not long, because
- * who waits holds locks, and an event that is locked waits once per half that it is in.
- */
+-- Returns how long to wait for the next lock, as a value of lock_timeout: not long, because who waits holds locks, and
+-- an event that is locked waits once per half that it is in.
 create or replace function billing.lock_patience()
 returns text language sql volatile
 return case when clock_timestamp() < statement_timestamp() + interval '0.3 s' then '20ms' else '1ms' end;
 
-/* Applies sorted events; raises an error if they cannot be applied together. */
+-- Applies sorted events; raises an error if they cannot be applied together.
 create or replace function billing.apply(todo billing.event[])
-returns billing.answer[]
-language plpgsql volatile set search_path = ''
+returns billing.answer[] language plpgsql volatile set search_path = ''
 -- A plan that was made while a table was empty would read all of it, and be kept. The
 -- settings hold for the functions that this calls as well.
 set enable_seqscan = off
@@ -97,14 +83,11 @@ declare
   claimed billing.event[] := todo;
   work record;
   answers billing.answer[];
-  cured text[];
   _ text;
 begin
   with own as (
     insert into billing.processed_events (provider, event_id, type)
-    select e.provider, e.event_id, e.type
-    from unnest(todo) as e
-    order by e.provider, e.event_id
+    select e.provider, e.event_id, e.type from unnest(todo) as e order by e.provider, e.event_id
     on conflict do nothing
     returning provider || '/' || event_id as claim
   )
@@ -113,12 +96,10 @@ begin
   if cardinality(claims) < cardinality(todo) then
     -- Without duplicates; of copies within the call, the first.
     claimed := array(
-      select e
-      from unnest(todo) as e
-      where e.provider || '/' || e.event_id = any (claims)
-        and e.place = (
-          select min(c.place) from unnest(todo) as c where c.provider = e.provider and c.event_id = e.event_id
-        )
+      select e from unnest(todo) as e
+      where e.provider || '/' || e.event_id = any (claims) and e.place = (
+        select min(c.place) from unnest(todo) as c where c.provider = e.provider and c.event_id = e.event_id
+      )
     );
   end if;
 
@@ -142,11 +123,9 @@ begin
 
   if exists (select from billing.erasures) then
     claimed := array(
-      select jsonb_populate_record(e, jsonb_build_object(
-        'is_erased', billing.is_erased(
-          e.provider, e.subscription_id, e.report ->> 'customer_id', e.report ->> 'subscription_id'
-        )
-      ))
+      select jsonb_populate_record(e, jsonb_build_object('is_erased', billing.is_erased(
+        e.provider, e.subscription_id, e.report ->> 'customer_id', e.report ->> 'subscription_id'
+      )))
       from unnest(claimed) as e
     );
   end if;
@@ -189,10 +168,7 @@ begin
 
   answers := coalesce(work.answers, '{}');
   if work.any_creation then
-    cured := billing.cure(work.steps);
-    for i in 1 .. cardinality(answers) loop
-      answers[i].retries := (((work.steps)[i]).event).subscription_id = any (cured);
-    end loop;
+    answers[1].retries := billing.cure(work.steps);
   end if;
   if work.any_stale then
     update billing.processed_events p set outcome = 'stale'
@@ -219,20 +195,15 @@ begin
   end if;
   if work.any_checkout then
     set constraints billing.retry_creations immediate;
-    for i in 1 .. cardinality(work.steps) loop
-      if ((work.steps)[i].event).kind = 'checkout' then
-        answers[i].retries := billing.retries_creations((work.steps)[i].event);
-      end if;
-    end loop;
+    answers[1].retries := answers[1].retries or exists (
+      select from unnest(work.steps) as s where (s.event).kind = 'checkout' and billing.retries_creations(s.event)
+    );
   end if;
   return answers;
 end;
 $$;
 
-/*
- * Keeps whose the customers of checkouts are. What is there wins: the app may have corrected
- * it.
- */
+-- Keeps whose the customers of checkouts are. What is there wins: the app may have corrected it.
 create or replace function billing.keep_customers(steps billing.step[])
 returns void language sql volatile set search_path = '' as $$
   insert into billing.customers (provider, customer_id, account_id)
@@ -243,11 +214,9 @@ returns void language sql volatile set search_path = '' as $$
   on conflict do nothing
 $$;
 
-/*
- * Requests a retry of the creations that lacked the account of a new customer, from a
- * checkout or from the app. A call that stores such a failure takes the same lock, so one
- * of the two sees the other. It runs at the end of the transaction, so the lock is short.
- */
+-- Requests a retry of the creations that lacked the account of a new customer, from a checkout or from the app. A call
+-- that stores such a failure takes the same lock, so one of the two sees the other. Deferred, so that the lock is
+-- short.
 create or replace function billing.retry_creations()
 returns trigger language plpgsql volatile set search_path = '' as $$
 begin
@@ -263,8 +232,7 @@ begin
     for update skip locked
   )
   update billing.failed_events f set retry_requested_at = coalesce(f.retry_requested_at, now()), retry_lease_id = null
-  from waiting w
-  where f.provider = w.provider and f.event_id = w.event_id;
+  from waiting w where f.provider = w.provider and f.event_id = w.event_id;
   if found then
     perform billing.wake_worker('retries');
   end if;
@@ -272,20 +240,16 @@ begin
 end;
 $$;
 
-create constraint trigger retry_creations
-after insert on billing.customers
-deferrable initially deferred
+create constraint trigger retry_creations after insert on billing.customers deferrable initially deferred
 for each row execute function billing.retry_creations();
 
-/*
- * Returns the advisory lock of a customer. They share a thousand, because an app may add a
- * million customers in one transaction, and Postgres has room for a few thousand locks.
- */
+-- Returns the advisory lock of a customer. They share a thousand: an app may add a million customers in one
+-- transaction, and Postgres has room for a few thousand locks.
 create or replace function billing.customer_lock(provider text, customer_id text)
 returns bigint language sql immutable
 return hashtextextended('billing.customers', 0) + (hashtext(provider || ':' || customer_id) & 1023);
 
-/* Returns whether creations of the event's customer are to be retried now. */
+-- Returns whether creations of the event's customer are to be retried now.
 create or replace function billing.retries_creations(e billing.event)
 returns boolean language sql stable set search_path = '' as $$
   select exists (
@@ -296,13 +260,10 @@ returns boolean language sql stable set search_path = '' as $$
   )
 $$;
 
-/*
- * Writes the notifications that applied events owe, in the transaction that applies
- * them. With once_per_invoice, the first event of an invoice creates the only one of its
- * kind; one that was withdrawn has told nobody, and does not count.
- * Two events of an invoice cannot both find none: an invoice belongs to one
- * subscription, whose lock the caller holds.
- */
+-- Writes the notifications that applied events owe, in the transaction that applies them. With once_per_invoice, the
+-- first event of an invoice creates the only one of its kind; one that was withdrawn has told nobody, and does not
+-- count. Two events of an invoice cannot both find none: an invoice belongs to one subscription, whose lock the caller
+-- holds.
 create or replace function billing.notify_accounts(steps billing.step[])
 returns void language plpgsql volatile set search_path = '' as $$
 begin
@@ -330,13 +291,10 @@ begin
 end;
 $$;
 
-/*
- * Resolves the open failures of these events. A repair must not get lost: an event
- * whose payload was repaired is applied by nobody but the worker that has claimed the
- * repair, and a worker does not apply an event whose row was repaired, resolved or
- * claimed again after its claim. A repair ends the claim, so the lease tells.
- *   BW004  a repaired payload of this event waits for its retry
- */
+-- Resolves the open failures of these events. A repair must not get lost: an event whose payload was repaired is
+-- applied by nobody but the worker that has claimed the repair, and a worker does not apply an event whose row was
+-- repaired, resolved or claimed again after its claim. A repair ends the claim, so the lease tells.
+--   BW004  a repaired payload of this event waits for its retry
 create or replace function billing.resolve_failures(steps billing.step[])
 returns void language plpgsql volatile set search_path = '' as $$
 declare
@@ -374,42 +332,34 @@ begin
   update billing.failed_events o set
     resolved_at = now(), resolution = s.outcome, next_retry_at = null, retry_requested_at = null, retry_lease_id = null
   from unnest(steps) as s
-  where o.provider = (s.event).provider
-    and o.event_id = any (array[(s.event).event_id, (s.event).retry ->> 'event_id'])
-    and o.resolution is null
-    and s.outcome not in ('failed', 'erased');
+  where o.provider = (s.event).provider and o.event_id = any (array[(s.event).event_id, (s.event).retry ->> 'event_id'])
+    and o.resolution is null and s.outcome not in ('failed', 'erased');
   -- Nothing of an erased account is kept, but that there was an event.
   update billing.failed_events o set
     resolved_at = now(), resolution = 'ignored', next_retry_at = null, retry_requested_at = null, retry_lease_id = null,
     payload = null, original_payload = null, error = 'Its account was erased.',
     subscription_id = null, customer_id = null, account_id = null
   from unnest(steps) as s
-  where o.provider = (s.event).provider
-    and o.event_id = any (array[(s.event).event_id, (s.event).retry ->> 'event_id'])
-    and o.resolution is null
-    and s.outcome = 'erased';
+  where o.provider = (s.event).provider and o.event_id = any (array[(s.event).event_id, (s.event).retry ->> 'event_id'])
+    and o.resolution is null and s.outcome = 'erased';
 end;
 $$;
 
-/*
- * Requests a retry of the failures that lacked one of these creations, whichever of the
- * two came first: billing_record_failed_event looks for the subscription under the lock
- * that the caller holds. Returns the subscriptions that have any.
- */
+-- Requests a retry of the failures that lacked one of these creations, whichever came first:
+-- billing_record_failed_event looks for the subscription under the lock that the caller holds. Returns whether there
+-- are any.
 create or replace function billing.cure(steps billing.step[])
-returns text[] language sql volatile set search_path = '' as $$
+returns boolean language sql volatile set search_path = '' as $$
   with waiting as materialized (
     select f.provider, f.event_id
     from billing.failed_events f
     -- In an array, so that a plan can only take the index by subscription.
     where f.subscription_id = any (array(
-      select (s.event).subscription_id
-      from unnest(steps) as s
+      select (s.event).subscription_id from unnest(steps) as s
       where s.outcome = 'applied' and (s.event).kind in ('creation', 'opening_update')
     ))
       and f.resolution is null and f.error_code in ('subscription_unknown', 'creation_pending')
-      -- A repair waits for its person.
-      and f.original_payload is null
+      and f.original_payload is null -- A repair waits for its person.
       and exists (
         select from unnest(steps) as s
         where (s.event).subscription_id = f.subscription_id and (s.event).provider = f.provider and s.outcome = 'applied'
@@ -419,27 +369,23 @@ returns text[] language sql volatile set search_path = '' as $$
   requested as (
     -- A run that is trying one of them found nothing, and must not settle it as failed.
     update billing.failed_events f set retry_requested_at = coalesce(f.retry_requested_at, now()), retry_lease_id = null
-    from waiting w
-    where f.provider = w.provider and f.event_id = w.event_id
+    from waiting w where f.provider = w.provider and f.event_id = w.event_id
     returning f.subscription_id
   )
-  select array_agg(r.subscription_id) from requested r
+  select bool_or(true) from requested
 $$;
 
-/* Returns whether the subscription or customer is of an account that was erased. */
+-- Returns whether the subscription or customer is of an account that was erased.
 create or replace function billing.is_erased(provider text, variadic ids text[])
 returns boolean language sql stable set search_path = '' as $$
   select exists (
-    select
-    from unnest(ids) as i (id), billing.erasure_key k, billing.erasures e
+    select from unnest(ids) as i (id), billing.erasure_key k, billing.erasures e
     where e.hash = sha256(k.key || convert_to(provider || ':' || i.id, 'UTF8'))
   )
 $$;
 
-/*
- * Answers the events of a call that it did not claim. A copy of one that failed has
- * failed as well. The others are duplicates, and resolve their failures.
- */
+-- Answers the events of a call that it did not claim. A copy of one that failed has failed as well. The others are
+-- duplicates, and resolve their failures.
 create or replace function billing.answer_others(
   todo billing.event[], claimed billing.event[], answers billing.answer[]
 )
@@ -458,8 +404,7 @@ begin
   )
   update billing.failed_events f set
     resolved_at = now(), resolution = 'duplicate', next_retry_at = null, retry_requested_at = null, retry_lease_id = null
-  from unlocked u
-  where f.provider = u.provider and f.event_id = u.event_id;
+  from unlocked u where f.provider = u.provider and f.event_id = u.event_id;
 
   return array(
     select (
@@ -473,12 +418,10 @@ begin
 end;
 $$;
 
-/*
- * Returns whether the account of a customer is known. Then an event's subscription is
- * ours, and its creation may still come:
- *   BW006  no such subscription yet, but its customer is known
- * If account_of_customer raises an error, nobody knows; then it is taken for known.
- */
+-- Returns whether the account of a customer is known. Then an event's subscription is ours, and its creation may still
+-- come:
+--   BW006  no such subscription yet, but its customer is known
+-- If account_of_customer raises an error, nobody knows; then it is taken for known.
 create or replace function billing.is_known_customer(provider text, customer_id text)
 returns boolean language plpgsql volatile set search_path = '' as $$
 begin
@@ -488,11 +431,9 @@ exception when others then
 end;
 $$;
 
-/*
- * Applies sorted events together. If that raises an error, applies each half by itself,
- * down to the event at fault, which fails. Whatever the error is: one of the server may be
- * of one event, too, and PostgREST before 16 repeats a call that raises 40001 without end.
- */
+-- Applies sorted events together. If that raises an error, applies each half by itself, down to the event at fault,
+-- which fails. Whatever the error is: one of the server may be of one event, too, and PostgREST before 16 repeats a
+-- call that raises 40001 without end.
 create or replace function billing.attempt(todo billing.event[])
 returns billing.answer[] language plpgsql volatile set search_path = '' as $$
 declare
@@ -552,12 +493,12 @@ begin
 end;
 $$;
 
-/* Returns the name of the handler of a type. */
+-- Returns the name of the handler of a type.
 create or replace function billing.handler_name(type text)
 returns text language sql immutable
 return 'on_' || regexp_replace(type, '[^a-z0-9]', '_', 'g');
 
-/* Returns what is wrong with the handler of a type; null if the caller can call it. */
+-- Returns what is wrong with the handler of a type; null if the caller can call it.
 create or replace function billing.lack_of_handler(type text)
 returns text language plpgsql stable set search_path = '' as $$
 declare
@@ -579,11 +520,8 @@ begin
 end;
 $$;
 
-/*
- * Runs the app's handler of an event. Its settings are always the same, so that it behaves
- * as when somebody tries it in the SQL editor. What it sets does not outlive it, since the
- * connection is used again: neither the role nor, for the session, any other setting.
- */
+-- Runs the app's handler of an event, with the same settings as when somebody tries it in the SQL editor. What it sets
+-- does not outlive it, since the connection is used again: neither the role nor, for the session, any other setting.
 create or replace function billing.run_handler(e billing.event, payload jsonb)
 returns void language plpgsql volatile
 set search_path = public, extensions, pg_temp
@@ -608,16 +546,15 @@ begin
 end;
 $$;
 
-/*
- * Applies one event and runs its handler: both or neither. Whatever the handler raises is
- * the outcome of the event, so that no SQLSTATE of it leaves the database.
- *   BW007  the handler is not there, or may not be called
- *   BW008  the handler raised an error
- *   BW009  jsonb cannot hold the payload
- */
-create or replace function billing.apply_with_handler(e billing.event, payload text)
+-- Applies one event and runs its handler: both or neither. Whatever the handler raises is the outcome of the event, so
+-- that no SQLSTATE of it leaves the database.
+--   BW007  the handler is not there, or may not be called
+--   BW008  the handler raised an error
+--   BW009  jsonb cannot hold the payload
+create or replace function billing.apply_with_handler(event jsonb)
 returns billing.answer language plpgsql volatile set search_path = '' as $$
 declare
+  e constant billing.event := jsonb_populate_record(null::billing.event, event);
   answer billing.answer;
   lack text;
   parsed jsonb;
@@ -632,7 +569,7 @@ begin
         raise exception using errcode = 'BW007', message = lack;
       end if;
       reads := true;
-      parsed := payload;
+      parsed := event ->> 'payload';
       reads := false;
       runs := true;
       perform billing.run_handler(e, parsed);
@@ -661,26 +598,17 @@ set lock_timeout = '500ms'
 -- PostgREST applies it to the whole call.
 set statement_timeout = '2500ms'
 as $$
-declare
-  blank billing.event;
 begin
-  blank.place := 1;
-  blank.handled_at := now();
   return query select *
-  from billing.apply_with_handler(jsonb_populate_record(blank, event), event ->> 'payload');
+  from billing.apply_with_handler(event || jsonb_build_object('place', 1, 'handled_at', now()));
 end;
 $$;
-
 comment on function public.billing_apply_handled_event is
   'Applies one event exactly once, and runs the handler of its type, billing.on_<type>, in the same transaction. The event is as for billing_apply_events, with the payload as text. Returns a row as billing_apply_events does.';
-
 comment on function public.billing_apply_events is
-  'Applies each event of an array exactly once. Returns a row per event: its place, the outcome (applied, duplicate, stale, erased or failed), for failed the SQLSTATE and message, and whether failures that lacked it are retried now. docs/decisions.md has the form of an event.';
+  'Applies each event of an array exactly once. Returns a row per event: its place, the outcome (applied, duplicate, stale, erased or failed), for failed the SQLSTATE and message, and, in some row, whether failures that lacked an event are retried now. docs/decisions.md has the form of an event.';
 
-/*
- * Returns what an event would come to, and does nothing: for a person who repairs one. What
- * it does is undone before it returns.
- */
+-- For a person who repairs an event. What it does is undone before it returns.
 create or replace function public.billing_try_event(event jsonb)
 returns table (outcome text, error_code text, error text)
 language plpgsql volatile set search_path = ''
@@ -689,16 +617,13 @@ set lock_timeout = '100ms'
 set statement_timeout = '2500ms'
 as $$
 declare
-  blank billing.event;
+  trial constant jsonb := event || jsonb_build_object('place', 1, 'handled_at', now(), 'is_trial', true);
   answer billing.answer;
 begin
-  blank.place := 1;
-  blank.handled_at := now();
-  blank.is_trial := true;
   begin
     answer := case
-      when event ? 'payload' then billing.apply_with_handler(jsonb_populate_record(blank, event), event ->> 'payload')
-      else (billing.attempt(array[jsonb_populate_record(blank, event)]))[1]
+      when event ? 'payload' then billing.apply_with_handler(trial)
+      else (billing.attempt(array[jsonb_populate_record(null::billing.event, trial)]))[1]
     end;
     raise exception using errcode = 'BW000';
   exception when sqlstate 'BW000' then
@@ -707,6 +632,5 @@ begin
   return query select answer.outcome, answer.error_code, answer.error;
 end;
 $$;
-
 comment on function public.billing_try_event is
   'Returns what an event would come to, and does nothing: the outcome (applied, duplicate, stale, erased or failed), and for failed the SQLSTATE and message. For the console.';

@@ -1,70 +1,42 @@
-/*
- * Failed events: how they are stored, repaired, retried and resolved.
- */
+-- Failed events: how they are stored, repaired, retried and resolved.
 
-/*
- * Returns whether a number in a payload has more than 40 digits before or after the
- * decimal point. `1e131071` has eight characters in the request. In jsonb it stays
- * small, but as text it has 131,072 digits, so reading an event with a few thousand
- * such numbers exhausts the memory. No field of an event needs such a number; the
- * payload is stored as text. This finds them without converting them to text.
- */
+-- Returns whether a number has more than 40 digits before or after the point, without converting it to text: as text,
+-- 1e131071 has 131,072 digits, and a few thousand of them exhaust the memory. No field of an event needs such a number.
 create or replace function billing.has_long_number(payload jsonb)
-returns boolean language plpgsql immutable set search_path = '' as $$
-begin
-  return exists (
-    select
-    from jsonb_path_query(payload, 'strict $.** ? (@.type() == "number")') as found (number)
+returns boolean language sql immutable set search_path = '' as $$
+  select exists (
+    select from jsonb_path_query(payload, 'strict $.** ? (@.type() == "number")') as found (number)
     where abs(found.number::numeric) >= 1e40 or scale(found.number::numeric) > 40
-  );
-end;
+  )
 $$;
 
-/*
- * The schedule of retries without a person, for failures whose cause may pass. Each wait
- * counts from the attempt before it. After the last one, a failure stays for a person; so
- * does one with another code, and one whose payload was repaired.
- *
- * Returns null if no retry is coming.
- *
- * @param retries how many retries of the schedule have failed
- */
+-- The schedule of retries without a person, for failures whose cause may pass; null if no retry is coming. retries:
+-- how many of the schedule have failed. Each wait counts from the attempt before it. After the last one, a failure
+-- stays for a person; so does one with another code, and one whose payload was repaired.
 create or replace function billing.next_retry(error_code text, is_repaired boolean, retries integer)
-returns timestamptz language sql stable set search_path = '' as $$
-  select case
-    when not is_repaired and error_code in (
-      'record_locked', 'database_unavailable', 'overloaded', 'apply_failed', 'subscription_unknown',
-      'creation_pending', 'handler_missing', 'deployment_fault', 'internal_error'
-    )
-    then clock_timestamp() + ('{1 min,5 min,30 min,2 h,6 h,12 h,24 h}'::interval[])[retries + 1]
-  end;
-$$;
+returns timestamptz language sql stable set search_path = ''
+return case when not is_repaired and error_code in (
+  'record_locked', 'database_unavailable', 'overloaded', 'apply_failed', 'subscription_unknown', 'creation_pending',
+  'handler_missing', 'deployment_fault', 'internal_error'
+) then clock_timestamp() + ('{1 min,5 min,30 min,2 h,6 h,12 h,24 h}'::interval[])[retries + 1] end;
 
-/*
- * Stores a verified event that could not be processed, or counts one more attempt and
- * reopens its row. It is a separate call, because the transaction that should have
- * applied the event was rolled back.
- *
- * The body arrives as text, or as base64 if it is not text, and is converted to jsonb
- * here. Parsing and serializing it before would turn 1e400 into null and round large
- * integers. A body that jsonb refuses (\u0000, a lone surrogate, nesting beyond the
- * stack) is stored as a JSON string of the text.
- *
- * The event may have been applied after all: the caller may have lost the answer to a
- * call that committed, or a concurrent delivery may be applying the event right now.
- * So this holds the event's row in the ledger while it writes. An event that is
- * already applied is not stored, and one that is applied later finds the row and
- * resolves it. Returns:
- *   applied   it was applied, and the caller acknowledges the delivery as a duplicate
- *   erased    its account was erased, so nothing is stored
- *   stored    it is an open failure
- *   retry     so it is, and a retry is requested at once: the creation that it lacked was
- *             applied meanwhile
- * Meanwhile, other deliveries of the event wait, and the events in the same
- * calls with them. So this waits only briefly for a locked row: half a second if the
- * event may be applied right now, and less if somebody has locked its failure. Events
- * whose failures are locked often come many at a time, and each takes a connection.
- */
+-- Stores a verified event that could not be processed, or counts one more attempt and reopens its row. It is a
+-- separate call, because the transaction that should have applied the event was rolled back.
+--
+-- The body arrives as text, or as base64 if it is not text, and becomes jsonb here: parsing and serializing it before
+-- would turn 1e400 into null and round large integers. A body that jsonb refuses (\u0000, a lone surrogate, nesting
+-- beyond the stack) is stored as a JSON string of the text.
+--
+-- The event may have been applied after all, or be applied right now. So this holds the event's row in the ledger
+-- while it writes: an event that is already applied is not stored, and one that is applied later finds the row and
+-- resolves it. Returns:
+--   applied   it was applied, and the caller acknowledges the delivery as a duplicate
+--   erased    its account was erased, so nothing is stored
+--   stored    it is an open failure
+--   retry     so it is, and a retry is requested at once: what it lacked has come meanwhile
+-- Other deliveries of the event wait for this, with the events in their calls. So it waits only briefly for a locked
+-- row: half a second if the event may be applied right now, and less if somebody has locked its failure, because such
+-- events often come many at a time, and each takes a connection.
 create or replace function public.billing_record_failed_event(
   p_provider text, p_event_id text, p_body text, p_body_encoding text, p_error_code text, p_error text,
   p_type text default null, p_kind text default null, p_subscription_id text default null,
@@ -84,8 +56,7 @@ begin
   if not found then
     return 'applied';
   end if;
-  -- Whoever applies its creation, or erases its account, holds this lock: one of the two
-  -- sees the other.
+  -- Whoever applies its creation, or erases its account, holds this lock: one of the two sees the other.
   perform pg_advisory_xact_lock(hashtextextended(p_subscription_id, 0));
   if billing.is_erased(p_provider, p_subscription_id, p_customer_id) then
     delete from billing.processed_events p where p.provider = p_provider and p.event_id = p_event_id;
@@ -106,14 +77,12 @@ begin
   end if;
 
   insert into billing.failed_events as f (
-    provider, event_id, type, payload, payload_encoding, error_code, error,
-    kind, subscription_id, customer_id, account_id, occurred_at,
-    next_retry_at, retry_requested_at
+    provider, event_id, type, payload, payload_encoding, error_code, error, kind, subscription_id, customer_id,
+    account_id, occurred_at, next_retry_at, retry_requested_at
   )
   values (
-    p_provider, p_event_id, p_type, body, encoding, p_error_code, p_error,
-    p_kind, p_subscription_id, p_customer_id, p_account_id, p_occurred_at,
-    billing.next_retry(p_error_code, false, 0), case when is_cured then now() end
+    p_provider, p_event_id, p_type, body, encoding, p_error_code, p_error, p_kind, p_subscription_id, p_customer_id,
+    p_account_id, p_occurred_at, billing.next_retry(p_error_code, false, 0), case when is_cured then now() end
   )
   on conflict (provider, event_id) do update set
     -- A repair stays; the provider sends the old body again.
@@ -138,23 +107,18 @@ begin
     retry_requested_at = coalesce(
       f.retry_requested_at, case when f.original_payload is null then excluded.retry_requested_at end
     ),
-    attempts = f.attempts + 1,
-    last_failed_at = now(),
+    attempts = f.attempts + 1, last_failed_at = now(),
     resolved_at = null, resolution = null, resolution_note = null, resolved_by = null;
 
-  delete from billing.processed_events p
-  where p.provider = p_provider and p.event_id = p_event_id;
+  delete from billing.processed_events p where p.provider = p_provider and p.event_id = p_event_id;
   return case when is_cured then 'retry' else 'stored' end;
 end;
 $$;
-
 comment on function public.billing_record_failed_event is
   'Stores a failed event, or counts one more attempt and reopens it. p_body_encoding: text or base64. Returns stored; retry if a retry is requested too; applied, and stores nothing, if the event has been applied meanwhile; or erased, and stores nothing, if its account was erased.';
 
-/*
- * Returns whether what a failure lacked has come since: the creation of its subscription, or
- * the account of its customer. Each is added under a lock, which this takes too.
- */
+-- Returns whether what a failure lacked has come since: the creation of its subscription, or the account of its
+-- customer. Each is added under a lock, which this takes too.
 create or replace function billing.is_cured(
   of_provider text, kind text, error_code text, error text, subscription_id text, of_customer text
 )
@@ -167,9 +131,7 @@ begin
     );
   elsif kind in ('creation', 'opening_update') and error_code = 'event_invalid' and error = billing.lacks_account() then
     perform pg_advisory_xact_lock(billing.customer_lock(of_provider, of_customer));
-    return exists (
-      select from billing.customers c where c.provider = of_provider and c.customer_id = of_customer
-    )
+    return exists (select from billing.customers c where c.provider = of_provider and c.customer_id = of_customer)
       -- account_of_customer may be the app's own, and may not look there.
       and billing.is_known_customer(of_provider, of_customer);
   end if;
@@ -177,20 +139,11 @@ begin
 end;
 $$;
 
-/*
- * Keeps the received payload when somebody repairs it
- * (`update billing.failed_events set payload = ...`). A repair is a change of the
- * payload that does not count an attempt; billing_record_failed_event always counts
- * one.
- *
- * A worker that has claimed the row has read the old payload, so the repair ends its
- * claim: billing.resolve_failures then refuses to apply the old payload, and the
- * requested retry uses the repaired one. That retry also reads the columns anew that
- * only the receiver can read from a payload.
- *
- * A resolved row cannot be repaired: it would look as if the repaired payload had
- * been applied.
- */
+-- Keeps the received payload when somebody repairs it (`update billing.failed_events set payload = ...`): a change of
+-- the payload that does not count an attempt, as billing_record_failed_event always does. A worker that has claimed
+-- the row has read the old payload, so a repair ends its claim: billing.resolve_failures then refuses the old payload,
+-- and the requested retry uses the repaired one, and reads the columns anew that only the receiver can read from a
+-- payload. A resolved row cannot be repaired: it would look as if the repaired payload had been applied.
 create or replace function billing.keep_original_payload()
 returns trigger language plpgsql volatile set search_path = '' as $$
 begin
@@ -212,110 +165,70 @@ begin
 end;
 $$;
 
-create or replace trigger keep_original_payload
-before update of payload on billing.failed_events
-for each row
-when (
-  old.payload is distinct from new.payload
-  and new.payload is not null
-  and old.attempts = new.attempts
-)
+create or replace trigger keep_original_payload before update of payload on billing.failed_events for each row
+when (old.payload is distinct from new.payload and new.payload is not null and old.attempts = new.attempts)
 execute function billing.keep_original_payload();
 
-/*
- * The first thing to look at: all open failures, the most frequent error first.
- */
+-- The first thing to look at: all open failures, the most frequent error first.
 create or replace view billing.open_failures with (security_invoker = true) as
 select
   count(*) over (partition by f.error_code) as alike,
-  f.error_code, f.type, f.event_id, f.provider, f.subscription_id, f.account_id, f.error, f.attempts,
-  f.first_failed_at, f.last_failed_at,
-  f.retry_requested_at is not null as retry_requested, f.next_retry_at,
+  f.error_code, f.type, f.event_id, f.provider, f.subscription_id, f.account_id, f.error, f.attempts, f.first_failed_at,
+  f.last_failed_at, f.retry_requested_at is not null as retry_requested, f.next_retry_at,
   f.original_payload is not null as repaired
 from billing.failed_events f
 where f.resolved_at is null
 order by alike desc, f.error_code, f.first_failed_at;
-
 comment on view billing.open_failures is 'Open failures, the most frequent error first. alike: the number of open failures with the same error_code.';
 
-/*
- * Finds the provider of a failed event. Both providers may have an event with the same
- * id; then the caller must name one.
- */
-create or replace function billing.provider_of_failed_event(event_id text, of_provider text)
-returns text language plpgsql stable set search_path = '' as $$
-#variable_conflict use_column
+-- Returns the failure that a person names, and locks it: the open one, if both providers have an event with this id.
+-- If both are open, or neither is, the person must name the provider.
+create or replace function billing.named_failure(event_id text, of_provider text)
+returns billing.failed_events language plpgsql volatile set search_path = '' as $$
 declare
-  providers text[];
+  named constant billing.failed_events[] := array(
+    select f from billing.failed_events f
+    where f.event_id = named_failure.event_id and (of_provider is null or f.provider = of_provider)
+    order by f.resolved_at is not null, f.provider
+    for update
+  );
 begin
-  -- Open failures, or resolved ones if none is open.
-  select array_agg(f.provider order by f.provider) into providers
-  from billing.failed_events f
-  where f.event_id = provider_of_failed_event.event_id
-    and (of_provider is null or f.provider = of_provider)
-  group by f.resolved_at is null
-  order by f.resolved_at is null desc
-  limit 1;
-
-  if providers is null then
-    raise exception 'No failed event has the id %.', provider_of_failed_event.event_id
-        || coalesce(' (provider ' || of_provider || ')', '')
+  if cardinality(named) = 0 then
+    raise exception 'No failed event has the id %.', event_id || coalesce(' (provider ' || of_provider || ')', '')
       using hint = 'select provider, event_id, error from billing.open_failures;';
+  elsif cardinality(named) > 1 and (named[1].resolved_at is null) = (named[2].resolved_at is null) then
+    raise exception 'Providers % and % both have a failed event with the id %: add of_provider.',
+        named[1].provider, named[2].provider, event_id
+      using hint = format('Add: of_provider => %L', named[1].provider);
   end if;
-  if cardinality(providers) > 1 then
-    raise exception 'Providers % both have a failed event with the id %: add of_provider.',
-        array_to_string(providers, ' and '), provider_of_failed_event.event_id
-      using hint = format('Add: of_provider => %L', providers[1]);
-  end if;
-  return providers[1];
+  return named[1];
 end;
 $$;
 
-/*
- * Requests a retry. The worker retries the event at its next run, through the code
- * that handles deliveries. If billing.schedule_worker was run, the worker is woken at
- * once. The row then shows the outcome.
- */
+-- Requests a retry. The worker retries the event at its next run, through the code that handles deliveries; if
+-- billing.schedule_worker was run, it is woken at once. The row then shows the outcome.
 create or replace function billing.retry_failed_event(event_id text, of_provider text default null)
 returns text language plpgsql volatile set search_path = '' as $$
-#variable_conflict use_column
 declare
-  named_provider text;
-  asked integer;
+  named constant billing.failed_events := billing.named_failure(event_id, of_provider);
 begin
-  named_provider := billing.provider_of_failed_event(retry_failed_event.event_id, of_provider);
-  update billing.failed_events f set retry_requested_at = coalesce(f.retry_requested_at, now())
-  where f.provider = named_provider
-    and f.event_id = retry_failed_event.event_id
-    and f.resolved_at is null and f.payload is not null;
-  get diagnostics asked = row_count;
-
-  if asked = 0 then
-    perform from billing.failed_events f
-    where f.provider = named_provider and f.event_id = retry_failed_event.event_id
-      and f.resolved_at is not null;
-    if found then
-      return 'It is already resolved: nothing to retry.';
-    end if;
-    raise exception 'Cannot retry %: its payload was pruned.', retry_failed_event.event_id
+  if named.resolved_at is not null then
+    return 'It is already resolved: nothing to retry.';
+  elsif named.payload is null then
+    raise exception 'Cannot retry %: its payload was pruned.', event_id
       using hint = 'Have the provider send the event again.';
   end if;
-  return billing.retry_request_answer(asked);
+  update billing.failed_events f set retry_requested_at = coalesce(f.retry_requested_at, now())
+  where f.provider = named.provider and f.event_id = named.event_id;
+  return billing.retry_request_answer(1);
 end;
 $$;
-
 comment on function billing.retry_failed_event is
   'Run in the SQL editor: requests a retry of an open failure. Raises an error if no failed event has this id, if both providers have one and of_provider is missing, or if the payload was pruned.';
 
-/*
- * Requests a retry of all open failures, or of those that match the arguments, and lets
- * their schedule begin anew. The worker retries them in the order in which the events
- * occurred.
- *
- * It locks many rows, so it must not wait for a locked one: the transaction that holds
- * the lock may wait for one of these rows (a deadlock), and deliveries of these events
- * would wait as well. It reports how many rows are locked.
- */
+-- Requests a retry of all open failures that match, and lets their schedule begin anew. The worker retries them in the
+-- order in which the events occurred. It locks many rows, so it must not wait for a locked one: the transaction that
+-- holds the lock may wait for one of these rows (a deadlock), and deliveries of these events would wait as well.
 create or replace function billing.retry_failed_events(
   of_type text default null, of_error_code text default null, failed_since timestamptz default null,
   failed_until timestamptz default null
@@ -328,24 +241,20 @@ begin
   with matching as materialized (
     select f.provider, f.event_id
     from billing.failed_events f
-    where f.resolved_at is null
-      and f.payload is not null
-      and (of_type is null or f.type = of_type)
-      and (of_error_code is null or f.error_code = of_error_code)
+    where f.resolved_at is null and f.payload is not null
+      and (of_type is null or f.type = of_type) and (of_error_code is null or f.error_code = of_error_code)
       and (failed_since is null or f.last_failed_at >= failed_since)
       and (failed_until is null or f.last_failed_at < failed_until)
   ),
   unlocked as materialized (
     select f.provider, f.event_id
-    from matching m
-    join billing.failed_events f using (provider, event_id)
+    from matching m join billing.failed_events f using (provider, event_id)
     where f.resolved_at is null
     for update of f skip locked
   ),
   requested as (
     update billing.failed_events t set
-      retry_requested_at = coalesce(t.retry_requested_at, now()),
-      scheduled_retries = 0,
+      retry_requested_at = coalesce(t.retry_requested_at, now()), scheduled_retries = 0,
       next_retry_at = billing.next_retry(t.error_code, t.original_payload is not null, 0)
     from unlocked u
     where t.provider = u.provider and t.event_id = u.event_id
@@ -353,18 +262,13 @@ begin
   )
   select (select count(*) from requested), (select count(*) from matching) - (select count(*) from requested)
   into asked, locked;
-
-  if locked > 0 then
-    return format('Somebody else has locked %s of them: run this again. ', locked)
-      || billing.retry_request_answer(asked);
-  end if;
-  if asked = 0 then
+  if asked = 0 and locked = 0 then
     return 'No open failure matches: nothing to retry.';
   end if;
-  return billing.retry_request_answer(asked);
+  return case when locked > 0 then format('Somebody else has locked %s of them: run this again. ', locked) else '' end
+    || billing.retry_request_answer(asked);
 end;
 $$;
-
 comment on function billing.retry_failed_events is
   'Run in the SQL editor: requests a retry of all open failures, or of those with a type, an error code or a time of failure, in the order in which the events occurred.';
 
@@ -373,55 +277,40 @@ returns text language plpgsql volatile set search_path = '' as $$
 begin
   return format('Retry requested: %s. ', asked)
     || case
-      when billing.wake_worker('retries') then 'The worker is on its way.'
-      else 'The worker retries it at its next run.'
+      when billing.wake_worker('retries') then 'The worker is on its way.' else 'The worker retries it at its next run.'
     end
     || ' See: select event_id, error, attempts, resolved_at from billing.failed_events order by last_failed_at desc;';
 end;
 $$;
 
-/*
- * Resolves an open failure by hand, for an event that need not be applied any more.
- * The failure reopens if the event fails again.
- */
+-- For an event that need not be applied any more. The failure reopens if the event fails again.
 create or replace function billing.resolve_failed_event(
   event_id text, reason text, who text default current_user, of_provider text default null
 )
 returns text language plpgsql volatile set search_path = '' as $$
-#variable_conflict use_column
 declare
-  named_provider text;
+  named billing.failed_events;
 begin
   if coalesce(reason, '') !~ '\S' or coalesce(who, '') !~ '\S' then
     raise exception 'Give a reason and your name: select billing.resolve_failed_event(''<event id>'', ''<reason>'', ''<your name>'');';
   end if;
-  named_provider := billing.provider_of_failed_event(resolve_failed_event.event_id, of_provider);
-  update billing.failed_events f set
-    resolved_at = now(),
-    resolution = 'by hand',
-    resolution_note = reason,
-    resolved_by = who,
-    next_retry_at = null,
-    retry_requested_at = null,
-    retry_lease_id = null
-  where f.provider = named_provider
-    and f.event_id = resolve_failed_event.event_id and f.resolved_at is null;
-  if not found then
-    raise exception 'No open failure has the id %.', resolve_failed_event.event_id
+  named := billing.named_failure(event_id, of_provider);
+  if named.resolved_at is not null then
+    raise exception 'No open failure has the id %.', event_id
       using hint = 'select event_id, error from billing.open_failures;';
   end if;
+  update billing.failed_events f set
+    resolved_at = now(), resolution = 'by hand', resolution_note = reason, resolved_by = who,
+    next_retry_at = null, retry_requested_at = null, retry_lease_id = null
+  where f.provider = named.provider and f.event_id = named.event_id;
   return 'Resolved by hand. It opens again if the event fails again.';
 end;
 $$;
-
 comment on function billing.resolve_failed_event is
   'Run in the SQL editor: resolves an open failure without applying the event; stores the reason and the name. Raises an error if both providers have a failed event with this id and of_provider is missing.';
 
-/*
- * Takes or extends the lease of a queue for a run of the worker; false if another run
- * has it, which then looks once more for work before it ends. Claims of a queue run one
- * after the other, because this locks its row.
- */
+-- Takes or extends the lease of a queue for a run of the worker; false if another run has it, which then looks once
+-- more for work before it ends. Claims of a queue run one after the other, because this locks its row.
 create or replace function billing.hold_lease(p_queue text, p_lease_id uuid)
 returns boolean language plpgsql volatile set search_path = '' as $$
 begin
@@ -438,14 +327,9 @@ begin
 end;
 $$;
 
-/*
- * Ends the lease of a queue, unless another run has asked for it meanwhile: whoever woke
- * that run has work that this one may have missed. Then this returns true, and the run
- * goes on. A run whose time is over (p_is_last) wakes the worker instead.
- *
- * With p_is_scheduled, it notes that the schedule has woken a run that ended without a
- * fault, also if another one has the lease.
- */
+-- If another run has asked for the queue meanwhile, whoever woke it has work that this one may have missed: then this
+-- returns true, and the run goes on; one whose time is over (p_is_last) wakes the worker instead. With p_is_scheduled,
+-- it notes that the schedule has woken a run that ended without a fault, also if another one has the lease.
 create or replace function public.billing_release_lease(
   p_queue text, p_lease_id uuid, p_is_last boolean default true, p_is_scheduled boolean default false
 )
@@ -453,9 +337,8 @@ returns boolean language plpgsql volatile set search_path = '' as $$
 declare
   is_wanted boolean;
 begin
-  select l.is_wanted into is_wanted from billing.leases l
-  where l.queue = p_queue and l.lease_id = p_lease_id
-  for update;
+  select l.is_wanted into is_wanted
+  from billing.leases l where l.queue = p_queue and l.lease_id = p_lease_id for update;
   if is_wanted and not p_is_last then
     update billing.leases l set is_wanted = false where l.queue = p_queue;
     return true;
@@ -473,25 +356,20 @@ begin
   return false;
 end;
 $$;
-
 comment on function public.billing_release_lease is
   'Ends the lease of a queue (retries or notifications) at the end of a run; or, unless p_is_last, returns true if another run has asked for the queue meanwhile, so that this one goes on. p_is_scheduled: the schedule has woken the run, which ended without a fault.';
 
-/*
- * Hands failures to retry to the run of the worker that holds the queue: those whose retry
- * was requested before those that are due by schedule, each in the order in which the
- * events occurred; at the same time, creations first. An update must not be
- * tried before its creation. So while an event of a subscription is locked by another
- * session, or was claimed by this run and not settled, later ones of it are left out.
- *
- * What an earlier run has left unsettled comes later and alone, with all of its subscription:
- * one event that takes all the time of a call then holds up only itself. What a handler may
- * have refused comes later too: the next one may take all its time.
- *
- * A worker has 256 MB of memory, so a batch is limited in bytes of JSON text, in which a
- * control character counts six. A payload that is larger than a batch is claimed alone. A
- * payload that no worker can hold fails here; otherwise it would be first in every claim.
- */
+-- Hands failures to retry to the run of the worker that holds the queue: those whose retry was requested before those
+-- that are due by schedule, each in the order in which the events occurred; at the same time, creations first. An
+-- update must not be tried before its creation. So while an event of a subscription is locked by another session, or
+-- was claimed by this run and not settled, later ones of it are left out.
+--
+-- What an earlier run has left unsettled comes later and alone, with all of its subscription: one event that takes all
+-- the time of a call then holds up only itself. What a handler may have refused comes later too: the next one may be
+-- as slow.
+--
+-- A worker has 256 MB of memory, so a batch is limited in bytes of JSON text, in which a control character counts six.
+-- A payload that no worker can hold fails here; otherwise it would be first in every claim.
 create or replace function public.billing_claim_failed_events(p_lease_id uuid, p_limit integer)
 returns table (provider text, event_id text, body text, body_encoding text)
 language plpgsql volatile set search_path = '' as $$
@@ -508,18 +386,14 @@ begin
   with waiting as materialized (
     select
       w.provider, w.event_id, w.subscription_id, w.retry_lease_id is not distinct from p_lease_id as is_claimed,
-      w.is_left,
-      row_number() over (
-        order by
-          w.is_scheduled, w.is_left, w.may_be_slow,
-          w.occurred_at nulls last, w.kind is distinct from 'creation', w.first_failed_at, w.event_id
+      w.is_left, row_number() over (order by
+        w.is_scheduled, w.is_left, w.may_be_slow,
+        w.occurred_at nulls last, w.kind is distinct from 'creation', w.first_failed_at, w.event_id
       ) as turn
     from (
       select
-        f.*,
-        f.retry_requested_at is null as is_scheduled,
-        bool_or(coalesce(f.retry_lease_id <> p_lease_id, false))
-          over own as is_left,
+        f.*, f.retry_requested_at is null as is_scheduled,
+        bool_or(coalesce(f.retry_lease_id <> p_lease_id, false)) over own as is_left,
         bool_or(f.error_code in ('apply_failed', 'handler_missing')) over own as may_be_slow
       from billing.failed_events f
       where (f.retry_requested_at is not null or f.next_retry_at <= now()) and f.resolved_at is null
@@ -531,31 +405,23 @@ begin
   ),
   free as materialized (
     select w.turn
-    from waiting w
-    join billing.failed_events d using (provider, event_id)
-    where not w.is_claimed and (d.retry_requested_at is not null or d.next_retry_at <= now())
-      and d.resolved_at is null
+    from waiting w join billing.failed_events d using (provider, event_id)
+    where not w.is_claimed and (d.retry_requested_at is not null or d.next_retry_at <= now()) and d.resolved_at is null
     for update of d skip locked
   ),
   due as (
     select w.provider, w.event_id, w.turn, w.is_left, octet_length(d.payload::text) as bytes
-    from waiting w
-    join billing.failed_events d using (provider, event_id)
-    where w.turn in (select f.turn from free f)
-      and not exists (
-        select from waiting b
-        where b.subscription_id = w.subscription_id and b.turn < w.turn
-          and b.turn not in (select f.turn from free f)
-      )
+    from waiting w join billing.failed_events d using (provider, event_id)
+    where w.turn in (select f.turn from free f) and not exists (
+      select from waiting b
+      where b.subscription_id = w.subscription_id and b.turn < w.turn and b.turn not in (select f.turn from free f)
+    )
     order by w.turn
     limit p_limit
   ),
   too_large as (
     update billing.failed_events f set
-      retry_requested_at = null,
-      next_retry_at = null,
-      attempts = f.attempts + 1,
-      last_failed_at = now(),
+      retry_requested_at = null, next_retry_at = null, attempts = f.attempts + 1, last_failed_at = now(),
       error_code = 'body_too_large',
       error = format(
         'The payload has %s bytes as JSON text, more than the worker can retry (%s).', d.bytes, worker_bytes
@@ -576,34 +442,25 @@ begin
     returning f.*, d.turn
   )
   select
-    c.provider,
-    c.event_id,
-    case when c.payload_encoding = 'json' then c.payload::text else c.payload #>> '{}' end,
+    c.provider, c.event_id, case when c.payload_encoding = 'json' then c.payload::text else c.payload #>> '{}' end,
     case when c.payload_encoding = 'base64' then 'base64' else 'text' end
   from claimed c
   order by c.turn;
 end;
 $$;
-
 comment on function public.billing_claim_failed_events is
   'Claims up to p_limit failures to retry, requested ones first, for a run of the worker, in the order in which the events occurred, and at most 4 MiB unless a single one is larger; none while another run has the queue. body_encoding: text or base64. A payload of more than 16 MiB of JSON text fails with body_too_large.';
 
-/*
- * Stores the outcomes of retries. A row that was resolved meanwhile stays resolved. A
- * failure counts as an attempt. It ends the request, if there was one, and then leaves the
- * schedule as it is; else it uses up a retry of the schedule. A requested retry that found
- * the record locked stays requested. It keeps its claim, as one that the run does not
- * settle, so only the next run tries it again. One that the run had no time for (untried) ends
- * its claim alone. Columns that only the receiver can read from
- * a payload are read anew, because it may have been repaired.
- *
- * The id in a repaired payload may differ from that of its row, which may be the hash
- * of the body. The row's id gets a row in the ledger too, so that the old body,
- * delivered again, does not reopen an applied event.
- *
- * Deliveries wait for these rows of the ledger, so this hardly waits for a locked row. Its
- * retry stays requested, and the next run tries it.
- */
+-- A row that was resolved meanwhile stays resolved. A failure counts as an attempt. It ends the request, if there was
+-- one, and then leaves the schedule as it is; else it uses up a retry of the schedule. A requested retry that found
+-- the record locked stays requested, and keeps its claim, as one that the run does not settle, so only the next run
+-- tries it again. One that the run had no time for (untried) ends its claim alone. Columns that only the receiver can
+-- read from a payload are read anew, because it may have been repaired.
+--
+-- The id in a repaired payload may differ from that of its row, which may be the hash of the body. The row's id gets a
+-- row in the ledger too, so that the old body, delivered again, does not reopen an applied event.
+--
+-- Deliveries wait for these rows of the ledger, so this hardly waits for a locked row: the next run tries it.
 create or replace function public.billing_settle_failed_events(p_lease_id uuid, results jsonb)
 returns integer language plpgsql volatile set search_path = ''
 set lock_timeout = '20ms'
@@ -636,8 +493,7 @@ begin
         values (
           result.provider, result.event_id, result.row_type,
           case when result.outcome = 'stale' then 'stale' else 'applied' end
-        )
-        on conflict do nothing;
+        ) on conflict do nothing;
       end if;
       -- As when it is stored.
       is_cured := billing.is_cured(
@@ -646,8 +502,7 @@ begin
       update billing.failed_events f set
         resolved_at = case when result.outcome <> 'failed' then coalesce(f.resolved_at, now()) end,
         resolution = case when result.outcome <> 'failed' then coalesce(f.resolution, result.outcome) end,
-        error_code = coalesce(result.error_code, f.error_code),
-        error = coalesce(result.error, f.error),
+        error_code = coalesce(result.error_code, f.error_code), error = coalesce(result.error, f.error),
         attempts = f.attempts + case when result.outcome = 'failed' then 1 else 0 end,
         last_failed_at = case when result.outcome = 'failed' then now() else f.last_failed_at end,
         next_retry_at = case
@@ -656,12 +511,9 @@ begin
             billing.next_retry(result.error_code, f.original_payload is not null, f.scheduled_retries + 1)
           when billing.next_retry(result.error_code, f.original_payload is not null, 0) is not null then f.next_retry_at
         end,
-        scheduled_retries = f.scheduled_retries
-          + (result.outcome = 'failed' and f.retry_requested_at is null)::integer,
-        retry_requested_at = case when is_cured then now() end,
-        retry_lease_id = null,
-        type = coalesce(result.type, f.type),
-        kind = coalesce(result.kind, f.kind),
+        scheduled_retries = f.scheduled_retries + (result.outcome = 'failed' and f.retry_requested_at is null)::integer,
+        retry_requested_at = case when is_cured then now() end, retry_lease_id = null,
+        type = coalesce(result.type, f.type), kind = coalesce(result.kind, f.kind),
         subscription_id = coalesce(result.subscription_id, f.subscription_id),
         customer_id = coalesce(result.customer_id, f.customer_id),
         account_id = coalesce(result.account_id, f.account_id),
@@ -670,13 +522,11 @@ begin
         and (f.resolved_at is null and f.retry_lease_id = p_lease_id or f.resolution = result.outcome);
       settled := settled + case when found then 1 else 0 end;
     exception when lock_not_available then
-      -- Somebody has locked it.
-      null;
+      null; -- Somebody has locked it.
     end;
   end loop;
   return settled;
 end;
 $$;
-
 comment on function public.billing_settle_failed_events is
   'Stores the outcomes of retries of a run. results: provider, event_id, outcome (applied, duplicate, stale, ignored, failed or untried), error_code, error, and what was read from the payload: type, kind, subscription_id, customer_id, account_id, occurred_at. Returns how many rows have the outcome now.';

@@ -1,21 +1,13 @@
-/*
- * The outbox at work: notifications to accounts, and alerts to the operator.
- */
+-- The outbox at work: notifications to accounts, and alerts to the operator.
 
-/*
- * The schedule of attempts to deliver a notification, as in the Standard Webhooks
- * specification. The first attempt is made at once, so there is one attempt more than
- * there are waits. A notification is dead after the last one, about three days later.
- */
+-- The waits between attempts to deliver a notification, as in the Standard Webhooks specification. The first attempt
+-- is made at once, so there is one more than there are waits. After the last one, about three days later, it is dead.
 create or replace function billing.notification_waits()
-returns interval[] language sql immutable set search_path = '' as $$
-  select '{5 s,5 min,30 min,2 h,5 h,10 h,14 h,20 h,24 h}'::interval[];
-$$;
+returns interval[] language sql immutable set search_path = ''
+return '{5 s,5 min,30 min,2 h,5 h,10 h,14 h,20 h,24 h}'::interval[];
 
-/*
- * Returns why a notification is not true, or no longer; null if it is. may_change: the event
- * of the end of a trial is newer than the record, so the update that set it may still come.
- */
+-- Returns why a notification is not true, or no longer; null if it is. may_change: the event of the end of a trial is
+-- newer than the record, so the update that set it may still come.
 create or replace function billing.untrue(n billing.notifications, out reason text, out may_change boolean)
 language plpgsql stable set search_path = '' as $$
 declare
@@ -45,25 +37,18 @@ begin
 end;
 $$;
 
-/*
- * Hands due notifications to the run of the worker that holds the queue. The attempt is
- * counted here, before sending, so that a notification that crashes every worker is
- * given up in the end. One that is not settled is due again after a minute.
- * Each is checked here: one that is not true is withdrawn, or due again after a minute if it
- * may become true. So that a call stays short, it checks at most a thousand; if it has handed
- * out none of them, the run is to go on.
- * While its receiver has asked for a pause, none is handed out.
- */
-create or replace function public.billing_claim_notifications(
-  p_lease_id uuid, p_limit integer, p_destination text
-)
+-- Hands due notifications to the run of the worker that holds the queue, unless their receiver has asked for a pause.
+-- The attempt is counted here, before sending, so that a notification that crashes every worker is given up in the
+-- end. One that is not settled is due again after a minute. Each is checked here: one that is not true is withdrawn,
+-- or due again after a minute if it may become true. So that a call stays short, it checks at most a thousand; if it
+-- has handed out none of them, the run is to go on.
+create or replace function public.billing_claim_notifications(p_lease_id uuid, p_limit integer, p_destination text)
 returns table (
   id uuid, attempt integer, kind text, provider text, event_id text, account_id text, subscription_id text,
   invoice_id text, hosted_invoice_url text, amount_due bigint, currency text, attempt_count integer,
   next_payment_attempt timestamptz, trial_end timestamptz, occurred_at timestamptz, created_at timestamptz
 )
-language plpgsql volatile set search_path = ''
-as $$
+language plpgsql volatile set search_path = '' as $$
 #variable_conflict use_column
 declare
   max_attempts constant integer := cardinality(billing.notification_waits()) + 1;
@@ -75,26 +60,19 @@ begin
     return;
   end if;
 
-  update billing.notifications n set
-    status = 'dead',
-    last_error = coalesce(n.last_error || '; ', '') || 'the worker of the last attempt did not report a result'
-  where n.id = any (array(
-    select d.id
-    from billing.notifications d
-    where d.status = 'pending' and d.next_attempt_at <= now() and d.attempts >= max_attempts
-    for update skip locked
-  ));
-
   for due in
-    select *
-    from billing.notifications d
-    where d.status = 'pending' and d.next_attempt_at <= now() and d.attempts < max_attempts
-    order by d.next_attempt_at
-    limit 1000
+    select * from billing.notifications d
+    where d.status = 'pending' and d.next_attempt_at <= now()
+    order by d.next_attempt_at limit 1000
     for update skip locked
   loop
     fault := billing.untrue(due);
-    if fault.reason is null then
+    if due.attempts >= max_attempts then
+      update billing.notifications n set
+        status = 'dead',
+        last_error = concat_ws('; ', n.last_error, 'the worker of the last attempt did not report a result')
+      where n.id = due.id;
+    elsif fault.reason is null then
       claimed := claimed || due.id;
       exit when cardinality(claimed) >= p_limit;
     elsif fault.may_change then
@@ -116,26 +94,18 @@ begin
     n.trial_end, n.occurred_at, n.created_at;
 end;
 $$;
-
 comment on function public.billing_claim_notifications is
   'Claims up to p_limit due notifications for a run of the worker and counts the attempt; none while another run has the queue, or while the receiver has asked for a pause.';
 
-/*
- * Stores the results of a run's attempts. A failed notification is due again after the
- * next wait plus up to 10 %, so that notifications that failed together are not all due
- * at the same time. Retry-After can make it later, at most by a day.
- *
- * `limited` (429) and `unsent` do not count as attempts. A 429 pauses all notifications
- * to the receiver for the time in Retry-After, or for a minute if there is none. If the
- * receiver answers only 429, a notification is given up after the time that all
- * attempts would have taken.
- *
- * It does not wait for a notification that another session has locked, because the
- * others of the batch would be sent again.
- */
-create or replace function public.billing_settle_notifications(
-  p_lease_id uuid, p_destination text, results jsonb
-)
+-- A failed notification is due again after the next wait plus up to 10 %, so that those that failed together are not
+-- all due at the same time. Retry-After can make it later, at most by a day.
+--
+-- `limited` (429) and `unsent` do not count as attempts. A 429 pauses all notifications to the receiver for the time
+-- in Retry-After, or for a minute. If it answers only 429, one is given up after the time that all attempts would have
+-- taken.
+--
+-- It does not wait for a notification that another session has locked, because the others would be sent again.
+create or replace function public.billing_settle_notifications(p_lease_id uuid, p_destination text, results jsonb)
 returns integer language plpgsql volatile set search_path = '' as $$
 declare
   waits constant interval[] := billing.notification_waits();
@@ -186,19 +156,13 @@ begin
       when r.result = 'limited' and not n.limited_since < now() - patience then n.limited_since
       when r.result = 'limited' and n.limited_since is null then now()
     end
-  from jsonb_to_recordset(results) as r (
-    id uuid,
-    result text,
-    error text,
-    -- Numeric, because a date may be thousands of years away.
-    retry_after_seconds numeric
-  )
+  -- Numeric, because a date may be thousands of years away.
+  from jsonb_to_recordset(results) as r (id uuid, result text, error text, retry_after_seconds numeric)
   where n.id = r.id and n.status = 'pending' and n.id in (select u.id from unlocked u);
   get diagnostics settled = row_count;
   return settled;
 end;
 $$;
-
 comment on function public.billing_settle_notifications is
   'Stores the results of a run''s notifications. results: id, result (sent, failed, dead, undeliverable, limited or unsent), error, retry_after_seconds. Returns how many were settled: none if another run has the queue.';
 
@@ -207,7 +171,7 @@ returns boolean language sql stable set search_path = '' as $$
   select exists (select from billing.pauses p where p.destination = p_destination and p.paused_until > now())
 $$;
 
-/* Pauses a receiver for at least a second and at most a day. Returns until when. */
+-- Pauses a receiver for at least a second and at most a day. Returns until when.
 create or replace function billing.pause(p_destination text, p_seconds numeric)
 returns timestamptz language sql volatile set search_path = '' as $$
   insert into billing.pauses as p (destination, paused_until)
@@ -218,25 +182,19 @@ returns timestamptz language sql volatile set search_path = '' as $$
   returning paused_until
 $$;
 
-/* Returns whether an open failure has no retry coming, or has failed the first one of its schedule. */
+-- Returns whether an open failure has no retry coming, or has failed the first one of its schedule.
 create or replace function billing.is_alarming(f billing.failed_events)
 returns boolean language sql immutable
 return f.scheduled_retries > 0 or f.next_retry_at is null and f.retry_requested_at is null;
 
-/*
- * Returns the alerts that are due, to the run of the worker that holds the queue. They
- * are a level and not rows of the outbox: what is open, compared with what the operator
- * was told. So nothing untrue is ever sent, and one that could not be sent is due again
- * at the next run.
- *
- * failure_opened: failures with an error code are open that do not heal by themselves, and
- * that the operator was not told about; at most one per code and hour. A failure is new if
- * it failed for the first time after those that were counted. If that gives too few, because a failure opened
- * again or has got another error code, the difference of the numbers counts.
- * failures_resolved: the operator was told, and none is open any more.
- *
- * The id is the same until the alert is settled, so that its receiver can deduplicate.
- */
+-- Returns the alerts that are due, to the run of the worker that holds the queue. They are a level and not rows of the
+-- outbox: what is open, compared with what the operator was told. So nothing untrue is ever sent, and one that could
+-- not be sent is due again at the next run, with the same id.
+--
+-- failure_opened: failures with an error code are open that do not heal by themselves, and that the operator was not
+-- told about; at most one per code and hour. A failure is new if it failed for the first time after those that were
+-- counted. If that gives too few, because one opened again or has got another error code, the difference of the
+-- numbers counts. failures_resolved: the operator was told, and none is open any more.
 create or replace function public.billing_claim_alerts(p_lease_id uuid, p_destination text)
 returns table (id uuid, kind text, alert jsonb, created_at timestamptz)
 language plpgsql volatile set search_path = '' as $$
@@ -257,8 +215,7 @@ begin
   where a.error_code = o.error_code and a.reported > o.failures;
 
   return query
-  select
-    md5(concat_ws('/', d.kind, d.error_code, d.told_at))::uuid, d.kind, d.alert, now()
+  select md5(concat_ws('/', d.kind, d.error_code, d.told_at))::uuid, d.kind, d.alert, now()
   from (
     select
       o.error_code, 'failure_opened' as kind, a.alerted_at as told_at,
@@ -266,22 +223,15 @@ begin
         'error_code', o.error_code,
         -- What Postgres says may repeat the data of an event.
         'error', case when o.error_code <> 'apply_failed' then left(newest.error, 500) end,
-        'open', o.failures,
-        'new', greatest(o.later, o.failures - coalesce(a.reported, 0)),
-        'first_failed_at', o.first_failed_at,
-        'last_failed_at', o.last_failed_at,
+        'open', o.failures, 'new', greatest(o.later, o.failures - coalesce(a.reported, 0)),
+        'first_failed_at', o.first_failed_at, 'last_failed_at', o.last_failed_at,
         'newest_first_failed_at', newest.first_failed_at,
-        'provider', newest.provider,
-        'event_id', newest.event_id,
-        'event_type', left(newest.type, 255)
+        'provider', newest.provider, 'event_id', newest.event_id, 'event_type', left(newest.type, 255)
       )) as alert
     from (
       select
-        f.error_code,
-        count(*) as failures,
-        count(*) filter (where f.first_failed_at > t.reported_until) as later,
-        min(f.first_failed_at) as first_failed_at,
-        max(f.last_failed_at) as last_failed_at
+        f.error_code, count(*) as failures, count(*) filter (where f.first_failed_at > t.reported_until) as later,
+        min(f.first_failed_at) as first_failed_at, max(f.last_failed_at) as last_failed_at
       from billing.failed_events f
       left join billing.alerts t using (error_code)
       where f.resolved_at is null and billing.is_alarming(f)
@@ -300,14 +250,9 @@ begin
     union all
     select
       a.error_code, 'failures_resolved', a.opened_at,
-      jsonb_build_object(
-        'error_code', a.error_code,
-        'opened_at', a.opened_at,
-        'resolved', (
-          select count(*) from billing.failed_events r
-          where r.resolved_at >= a.opened_at and r.error_code = a.error_code
-        )
-      )
+      jsonb_build_object('error_code', a.error_code, 'opened_at', a.opened_at, 'resolved', (
+        select count(*) from billing.failed_events r where r.resolved_at >= a.opened_at and r.error_code = a.error_code
+      ))
     from billing.alerts a
     where a.opened_at is not null and not exists (
       select from billing.failed_events f where f.error_code = a.error_code and f.resolved_at is null
@@ -315,16 +260,10 @@ begin
   ) as d;
 end;
 $$;
-
 comment on function public.billing_claim_alerts is
   'Returns the alerts to the operator that are due, for a run of the worker; none while another run has the queue, or while the receiver has asked for a pause. Settle each with billing_settle_alerts.';
 
-/*
- * Stores what the operator was told. An alert that was not delivered is due again.
- */
-create or replace function public.billing_settle_alerts(
-  p_lease_id uuid, p_destination text, results jsonb
-)
+create or replace function public.billing_settle_alerts(p_lease_id uuid, p_destination text, results jsonb)
 returns integer language plpgsql volatile set search_path = '' as $$
 declare
   settled integer;
@@ -357,16 +296,13 @@ begin
     from told t
     where t.kind = 'failure_opened'
     on conflict (error_code) do update set
-      opened_at = coalesce(a.opened_at, excluded.opened_at),
-      alerted_at = excluded.alerted_at,
-      reported = excluded.reported,
-      reported_until = excluded.reported_until
+      opened_at = coalesce(a.opened_at, excluded.opened_at), alerted_at = excluded.alerted_at,
+      reported = excluded.reported, reported_until = excluded.reported_until
     returning 1
   )
   select (select count(*) from closed) + (select count(*) from opened) into settled;
   return settled;
 end;
 $$;
-
 comment on function public.billing_settle_alerts is
   'Stores which alerts of a run were delivered. results: result (sent, failed or limited), kind and alert as claimed, retry_after_seconds. Returns how many were.';

@@ -1,69 +1,47 @@
-/*
- * The schedule of the worker, pruning, and views for monitoring.
- *
- * On a Supabase project, pg_cron runs the schedule, pg_net makes the call, Vault stores
- * the key. A plain Postgres has none of them, so nothing here uses them before
- * billing.schedule_worker is run.
- */
+-- The schedule of the worker, pruning, and views for monitoring.
+--
+-- On a Supabase project, pg_cron runs the schedule, pg_net makes the call, Vault stores the key. A plain Postgres has
+-- none of them, so nothing here uses them before billing.schedule_worker is run.
 
-/*
- * Wakes the worker without waiting for it. The call is fire and forget: the worker
- * claims its work in the database, so a lost or duplicate call does no harm. The call
- * waits 5 s for a reply, however long the worker runs: a long wait may delay the
- * project's other calls through pg_net, and the worker goes on without it.
- *
- * Without a queue, it is the schedule that wakes it: billing.health shows when such a run
- * last ended without a fault.
- *
- * Returns false if billing.schedule_worker was not run, or if the caller may not read
- * Vault or use pg_net, as service_role may not in every project. The schedule then
- * wakes the worker within a minute.
- */
+-- The call is fire and forget: the worker claims its work in the database, so a lost or duplicate call does no harm. It
+-- waits 5 s for a reply, however long the worker runs: a long wait may delay the project's other calls through pg_net.
+-- Without a queue, it is the schedule that wakes it: billing.health shows when such a run last ended without a fault.
+-- service_role may not read Vault or use pg_net in every project; the schedule then wakes the worker within a minute.
 create or replace function billing.wake_worker(queue text default null)
 returns boolean language plpgsql volatile set search_path = '' as $$
 declare
-  worker_url text;
-  worker_key text;
+  call bigint;
 begin
   if to_regclass('vault.decrypted_secrets') is null or to_regproc('net.http_post') is null then
     return false;
   end if;
   execute $sql$
-    select
-      max(s.decrypted_secret) filter (where s.name = 'billing_worker_url'),
-      max(s.decrypted_secret) filter (where s.name = 'billing_worker_key')
-    from vault.decrypted_secrets s
-  $sql$ into worker_url, worker_key;
-  if worker_url is null or worker_key is null then
-    return false;
-  end if;
-  execute $sql$
     select net.http_post(
-      url := $1,
-      body := '{}'::jsonb,
-      headers := jsonb_build_object('content-type', 'application/json', 'apikey', $2),
-      timeout_milliseconds := 5000
+      url := s.url || coalesce('?queue=' || $1, ''), body := '{}'::jsonb, timeout_milliseconds := 5000,
+      headers := jsonb_build_object('content-type', 'application/json', 'apikey', s.key)
     )
-  $sql$ using worker_url || coalesce('?queue=' || queue, ''), worker_key;
-  return true;
+    from (
+      select
+        max(d.decrypted_secret) filter (where d.name = 'billing_worker_url') as url,
+        max(d.decrypted_secret) filter (where d.name = 'billing_worker_key') as key
+      from vault.decrypted_secrets d
+    ) as s
+    where s.url is not null and s.key is not null
+  $sql$ into call using queue;
+  return call is not null;
 exception when insufficient_privilege then
   return false;
 end;
 $$;
-
 comment on function billing.wake_worker is
   'Wakes the worker without waiting for it. Returns false if billing.schedule_worker was not run, or if the caller may not use what it needs.';
 
-/*
- * Schedules the worker and the pruning. The call of the worker carries the secret key,
- * so it goes over https. Only a local stack has no certificate: its names are those
- * that a database on this machine, in a container or not, reaches it by.
- */
+-- The call of the worker carries the secret key, so it goes over https. Only a local stack has no certificate: its
+-- names are those that a database on this machine, in a container or not, reaches it by.
 create or replace function billing.schedule_worker(project_url text, secret_key text)
 returns text language plpgsql volatile set search_path = '' as $$
 declare
-  secret record;
-  existing_id uuid;
+  needed record;
 begin
   if coalesce(project_url, '') !~ '^https?://[^/?#@[:space:]]+/?$' then
     raise exception 'The project URL must look like https://<project-ref>.supabase.co, without a path. Copy it from Project Settings, API.';
@@ -75,33 +53,21 @@ begin
     raise exception 'The key must be a secret key of the project (sb_secret_...). Copy it from Project Settings, API Keys.';
   end if;
 
-  -- Each in the schema that Supabase uses. pg_net's control file names no schema, so it
-  -- would use the first of search_path, which is empty here. Only if it is missing,
-  -- because Supabase runs a script after pg_cron is created.
-  if not exists (select from pg_extension e where e.extname = 'pg_cron') then
-    create extension pg_cron schema pg_catalog;
-  end if;
-  if not exists (select from pg_extension e where e.extname = 'pg_net') then
-    create extension pg_net schema extensions;
-  end if;
-  -- This one names its schema and creates it.
-  if not exists (select from pg_extension e where e.extname = 'supabase_vault') then
-    create extension supabase_vault cascade;
-  end if;
-
-  for secret in
-    values
-      ('billing_worker_url', rtrim(project_url, '/') || '/functions/v1/billing-worker'),
-      ('billing_worker_key', secret_key)
+  -- Each in the schema that Supabase uses; supabase_vault names its own and creates it. Only if it is missing, because
+  -- Supabase runs a script after pg_cron is created.
+  for needed in
+    values ('pg_cron', 'schema pg_catalog'), ('pg_net', 'schema extensions'), ('supabase_vault', 'cascade')
   loop
-    execute 'select s.id from vault.secrets s where s.name = $1'
-      into existing_id using secret.column1;
-    if existing_id is null then
-      execute 'select vault.create_secret($1, $2)' using secret.column2, secret.column1;
-    else
-      execute 'select vault.update_secret($1, $2)' using existing_id, secret.column2;
+    if not exists (select from pg_extension e where e.extname = needed.column1) then
+      execute format('create extension %I %s', needed.column1, needed.column2);
     end if;
   end loop;
+  execute $sql$
+    delete from vault.secrets s where s.name in ('billing_worker_url', 'billing_worker_key')
+  $sql$;
+  execute $sql$
+    select vault.create_secret($1, 'billing_worker_url'), vault.create_secret($2, 'billing_worker_key')
+  $sql$ using rtrim(project_url, '/') || '/functions/v1/billing-worker', secret_key;
 
   execute $sql$
     select
@@ -111,7 +77,6 @@ begin
   return 'The worker is woken every minute, and old rows are pruned. Undo it with: select billing.unschedule_worker();';
 end;
 $$;
-
 comment on function billing.schedule_worker is
   'Run once in the SQL editor: schedules the worker every minute, and the pruning of the tables. Run it again to replace URL and key.';
 
@@ -121,8 +86,7 @@ begin
   perform billing.prune_runs('infinity');
   if to_regclass('cron.job') is not null then
     execute $sql$
-      select cron.unschedule(j.jobname) from cron.job j
-      where j.jobname in ('billing-worker', 'billing-prune')
+      select cron.unschedule(j.jobname) from cron.job j where j.jobname in ('billing-worker', 'billing-prune')
     $sql$;
   end if;
   if to_regclass('vault.secrets') is not null then
@@ -133,18 +97,12 @@ begin
   return 'The worker is not woken any more, and nothing is pruned. The webhook still wakes it for what it has just stored.';
 end;
 $$;
-
 comment on function billing.unschedule_worker is 'Undoes billing.schedule_worker, and deletes its secrets from Vault.';
 
-/*
- * Deletes old rows, one batch per table and call, so that no call holds locks for long.
- * Run it often; billing.schedule_worker schedules it.
- *
- * The defaults: a provider retries for three days, and lets a person resend an event for
- * 30 days. The ledger keeps 90 days, so it still has every event that can arrive again.
- * Payloads contain personal data and are deleted first, 30 days after the failure was
- * resolved. Open failures and pending notifications are never deleted.
- */
+-- One batch per table and call, so that no call holds locks for long; billing.schedule_worker runs it often. The
+-- defaults: a provider retries for three days, and lets a person resend an event for 30 days. The ledger keeps 90
+-- days, so it still has every event that can arrive again. Payloads contain personal data and are deleted first, 30
+-- days after the failure was resolved. Open failures and pending notifications are never deleted.
 create or replace function billing.prune(
   ledger_keeps interval default '90 days', settled_rows_keep interval default '90 days',
   payloads_keep interval default '30 days', batch_size integer default 20000
@@ -154,33 +112,23 @@ language plpgsql volatile set search_path = '' as $$
 begin
   -- By ctid, which cannot change while the row is locked. With a join by key, a plan may
   -- read the whole table, or select the batch again for every row.
-  delete from billing.processed_events t
-  where t.ctid = any (array(
-    select o.ctid from billing.processed_events o
-    where o.processed_at < now() - ledger_keeps
+  delete from billing.processed_events t where t.ctid = any (array(
+    select o.ctid from billing.processed_events o where o.processed_at < now() - ledger_keeps
     order by o.processed_at limit batch_size for update skip locked
   ));
   get diagnostics ledger_rows = row_count;
-
-  update billing.failed_events t set payload = null, original_payload = null
-  where t.ctid = any (array(
+  update billing.failed_events t set payload = null, original_payload = null where t.ctid = any (array(
     select o.ctid from billing.failed_events o
-    where o.resolved_at < now() - payloads_keep
-      and (o.payload is not null or o.original_payload is not null)
+    where o.resolved_at < now() - payloads_keep and (o.payload is not null or o.original_payload is not null)
     order by o.resolved_at limit batch_size for update skip locked
   ));
   get diagnostics payloads = row_count;
-
-  delete from billing.failed_events t
-  where t.ctid = any (array(
-    select o.ctid from billing.failed_events o
-    where o.resolved_at < now() - settled_rows_keep
+  delete from billing.failed_events t where t.ctid = any (array(
+    select o.ctid from billing.failed_events o where o.resolved_at < now() - settled_rows_keep
     order by o.resolved_at limit batch_size for update skip locked
   ));
   get diagnostics failures = row_count;
-
-  delete from billing.notifications t
-  where t.ctid = any (array(
+  delete from billing.notifications t where t.ctid = any (array(
     select o.ctid from billing.notifications o
     where o.status <> 'pending' and o.created_at < now() - settled_rows_keep
     order by o.created_at limit batch_size for update skip locked
@@ -194,14 +142,10 @@ begin
   return next;
 end;
 $$;
-
 comment on function billing.prune is
   'Deletes up to batch_size old rows of each table, and the payloads of resolved failures earlier than their rows. Returns how many of each.';
 
-/*
- * Deletes what pg_cron keeps for ever of each run, of our own jobs alone. If pg_cron does
- * not let us, they stay.
- */
+-- Deletes what pg_cron keeps for ever of each run, of our own jobs alone. If pg_cron does not let us, they stay.
 create or replace function billing.prune_runs(ended_before timestamptz)
 returns void language plpgsql volatile set search_path = '' as $$
 begin
@@ -218,50 +162,48 @@ exception when insufficient_privilege or undefined_column then
 end;
 $$;
 
-/*
- * Deletes what is stored of an account, and remembers its subscriptions and customers by
- * a hash, so that their later events have no effect and are not stored: those of its
- * records, and those that only failures name. A customer that has a subscription of another
- * account is left to that. It does not find failures that could not be read.
- *
- * @param force also if a subscription is not canceled: nobody will hear of its end
- */
+-- Returns whose an account's IDs are: those of its records, and those that only failures or customers name.
+create or replace function billing.ids_of(of_account text)
+returns table (provider text, subscription_id text, customer_id text)
+language sql stable set search_path = '' as $$
+  select s.provider, s.id, s.customer_id from billing.subscriptions s where s.account_id = of_account
+  union
+  select f.provider, f.subscription_id, f.customer_id from billing.failed_events f where f.account_id = of_account
+  union
+  select c.provider, null, c.customer_id from billing.customers c where c.account_id = of_account
+$$;
+
+-- Deletes what is stored of an account, and remembers its subscriptions and customers by a hash, so that their later
+-- events have no effect and are not stored. A customer that has a subscription of another account is left to that. It
+-- does not find failures that could not be read.
+--
+-- @param force also if a subscription is not canceled: nobody will hear of its end
 create or replace function billing.erase_account(account_id text, force boolean default false)
 returns text language plpgsql volatile set search_path = '' as $$
 #variable_conflict use_column
 declare
-  own record;
+  own billing.subscriptions;
   -- As they are hashed: provider:id.
   subscriptions text[];
   customers text[];
-  counts bigint[];
+  answer text;
 begin
-  for own in
+  -- An event that is being applied or stored comes before or after.
+  perform pg_advisory_xact_lock(k.lock)
+  from (
     select distinct l.lock
-    from (
-      select s.provider, s.id as subscription_id, s.customer_id
-      from billing.subscriptions s where s.account_id = erase_account.account_id
-      union all
-      select f.provider, f.subscription_id, f.customer_id
-      from billing.failed_events f where f.account_id = erase_account.account_id
-      union all
-      select c.provider, null, c.customer_id from billing.customers c where c.account_id = erase_account.account_id
-    ) as n, lateral (values
+    from billing.ids_of(erase_account.account_id) as n, lateral (values
       (hashtextextended(n.subscription_id, 0)), (billing.customer_lock(n.provider, n.customer_id))
     ) as l (lock)
     order by l.lock
-  loop
-    -- An event that is being applied or stored comes before or after.
-    perform pg_advisory_xact_lock(own.lock);
-  end loop;
-  for own in
-    select s.* from billing.subscriptions s
-    where s.account_id = erase_account.account_id and s.status <> 'canceled' and not force
-    limit 1
-  loop
+  ) as k;
+  select s.* into own from billing.subscriptions s
+  where s.account_id = erase_account.account_id and s.status <> 'canceled' and not force
+  limit 1;
+  if found then
     raise exception 'Subscription % is % at provider %: nothing was erased.', own.id, own.status, own.provider
       using hint = 'Cancel it at the provider, and wait until the record is canceled; or use force => true.';
-  end loop;
+  end if;
 
   select
     array_agg(n.provider || ':' || n.subscription_id) filter (where not exists (
@@ -275,15 +217,7 @@ begin
       where o.provider = n.provider and o.customer_id = n.customer_id and o.account_id <> erase_account.account_id
     ))
   into subscriptions, customers
-  from (
-    select s.provider, s.id as subscription_id, s.customer_id
-    from billing.subscriptions s where s.account_id = erase_account.account_id
-    union
-    select f.provider, f.subscription_id, f.customer_id
-    from billing.failed_events f where f.account_id = erase_account.account_id
-    union
-    select c.provider, null, c.customer_id from billing.customers c where c.account_id = erase_account.account_id
-  ) as n;
+  from billing.ids_of(erase_account.account_id) as n;
   insert into billing.erasures (hash)
   select distinct sha256(k.key || convert_to(n.name, 'UTF8'))
   from billing.erasure_key k, unnest(subscriptions || customers) as n (name)
@@ -309,16 +243,17 @@ begin
   notifications as (
     delete from billing.notifications n where n.account_id = erase_account.account_id returning 1
   )
-  select array[(select count(*) from records), (select count(*) from failures), (select count(*) from notifications)]
-  into counts;
-  return format('Erased: %s subscriptions, %s failed events, %s notifications.', counts[1], counts[2], counts[3]);
+  select format(
+    'Erased: %s subscriptions, %s failed events, %s notifications.',
+    (select count(*) from records), (select count(*) from failures), (select count(*) from notifications)
+  ) into answer;
+  return answer;
 end;
 $$;
-
 comment on function billing.erase_account is
   'Run in the SQL editor: deletes what is stored of an account. Later events of its subscriptions and customers have no effect. Raises an error while a subscription is not canceled, unless force is true.';
 
-/* Lets the events of a subscription or customer of an erased account have an effect again. */
+-- Lets the events of a subscription or customer of an erased account have an effect again.
 create or replace function billing.forget_erasure(provider text, id text)
 returns text language plpgsql volatile set search_path = '' as $$
 begin
@@ -331,49 +266,31 @@ begin
   return 'Its events have an effect again. Have the provider send them again, or run: deno task reconcile --apply';
 end;
 $$;
-
 comment on function billing.forget_erasure is
   'Run in the SQL editor: undoes billing.erase_account for a subscription or customer, for its events to come.';
 
-/*
- * Views for monitoring. Both stay fast when the ledger is large: events per hour read the
- * last three days through the index, and the size of the ledger is the planner's estimate.
- */
+-- Views for monitoring. Both stay fast when the ledger is large: events per hour read the last three days through the
+-- index, and the size of the ledger is the planner's estimate.
 create or replace view billing.events_per_hour with (security_invoker = true) as
-select
-  date_trunc('hour', e.at) as hour,
-  e.type,
-  e.outcome,
-  count(*) as events
+select date_trunc('hour', e.at) as hour, e.type, e.outcome, count(*) as events
 from (
   select p.processed_at as at, p.type, p.outcome
-  from billing.processed_events p
-  where p.processed_at > now() - interval '3 days'
+  from billing.processed_events p where p.processed_at > now() - interval '3 days'
   union all
   select f.last_failed_at, f.type, 'failed'
-  from billing.failed_events f
-  where f.resolved_at is null and f.last_failed_at > now() - interval '3 days'
+  from billing.failed_events f where f.resolved_at is null and f.last_failed_at > now() - interval '3 days'
 ) as e
 group by hour, e.type, e.outcome
 order by hour desc, events desc;
-
 comment on view billing.events_per_hour is 'Events of the last three days per hour, type and outcome (applied, stale, or failed and still open).';
 
 create or replace view billing.health with (security_invoker = true) as
 select
   (select max(p.processed_at) from billing.processed_events p) as last_event_at,
-  f.open_failures,
-  f.oldest_open_failure,
-  f.retries_requested,
-  n.notifications_pending,
-  n.oldest_pending_notification,
+  f.open_failures, f.oldest_open_failure, f.retries_requested, n.notifications_pending, n.oldest_pending_notification,
+  (select count(*) from billing.notifications d where d.status in ('dead', 'undeliverable')) as notifications_given_up,
   (
-    select count(*) from billing.notifications d
-    where d.status in ('dead', 'undeliverable')
-  ) as notifications_given_up,
-  (
-    select case when count(l.scheduled_run_at) = 2 then min(l.scheduled_run_at) end
-    from billing.leases l
+    select case when count(l.scheduled_run_at) = 2 then min(l.scheduled_run_at) end from billing.leases l
   ) as last_scheduled_run_at,
   (
     select greatest(c.reltuples, 0)::bigint from pg_catalog.pg_class c
@@ -389,17 +306,13 @@ select
 from
   (
     select
-      count(*) as open_failures,
-      min(o.first_failed_at) as oldest_open_failure,
+      count(*) as open_failures, min(o.first_failed_at) as oldest_open_failure,
       count(o.retry_requested_at) as retries_requested
-    from billing.failed_events o
-    where o.resolved_at is null
+    from billing.failed_events o where o.resolved_at is null
   ) as f,
   (
     select count(*) as notifications_pending, min(w.created_at) as oldest_pending_notification
-    from billing.notifications w
-    where w.status = 'pending'
+    from billing.notifications w where w.status = 'pending'
   ) as n;
-
 comment on view billing.health is
   'One row: the time of the newest event, open failures, pending notifications, notifications that were given up, when both queues were last worked on by the schedule without a fault, the size of the ledger as the planner estimates it, and the handlers that service_role may call.';

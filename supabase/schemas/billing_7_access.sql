@@ -1,37 +1,19 @@
-/*
- * Who may do what. The Data API reaches only schema public. What it needs there are
- * windows (views with the caller's rights) and functions (with the caller's rights);
- * every name begins with billing_.
- *
- * Nobody but service_role may use schema billing. So a right on a window or function in
- * public is worth nothing to anon and authenticated by itself, wherever it comes from:
- * default privileges, a squash, or a restored dump.
- */
+-- Who may do what. The Data API reaches only schema public. What it needs there are windows (views) and functions,
+-- with the caller's rights; every name begins with billing_. Nobody but service_role may use schema billing. So a
+-- right on a window or function in public is worth nothing to anon and authenticated by itself, wherever it comes
+-- from: default privileges, a squash, or a restored dump.
 
-/*
- * For apps and commands. It has only what an app may show, and the rule of access, once for
- * the app, its server and its policies.
- *
- * paid_until: until when the account may use what it pays for, but for a grace of the app.
- *
- * - infinity if the provider's status is active or trialing: of both, Stripe says that it is
- *   safe to provide the service ("How subscriptions work"). The provider's own status
- *   decides, because a creation sets `status` to active even if the first payment has not
- *   been made; a deletion decides in any case. Every other status, an unknown one too, does
- *   not count.
- * - If it is past_due, when the status changed, from which a grace counts, and not the end of
- *   the period: Stripe moves the period on at renewal, about an hour before it tries to
- *   collect the payment ("What events can I see when a subscription is renewed?"), so
- *   `current_period_end` ends a period that nobody has paid for.
- * - Null while its invoices are voided (`paused`, until `paused_until`), since nobody pays for
- *   that time. Stripe names all three ways of pausing for a service that continues;
- *   docs/app.md says what `void` means here.
- * - Null from the time on at which it was going to be canceled, because the event of the
- *   deletion may come late.
- *
- * `current_period_end` does not decide, because the event of a renewal may come late. Only
- * if no event shows since when it is past_due, the grace begins there.
- */
+-- For apps and commands. It has only what an app may show, and the rule of access, once for the app, its server and
+-- its policies. paid_until: until when the account may use what it pays for, but for a grace of the app:
+--   infinity if the provider's status is active or trialing: of both, Stripe says that it is safe to provide the
+--     service ("How subscriptions work"). Not by `status`, which a creation sets to active even if the first payment
+--     has not been made; a deletion decides in any case. Every other status, an unknown one too, does not count.
+--   if it is past_due, since when, from which a grace counts. Not current_period_end: Stripe moves the period on at
+--     renewal, about an hour before it tries to collect ("What events can I see when a subscription is renewed?"), and
+--     the event of a renewal may come late. Only if no event shows since when it is past_due, the grace begins there.
+--   null while its invoices are voided (`paused`, until `paused_until`), since nobody pays for that time. Stripe names
+--     all three ways of pausing for a service that continues; docs/app.md says what `void` means here.
+--   null from the time on at which it was going to be canceled, because the event of the deletion may come late.
 create or replace view public.billing_subscriptions with (security_invoker = true) as
 select
   s.id, s.provider, s.account_id, s.status, s.plan_id, s.current_period_end, s.canceled_at,
@@ -53,11 +35,9 @@ select
     end
   end as paid_until
 from billing.subscriptions s;
-
 comment on view public.billing_subscriptions is
   'One row per subscription, with paid_until: infinity while it is paid, a time if it is past due since then, else null. Users see nothing until the app grants it: docs/app.md.';
 
--- For apps.
 create or replace view public.billing_subscription_items with (security_invoker = true) as
 select
   s.id as subscription_id, s.provider, s.account_id,
@@ -66,54 +46,39 @@ from public.billing_subscriptions s,
   jsonb_to_recordset(s.items) as i (
     item_id text, price_id text, product_id text, quantity integer, usage_type text, current_period_end timestamptz
   );
-
 comment on view public.billing_subscription_items is 'One row per item of a subscription. Users see nothing until the app grants it: docs/app.md.';
 
 create or replace view billing.subscription_items with (security_invoker = true) as
-select
-  subscription_id, provider, account_id, item_id, price_id, product_id, quantity, usage_type, current_period_end
+select subscription_id, provider, account_id, item_id, price_id, product_id, quantity, usage_type, current_period_end
 from public.billing_subscription_items;
-
 comment on view billing.subscription_items is 'One row per item of a subscription.';
 
--- For apps.
 create or replace view public.billing_plan_features with (security_invoker = true) as
-select plan_id, feature, amount, per_unit
-from billing.plan_features;
-
+select plan_id, feature, amount, per_unit from billing.plan_features;
 comment on view public.billing_plan_features is 'billing.plan_features. Users see nothing until the app grants it: docs/app.md.';
 
 -- For reconcile and the console: with the ordering columns.
 create or replace view public.billing_records with (security_invoker = true) as
 select
-  s.id, s.provider, s.account_id, s.status, s.plan_id, s.current_period_end, s.canceled_at,
-  s.provider_status, s.customer_id, s.quantity, s.cancel_at, s.trial_end, s.paused, s.paused_until, s.livemode,
-  s.past_due_since, s.items, s.items_complete,
-  billing.time_of(s.account_as_of) as account_as_of,
-  billing.time_of(s.changed_as_of) as changed_as_of,
-  coalesce(s.changed_as_of & 3 = 1, false) as changed_by_update,
-  billing.time_of(s.canceled_as_of) as canceled_as_of
+  s.id, s.provider, s.account_id, s.status, s.plan_id, s.current_period_end, s.canceled_at, s.provider_status,
+  s.customer_id, s.quantity, s.cancel_at, s.trial_end, s.paused, s.paused_until, s.livemode, s.past_due_since,
+  s.items, s.items_complete,
+  billing.time_of(s.account_as_of) as account_as_of, billing.time_of(s.changed_as_of) as changed_as_of,
+  coalesce(s.changed_as_of & 3 = 1, false) as changed_by_update, billing.time_of(s.canceled_as_of) as canceled_as_of
 from billing.subscriptions s;
-
 comment on view public.billing_records is 'The subscriptions with their ordering columns, for service_role.';
 
--- For commands.
 create or replace view public.billing_processed_events with (security_invoker = true) as
-select provider, event_id, type, outcome, processed_at
-from billing.processed_events;
-
+select provider, event_id, type, outcome, processed_at from billing.processed_events;
 comment on view public.billing_processed_events is 'billing.processed_events, for service_role.';
 
 -- version changes whenever the row does. A repair is an update of payload.
 create or replace view public.billing_failed_events with (security_invoker = true) as
 select
-  provider, event_id, type, payload, payload_encoding, original_payload, error_code, error, attempts,
-  first_failed_at, last_failed_at, next_retry_at, retry_requested_at, retry_lease_id,
-  resolved_at, resolution, resolution_note, resolved_by,
-  kind, subscription_id, customer_id, account_id, occurred_at,
-  xmin::text as version
+  provider, event_id, type, payload, payload_encoding, original_payload, error_code, error, attempts, first_failed_at,
+  last_failed_at, next_retry_at, retry_requested_at, retry_lease_id, resolved_at, resolution, resolution_note,
+  resolved_by, kind, subscription_id, customer_id, account_id, occurred_at, xmin::text as version
 from billing.failed_events;
-
 comment on view public.billing_failed_events is 'billing.failed_events, for service_role.';
 
 create or replace view public.billing_notifications with (security_invoker = true) as
@@ -121,38 +86,28 @@ select
   id, provider, event_id, kind, status, account_id, subscription_id, invoice_id,
   created_at, occurred_at, attempts, next_attempt_at, last_error, sent_at
 from billing.notifications;
-
--- For the app: whose a customer is.
-create or replace view public.billing_customers with (security_invoker = true) as
-select provider, customer_id, account_id, created_at
-from billing.customers;
-
-comment on view public.billing_customers is 'billing.customers, for service_role: the app may add rows and correct them.';
-
 comment on view public.billing_notifications is 'billing.notifications, for service_role.';
+
+create or replace view public.billing_customers with (security_invoker = true) as
+select provider, customer_id, account_id, created_at from billing.customers;
+comment on view public.billing_customers is 'billing.customers, for service_role: the app may add rows and correct them.';
 
 create or replace view public.billing_health with (security_invoker = true) as
 select
   last_event_at, open_failures, oldest_open_failure, retries_requested, notifications_pending,
   oldest_pending_notification, notifications_given_up, last_scheduled_run_at, ledger_rows_estimate, handlers
 from billing.health;
-
 comment on view public.billing_health is 'billing.health, for service_role.';
 
 create or replace view public.billing_events_per_hour with (security_invoker = true) as
-select hour, type, outcome, events
-from billing.events_per_hour;
-
+select hour, type, outcome, events from billing.events_per_hour;
 comment on view public.billing_events_per_hour is 'billing.events_per_hour, for service_role.';
 
-/*
- * Returns whether an account may use what it pays for: see paid_until. It reads the window, so
- * a user sees what a policy lets them see, and needs no right on schema billing.
- *
- * Postgres does not inline a function with a subquery; so the fixed search_path does not
- * cost a better plan. The body is a string, because a parsed one skips the check of usage on
- * schema billing.
- */
+-- Returns whether an account may use what it pays for: see paid_until. It reads the window, so a user sees what a
+-- policy lets them see, and needs no right on schema billing.
+--
+-- Postgres does not inline a function with a subquery; so the fixed search_path does not cost a better plan. The body
+-- is a string, because a parsed one skips the check of usage on schema billing.
 create or replace function public.billing_has_access(account_id text, grace interval default '0')
 returns boolean language sql stable set search_path = '' as $$
   select exists (
@@ -161,18 +116,14 @@ returns boolean language sql stable set search_path = '' as $$
       and now() < s.paid_until + greatest(billing_has_access.grace, '0')
   )
 $$;
-
 comment on function public.billing_has_access is
   'Returns whether the account has a subscription that is active or on trial, or past_due for less than the grace. It looks at the rows that the caller may read.';
 
-/*
- * Returns how much of a feature an account has: the sum over the items of its subscriptions
- * that count; null if it is unlimited. Of the rows of an item's price and product, that of
- * the price counts.
- *
- * In plpgsql, because it keeps the plan: that of a function in SQL is made at each call of
- * billing_has_feature, and takes more time than the rest.
- */
+-- Returns how much of a feature an account has: the sum over the items of its subscriptions that count; null if it is
+-- unlimited. Of the rows of an item's price and product, that of the price counts.
+--
+-- In plpgsql, because it keeps the plan: that of a function in SQL is made at each call of billing_has_feature, and
+-- takes more time than the rest.
 create or replace function public.billing_feature_amount(account_id text, feature text, grace interval default '0')
 returns bigint language plpgsql stable set search_path = '' as $$
 begin
@@ -198,58 +149,18 @@ begin
   );
 end;
 $$;
-
 comment on function public.billing_feature_amount is
   'Returns how much of a feature the account has by billing.plan_features; null if it is unlimited. It looks at the rows that the caller may read.';
 
 create or replace function public.billing_has_feature(account_id text, feature text, grace interval default '0')
 returns boolean language sql stable set search_path = ''
 as 'select coalesce(public.billing_feature_amount(account_id, feature, grace) > 0, true)';
-
 comment on function public.billing_has_feature is
   'Returns whether the account has any of a feature by billing.plan_features. It looks at the rows that the caller may read.';
 
-/*
- * For import and reconcile. An event that is dated ahead of the clock is refused, but a
- * record may have the mark of one that was accepted with a wide tolerance. Until that time,
- * all new events and corrections are older than the mark and change nothing. So these
- * commands remove the mark before they correct the record. A mark that is at most five
- * minutes ahead, the default tolerance, is soon in the past.
- *
- * past_due_since ahead of the clock would lengthen the grace of an account until then.
- * Whatever it was, it was not after the event was received. So it becomes the present,
- * which is the latest that it can have been.
- */
-create or replace function public.billing_forget_marks_ahead(p_provider text, p_subscription_id text)
-returns boolean language plpgsql volatile set search_path = '' as $$
-declare
-  latest constant timestamptz := now() + interval '5 minutes';
-begin
-  update billing.subscriptions s set
-    account_as_of = case when billing.time_of(s.account_as_of) <= latest then s.account_as_of end,
-    changed_as_of = case when billing.time_of(s.changed_as_of) <= latest then s.changed_as_of end,
-    canceled_as_of = case when billing.time_of(s.canceled_as_of) <= latest then s.canceled_as_of end,
-    past_due_since = least(s.past_due_since, now()),
-    past_due_as_of = least(s.past_due_as_of, now()),
-    not_past_due_as_of = least(s.not_past_due_as_of, now())
-  where s.id = p_subscription_id
-    and s.provider = p_provider
-    and greatest(
-      billing.time_of(greatest(s.account_as_of, s.changed_as_of, s.canceled_as_of)),
-      s.past_due_since, s.not_past_due_as_of
-    ) > latest;
-  return found;
-end;
-$$;
-
-comment on function public.billing_forget_marks_ahead is
-  'Removes the ordering marks of a record that are more than five minutes ahead of the clock, so that corrections and events take effect again, and sets such a past_due_since to now. Returns whether there were any. Called by import and reconcile.';
-
 -- What commands and the worker call of schema billing.
-
 create or replace function public.billing_retry_failed_event(event_id text, of_provider text default null)
-returns text language sql volatile set search_path = ''
-as 'select billing.retry_failed_event(event_id, of_provider)';
+returns text language sql volatile set search_path = '' as 'select billing.retry_failed_event(event_id, of_provider)';
 
 create or replace function public.billing_retry_failed_events(
   of_type text default null, of_error_code text default null,
@@ -264,32 +175,38 @@ create or replace function public.billing_resolve_failed_event(
 returns text language sql volatile set search_path = ''
 as 'select billing.resolve_failed_event(event_id, reason, who, of_provider)';
 
-create or replace function public.billing_account_of_customer(provider text, customer_id text)
-returns text language plpgsql stable set search_path = ''
-as 'begin return billing.account_of_customer(provider, customer_id); end';
+create or replace function public.billing_account_of_customer(provider text, customer_id text) returns text
+language plpgsql stable set search_path = '' as 'begin return billing.account_of_customer(provider, customer_id); end';
 
-create or replace function public.billing_account_email(account_id text)
-returns text language plpgsql stable set search_path = ''
-as 'begin return billing.account_email(account_id); end';
+create or replace function public.billing_account_email(account_id text) returns text
+language plpgsql stable set search_path = '' as 'begin return billing.account_email(account_id); end';
 
 -- Nobody, and then service_role. What an app grants to its users is in docs/app.md.
-revoke all on
-  public.billing_subscriptions, public.billing_subscription_items, public.billing_records,
-  public.billing_plan_features, public.billing_processed_events,
-  public.billing_failed_events, public.billing_customers, public.billing_notifications, public.billing_health,
-  public.billing_events_per_hour
-from public, anon, authenticated, service_role;
-revoke all on function
-  public.billing_apply_events, public.billing_apply_handled_event, public.billing_try_event,
-  public.billing_record_failed_event,
-  public.billing_claim_failed_events, public.billing_settle_failed_events,
-  public.billing_claim_notifications, public.billing_settle_notifications,
-  public.billing_claim_alerts, public.billing_settle_alerts, public.billing_release_lease,
-  public.billing_retry_failed_event, public.billing_retry_failed_events, public.billing_resolve_failed_event,
-  public.billing_account_of_customer, public.billing_account_email, public.billing_forget_marks_ahead,
-  public.billing_has_access,
-  public.billing_feature_amount, public.billing_has_feature
-from public, anon, authenticated, service_role;
+do $$
+declare
+  name text;
+begin
+  foreach name in array '{
+    subscriptions, subscription_items, records, plan_features, processed_events, failed_events, customers,
+    notifications, health, events_per_hour
+  }'::text[] loop
+    execute format('revoke all on public.billing_%s from public, anon, authenticated, service_role', name);
+    execute format('grant select on public.billing_%s to service_role', name);
+  end loop;
+  foreach name in array '{
+    apply_events, apply_handled_event, try_event, record_failed_event, claim_failed_events, settle_failed_events,
+    claim_notifications, settle_notifications, claim_alerts, settle_alerts, release_lease, retry_failed_event,
+    retry_failed_events, resolve_failed_event, account_of_customer, account_email, has_access,
+    feature_amount, has_feature
+  }'::text[] loop
+    execute format('revoke all on function public.billing_%s from public, anon, authenticated, service_role', name);
+    execute format('grant execute on function public.billing_%s to service_role', name);
+  end loop;
+end;
+$$;
+grant update on public.billing_failed_events, public.billing_notifications to service_role;
+grant insert, update, delete on public.billing_customers, public.billing_plan_features to service_role;
+
 revoke execute on all functions in schema billing from public;
 
 grant usage on schema billing to service_role;
@@ -302,23 +219,3 @@ revoke execute on function
   billing.schedule_worker, billing.unschedule_worker, billing.prune, billing.prune_runs,
   billing.erase_account, billing.forget_erasure
 from service_role;
-
-grant select on
-  public.billing_subscriptions, public.billing_subscription_items, public.billing_records,
-  public.billing_plan_features, public.billing_processed_events,
-  public.billing_failed_events, public.billing_customers, public.billing_notifications, public.billing_health,
-  public.billing_events_per_hour
-to service_role;
-grant update on public.billing_failed_events, public.billing_notifications to service_role;
-grant insert, update, delete on public.billing_customers, public.billing_plan_features to service_role;
-grant execute on function
-  public.billing_apply_events, public.billing_apply_handled_event, public.billing_try_event,
-  public.billing_record_failed_event,
-  public.billing_claim_failed_events, public.billing_settle_failed_events,
-  public.billing_claim_notifications, public.billing_settle_notifications,
-  public.billing_claim_alerts, public.billing_settle_alerts, public.billing_release_lease,
-  public.billing_retry_failed_event, public.billing_retry_failed_events, public.billing_resolve_failed_event,
-  public.billing_account_of_customer, public.billing_account_email, public.billing_forget_marks_ahead,
-  public.billing_has_access,
-  public.billing_feature_amount, public.billing_has_feature
-to service_role;

@@ -2,7 +2,7 @@
  * The views of triage and monitoring: what they show, and in which order.
  */
 begin;
-select plan(14);
+select plan(15);
 set local timezone = 'UTC';
 truncate billing.failed_events, billing.notifications, billing.processed_events, billing.leases;
 
@@ -99,7 +99,13 @@ select is(
 analyze billing.processed_events;
 select is((select ledger_rows_estimate from billing.health), 6::bigint, 'the size of the ledger is as the planner estimates it');
 
+insert into billing.subscriptions (id, provider, account_id, status, plan_id, account_as_of, changed_as_of)
+select 'tap_' || n, 'a', 'acc_1', 'active', 'plan_1', 4000000 * n, 4000000 * n + n from generate_series(0, 2) as n;
 set local role service_role;
+select results_eq(
+  'select account_as_of, changed_as_of, changed_by_update, canceled_as_of from public.billing_records order by id',
+  $$select to_timestamp(n), to_timestamp(n), n = 1, null::timestamptz from generate_series(0, 2) as n$$, 'commands read marks as times'
+);
 select isnt_empty(format('select * from %s', v), format('service_role reads %s', v))
 from unnest(array['billing.open_failures', 'public.billing_health', 'public.billing_events_per_hour']) as v;
 select * from finish();

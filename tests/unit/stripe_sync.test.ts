@@ -239,13 +239,13 @@ const CASES: Case[] = [
   [{}, { plan_id: "2027-99-15T08:00:00Z" }, [
     "plan_id: 2027-99-15T08:00:00Z, price_1",
   ]],
-  // Over five minutes ahead, the mark freezes the record and is set anew.
-  [{}, { account_as_of: AHEAD }, [`account_as_of: ${TOO_LATE}`], CREATES],
+  // Over five minutes ahead, the mark freezes the record.
+  [{}, { account_as_of: AHEAD }, [`account_as_of: ${TOO_LATE}`]],
   [{}, { changed_as_of: AHEAD }, [`changed_as_of: ${TOO_LATE}`]],
   [{}, { canceled_as_of: AHEAD }, [`canceled_as_of: ${TOO_LATE}`]],
   [ENDED, { ...CANCELED, canceled_as_of: AHEAD }, [
     `canceled_as_of: ${TOO_LATE}`,
-  ], DELETES],
+  ]],
   [{ items: { data: [] } }, {}, ["unreadable"], ""],
   [{ items: { data: [] } }, undefined, ["unreadable"], ""],
   [{}, undefined, ["missing_here"], CREATES],

@@ -472,10 +472,6 @@ export type Database = {
         Args: { "account_id": string; "feature": string; "grace"?: string };
         Returns: number;
       };
-      "billing_forget_marks_ahead": {
-        Args: { "p_provider": string; "p_subscription_id": string };
-        Returns: boolean;
-      };
       "billing_has_access": {
         Args: { "account_id": string; "grace"?: string };
         Returns: boolean;
