@@ -89,7 +89,7 @@ async function write(measured: readonly Measured[]): Promise<void> {
   const date = new Date().toISOString().slice(0, 10);
   const page = [
     "# Benchmark results",
-    `${date}, ${await describeMachine()}. Made by \`deno task bench\`; medians, with the range in brackets.`,
+    `Commit ${await headCommit()}, ${date}, ${await describeMachine()}. Made by \`deno task bench\`; medians, with the range in brackets. What follows from it: [docs/scaling.md](../../docs/scaling.md).`,
     "![Events per second, by the number of connections](throughput.svg)",
     ...measured.map(({ section }) => section),
   ];
@@ -105,4 +105,12 @@ async function write(measured: readonly Measured[]): Promise<void> {
     args: ["fmt", "--quiet", `${RESULTS}/README.md`],
   }).output();
   console.log(`Written to ${RESULTS}.`);
+}
+
+/** Which version was measured. */
+async function headCommit(): Promise<string> {
+  const { stdout } = await createCommand("git", {
+    args: ["rev-parse", "--short", "HEAD"],
+  }).output();
+  return new TextDecoder().decode(stdout).trim();
 }

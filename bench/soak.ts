@@ -4,7 +4,7 @@
  */
 import { createCommand } from "../scripts/common/create_command.ts";
 import type { Stack } from "../scripts/local_stack/stack.ts";
-import { median, show, table } from "./measure.ts";
+import { median, show, spread } from "./measure.ts";
 import { subscriptionIds } from "./requests.ts";
 import { receiverTarget } from "./servers.ts";
 import {
@@ -70,24 +70,19 @@ export function soakSection(slices: readonly SoakSlice[]): string {
   const memory = slices.map((slice) => slice.memory);
   const half = memory.length / 2;
   const growth = median(memory.slice(half)) / median(memory.slice(0, half));
+  const errors = slices.reduce((sum, slice) => sum + slice.errors, 0);
+  const over = (name: keyof SoakSlice, digits: number) =>
+    show(spread(slices.map((slice) => slice[name])), digits);
   return `## Soak: ${slices.length * SLICE_SECONDS / 60} minutes at ${
     SHARE * 100
   } % of the maximum
 
-Memory, second half to the first: ${growth.toFixed(2)}.
-
-${
-    table(
-      ["Slice", "Events per second", "p99, ms", "Errors", "Memory, MiB"],
-      slices.map(({ perSecond, p99, errors, memory }, i) => [
-        `${i + 1}`,
-        show(perSecond, 0),
-        show(p99, 1),
-        show(errors, 0),
-        show(memory, 0),
-      ]),
-    )
-  }`;
+Over slices of ${SLICE_SECONDS} s: ${
+    over("perSecond", 0)
+  } events per second, p99 ${over("p99", 1)} ms, ${
+    over("memory", 0)
+  } MiB of memory, ${errors} errors. Memory in the second
+half is ${growth.toFixed(2)} times that in the first.`;
 }
 
 /** Of the process that listens on a port of this machine. */

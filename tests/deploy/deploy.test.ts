@@ -1,6 +1,5 @@
 /**
- * docs/deploy.md and docs/leave.md: their commands, typed with an unused CLI,
- * bring the receiver to a hosted project on this machine: one of its own, and one
+ * docs/deploy.md: its commands, typed with an unused CLI, bring the receiver to a hosted project on this machine: one of its own, and one
  * that has an app, which updates it and takes it out again.
  */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
@@ -131,11 +130,14 @@ Deno.test("docs/deploy.md: the receiver comes to a project of its own", async (t
   await test.step("In CI: by token and password, without a terminal", async () => {
     const before = api.requests.length;
     await using machine = await openDeployer(project, path);
-    const env = {
+    const machineEnv = {
+      ...env,
       SUPABASE_ACCESS_TOKEN: ACCESS_TOKEN,
       SUPABASE_DB_PASSWORD: LOCAL_PASSWORD,
     };
-    assertWorks(await machine.type(block("supabase link"), { env }));
+    const link = login.replace("supabase login\n", "");
+    const steps = [link, push, deployFunctions].join("\n");
+    assertWorks(await machine.type(steps, { env: machineEnv }));
     const asked = api.requests.slice(before).join("\n");
     assert(!asked.includes("login-role"), asked);
     assertEquals(asked.match(/functions\/deploy/g)?.length, 2, asked);
@@ -161,7 +163,7 @@ const MIGRATIONS = {
 };
 const THEIRS = ["notes", "profiles", "tags"];
 
-Deno.test("docs/deploy.md, docs/leave.md: an app gets the receiver, updates it, has it beside its own functions, and leaves it", async (test) => {
+Deno.test("docs/deploy.md: an app gets the receiver, updates it, has it beside its own functions, and leaves it", async (test) => {
   await using opened = new AsyncDisposableStack();
   const hosted = opened.use(await createHostedProject({ port, name: "app" }));
   const app = opened.use(await makeProject(MIGRATIONS));
@@ -273,6 +275,7 @@ Deno.test("docs/deploy.md, docs/leave.md: an app gets the receiver, updates it, 
   });
 
   await leaveProject(test, project, {
+    block,
     before: { ...before, tree: { ...before.tree, [own]: ownText } },
     add: () => add("--yes"),
   });
@@ -281,7 +284,7 @@ Deno.test("docs/deploy.md, docs/leave.md: an app gets the receiver, updates it, 
 
 Deno.test("docs/deploy.md: every block is typed here, or by tests/stripe_sync or tests/docs", () => {
   const elsewhere =
-    /^(deno task (reconcile|trigger)|cp |export SUPABASE_URL=\S+\nread -rs STRIPE)/;
+    /^(deno task (reconcile|trigger|doctor --url)|npm pack|npx --yes|cp |export SUPABASE_URL=\S+\nread -rs STRIPE)/;
   assertEquals(left().filter((text) => !elsewhere.test(text)), []);
 });
 

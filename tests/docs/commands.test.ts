@@ -135,7 +135,10 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
 
   await test.step("the doctor, with what is pasted: its output has none of it", async () => {
     const block = blockOf("docs/deploy.md", "deno task doctor --url");
-    const ofRewrites = commandOf("docs/rewrites.md", "deno task doctor --url");
+    const ofRewrites = commandOf(
+      "docs/deploy.md",
+      "deno task doctor --url https://<your domain>",
+    );
     const pasted = `${secret}\n${dbUrl}\n${signing}\n`;
     const { code, said } = await type(`${block}\n${ofRewrites}`, pasted);
     assertWorks({ code, said }, "15 ok, 0 FAIL, 1 skipped");

@@ -67,7 +67,7 @@ async function file(
     )`;
 }
 
-/** Of Vercel's starter, what docs/switch.md replaces. */
+/** Of Vercel's starter, what docs/reconcile.md replaces. */
 const STARTER = `
   create table public.subscriptions (
     id text, user_id uuid, status text, price_id text, current_period_end timestamptz
