@@ -157,7 +157,7 @@ function meaningOf(
   { code = "", message = "", hint }: ApiError,
 ): string {
   if (code === "57014") {
-    return 'The database took too long. Try again. If it stays so, look at its load and at its locks: docs/runbook.md, "Locks".';
+    return 'The database took too long. Try again. If it stays so, look at its load and at its locks: docs/operate.md, "Locks".';
   }
   const isMissing = /^(PGRST20[0-5]|42883|42P01|42703|42501)$/.test(code);
   if (!isMissing && /^[0-9A-Z]{5}$/.test(code)) {

@@ -135,7 +135,7 @@ async function retryNow(
   const done = ui.firstSentences(answer);
   const isClaimed = waking === "" && failure?.retry_lease_id;
   const problem = isClaimed
-    ? 'The worker has claimed it and has no result: most likely another session has locked its record. The worker tries it again at its next run. To find that session: docs/runbook.md, "Locks".'
+    ? 'The worker has claimed it and has no result: most likely another session has locked its record. The worker tries it again at its next run. To find that session: docs/operate.md, "Locks".'
     : waking;
   if (problem !== "") return { done, problem };
   return { done: `${done}\nThe worker takes it at its next run.` };
@@ -180,7 +180,7 @@ function failurePage(failure: Failure, draft?: Draft): Child {
 function lacksAccount(failure: Failure): boolean {
   return failure.resolved_at === null && failure.payload !== null &&
     failure.payload_encoding === "json" && failure.original === null &&
-    failure.kind === "creation" && /^\S*accountId/.test(failure.error);
+    failure.kind === "creation" && /accountId/.test(failure.error);
 }
 
 /**

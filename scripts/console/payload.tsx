@@ -38,7 +38,7 @@ const NO_EFFECT = {
     "Its account was erased, so a retry would do nothing. Resolve it instead.",
 };
 const TOO_LONG =
-  "It is too long to edit in a browser. Repair it in the SQL editor: see docs/runbook.md.";
+  "It is too long to edit in a browser. Repair it in the SQL editor: see docs/operate.md.";
 const CHANGED =
   "Somebody has changed the payload since you opened this page. Copy your text, open this failure again, and begin with what is there now.";
 

@@ -124,7 +124,7 @@ export async function* checkProject(
     const row = await health;
     if (row?.open_failures === 0) return "none is open";
     throw new Failed(
-      `${row?.open_failures} open, the oldest since ${row?.oldest_open_failure}. select * from billing.open_failures; docs/runbook.md says what to do for each error code`,
+      `${row?.open_failures} open, the oldest since ${row?.oldest_open_failure}. select * from billing.open_failures; docs/operate.md says what to do for each error code`,
     );
   });
   yield check("notifications", async () => {
@@ -273,7 +273,7 @@ function areSent(
 ): string {
   if (givenUp > 0) {
     throw new Failed(
-      `given up: ${givenUp}. select * from billing.notifications where status in ('dead', 'undeliverable'); docs/runbook.md says how to send them again`,
+      `given up: ${givenUp}. select * from billing.notifications where status in ('dead', 'undeliverable'); docs/operate.md says how to send them again`,
     );
   }
   if (overdue !== undefined) {
@@ -288,7 +288,7 @@ function areSent(
   throw new Failed(
     `keep failing: ${
       others.length + 1
-    }, with the error: ${error}. Fix what the error names. They are sent at the next attempt, which may be hours away, or at once: docs/runbook.md, "Notifications that do not arrive"`,
+    }, with the error: ${error}. Fix what the error names. They are sent at the next attempt, which may be hours away, or at once: docs/operate.md, "Notifications that do not arrive"`,
   );
 }
 

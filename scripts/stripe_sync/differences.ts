@@ -52,7 +52,7 @@ const ADVICE: { [Kind in Difference["kind"]]?: string } = {
   missing_there:
     "missing there: --apply deletes nothing. Check that STRIPE_API_KEY belongs to the right account, and see docs/reconcile.md.",
   failed:
-    "failed: --apply applies the events that Stripe lists as undelivered. For the others, see docs/runbook.md.",
+    "failed: --apply applies the events that Stripe lists as undelivered. For the others, see docs/operate.md.",
 };
 
 const LABELS: { [Kind in Difference["kind"]]?: string } = {

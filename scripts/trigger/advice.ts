@@ -54,7 +54,7 @@ export function advice(
       ...(errorCode
         ? [
           "The event is in billing.failed_events.",
-          `To repair it: ${asTyped("console")}, or docs/runbook.md for SQL`,
+          `To repair it: ${asTyped("console")}, or docs/operate.md for SQL`,
         ]
         : []),
     ];

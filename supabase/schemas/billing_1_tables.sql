@@ -140,7 +140,7 @@ create index failed_events_no_account on billing.failed_events (customer_id)
 where resolution is null and kind in ('creation', 'opening_update') and error_code = 'event_invalid';
 create index failed_events_resolved on billing.failed_events (resolved_at) where resolved_at is not null;
 comment on table billing.failed_events is
-  'Verified events that failed, one row per event. Open while resolved_at is null. docs/runbook.md says what to do.';
+  'Verified events that failed, one row per event. Open while resolved_at is null. docs/operate.md says what to do.';
 comment on column billing.failed_events.event_id is 'The event''s id; sha256:<hash of the body in hex> if it has no usable id.';
 comment on column billing.failed_events.type is 'The provider''s own name of the event''s type; null if it cannot be read.';
 comment on column billing.failed_events.payload is
@@ -148,7 +148,7 @@ comment on column billing.failed_events.payload is
 comment on column billing.failed_events.payload_encoding is
   'json: the event itself. text: the body as a JSON string, if jsonb cannot store it as JSON, or only with numbers of more than 40 digits. base64: the bytes of the body as a JSON string, if they are not text.';
 comment on column billing.failed_events.original_payload is 'The payload as received, if payload was repaired since.';
-comment on column billing.failed_events.error_code is 'Why it failed: one of the codes in docs/runbook.md.';
+comment on column billing.failed_events.error_code is 'Why it failed: one of the codes in docs/operate.md.';
 comment on column billing.failed_events.error is
   'The message of the newest failure that is about the event itself: a delivery that fails with repair_pending keeps it.';
 comment on column billing.failed_events.attempts is 'How many deliveries and retries of this event have failed.';

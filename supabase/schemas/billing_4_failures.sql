@@ -149,7 +149,7 @@ returns trigger language plpgsql volatile set search_path = '' as $$
 begin
   if new.resolved_at is not null then
     raise exception 'Cannot repair %: it is already resolved (%).', new.event_id, new.resolution
-      using hint = 'Nothing was changed. To retry an event that was resolved by hand, reopen it first: see docs/runbook.md.';
+      using hint = 'Nothing was changed. To retry an event that was resolved by hand, reopen it first: see docs/operate.md.';
   end if;
   if billing.has_long_number(new.payload) then
     raise exception 'Cannot repair %: the payload has a number of more than 40 digits.', new.event_id

@@ -1,5 +1,5 @@
 -- Why it is failing: open failures by error, with an example of each.
--- docs/runbook.md in the receiver's repository says what to do for each code.
+-- docs/operate.md in the receiver's repository says what to do for each code.
 select
   error_code,
   type,

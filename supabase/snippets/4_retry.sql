@@ -7,7 +7,7 @@ select billing.retry_failed_events(of_error_code => 'subscription_unknown');
 select billing.retry_failed_events(failed_since => now() - interval '1 day');
 
 -- The results. If is_claimed stays true for more than a few seconds, another
--- session has most likely locked the record: docs/runbook.md, "Locks".
+-- session has most likely locked the record: docs/operate.md, "Locks".
 select event_id, error_code, error, attempts, resolved_at, resolution,
   retry_requested_at, retry_lease_id is not null as is_claimed
 from billing.failed_events

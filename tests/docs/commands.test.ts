@@ -179,8 +179,8 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
     }
   });
 
-  await test.step("console.md: an event that fails", async () => {
-    const { said } = await tell("docs/console.md", "deno task trigger");
+  await test.step("operate.md: an event that fails", async () => {
+    const { said } = await tell("docs/operate.md", "deno task trigger");
     assertStringIncludes(said, "422 Event is not valid");
     assertMatch(said, /error_code +event_invalid/);
   });

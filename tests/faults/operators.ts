@@ -1,5 +1,5 @@
 /**
- * What people and accidents do while events come in: what the runbook says, and
+ * What people and accidents do while events come in: what docs/operate.md says, and
  * what it does not.
  */
 import { setTimeout as sleep } from "node:timers/promises";

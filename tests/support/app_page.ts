@@ -22,20 +22,7 @@ export type Client = SupabaseClient<Database>;
 /** What docs/app.md exports, as far as tests call it. */
 export interface AppCode extends AsyncDisposable {
   hasAccess(supabase: Client, accountId: string): Promise<boolean>;
-  featureAmount(
-    supabase: Client,
-    accountId: string,
-    feature: string,
-  ): Promise<number | null>;
-  askForAccess(
-    accountId: string,
-    project: { projectUrl: string; secretKey: string },
-  ): Promise<boolean>;
   readPlan(supabase: Client): Promise<Record<string, unknown> | null>;
-  describePlan(
-    plan: Record<string, unknown>,
-    options: { timeZone: string },
-  ): string;
   watchAccount(
     supabase: Client,
     accountId: string,

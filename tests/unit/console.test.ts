@@ -320,7 +320,7 @@ Deno.test("a page says what to do about an answer that is none", async () => {
       [HOSTED_URL, 401, { code: "42501" }, "42501", "sb_secret_"],
       [HOSTED_URL, 540, "paused", "answered 540", "Restore"],
       [HOSTED_URL, 200, "<html>", "answered 200", "Check that the URL"],
-      [HOSTED_URL, 500, { code: "57014" }, "too long", "docs/runbook.md"],
+      [HOSTED_URL, 500, { code: "57014" }, "too long", "docs/operate.md"],
       [LOCAL_URL, 0, new TypeError("refused"), "Cannot reach http", "start"],
       [LOCAL_URL, 200, [{ ...ROW, payload: "{" }], "console itself failed", ""],
     ] as const

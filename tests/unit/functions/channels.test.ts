@@ -1,7 +1,7 @@
 /**
  * How accounts and operators are told: by webhooks, Slack and e-mail.
- * docs/notifications.md and docs/runbook.md show what is sent. With
- * UPDATE_EXAMPLES=1 in the environment, it is written into these pages.
+ * docs/notifications.md shows some of what is sent, messages.txt the rest. With
+ * UPDATE_EXAMPLES=1 in the environment, it is written into both.
  */
 import { assert, assertEquals } from "@std/assert";
 import { Webhook } from "standardwebhooks";
@@ -117,8 +117,8 @@ const HOSTILE = { ...OPENED.alert, event_type: "<!channel> & &lt;x>" };
 const SLACK_TEXTS: [Alert["alert"], url: string, ...parts: string[]][] = [
   [ONE, HOSTED, "Billing: 1 new failed event with event_invalid\n"],
   [ONE, HOSTED, "evt_1 (type unknown, provider a)\n", `project/${REF}/sql/new`],
-  [ONE, "https://a.b.supabase.co", "docs/runbook.md"],
-  [ONE, "http://127.0.0.1:54321", "docs/runbook.md"],
+  [ONE, "https://a.b.supabase.co", "docs/operate.md"],
+  [ONE, "http://127.0.0.1:54321", "docs/operate.md"],
   // Otherwise it could mention a whole channel.
   [
     HOSTILE,
@@ -382,15 +382,15 @@ Deno.test("formatAmount() has as many decimals as Stripe", () => {
   }
 });
 
-/** What is sent, as a page of `docs` shows it. */
+/** What is sent, as a page of `docs` or messages.txt shows it. */
 interface Example {
   readonly language: "http" | "text" | "html";
   readonly text: string;
 }
 
-/** Compares the blocks of a page with what is sent, in the order of the page. */
-async function checkExamples(page: string, examples: Example[]): Promise<void> {
-  const file = new URL(`../../../docs/${page}`, import.meta.url);
+/** Compares the blocks of a file with what is sent, in the order of the file. */
+async function checkExamples(path: string, examples: Example[]): Promise<void> {
+  const file = new URL(`../../../${path}`, import.meta.url);
   const found = await Deno.readTextFile(file);
   const left = examples.values();
   const expected = found.replaceAll(
@@ -405,7 +405,7 @@ async function checkExamples(page: string, examples: Example[]): Promise<void> {
   if (Deno.env.get("UPDATE_EXAMPLES") === "1") {
     await Deno.writeTextFile(file, expected);
   } else {
-    assertEquals(found.split("\n"), expected.split("\n"), `docs/${page}`);
+    assertEquals(found.split("\n"), expected.split("\n"), path);
   }
 }
 
@@ -448,22 +448,6 @@ const EXAMPLES: Notification[] = [
   { ...OCCURRED, kind: "recovered" },
   { ...OCCURRED, kind: "ended" },
 ];
-Deno.test("docs/notifications.md shows what accounts are sent", async () => {
-  const mails = EXAMPLES.map((one) => renderEmail(emailTexts(one)));
-  const path = "/billing-notifications";
-  // The last two have nothing of their own.
-  const shown = EXAMPLES.slice(0, -2);
-  await checkExamples("notifications.md", [
-    ...await Promise.all(shown.map((one) => webhookExample(one, path))),
-    ...mails.map(({ subject, text }): Example => ({
-      language: "text",
-      text:
-        `From: ${FROM}\nTo: owner@example.com\nSubject: ${subject}\n\n${text}`,
-    })),
-    { language: "html", text: mails[0]!.html },
-  ]);
-});
-
 const FAILED_AT = "2026-11-28T09:00:01.5+00:00";
 const ALERTS: Alert[] = [
   {
@@ -483,15 +467,32 @@ const ALERTS: Alert[] = [
     },
   },
 ];
-Deno.test("docs/runbook.md shows the alerts that operators are sent", async () => {
-  const slack = ALERTS.map(async (alert): Promise<Example> => {
+Deno.test("docs/notifications.md and messages.txt show what accounts and operators are sent", async () => {
+  const [payment, ...webhooks] = await Promise.all(
+    EXAMPLES.map((one) => webhookExample(one, "/billing-notifications")),
+  );
+  const rendered = EXAMPLES.map((one) => renderEmail(emailTexts(one)));
+  const [mail, ...mails] = rendered.map(({ subject, text }): Example => ({
+    language: "text",
+    text:
+      `From: ${FROM}\nTo: owner@example.com\nSubject: ${subject}\n\n${text}`,
+  }));
+  const html: Example = { language: "html", text: rendered[0]!.html };
+  const alerts = await Promise.all(
+    ALERTS.map((one) => webhookExample(one, "/alerts")),
+  );
+  const slack = await Promise.all(ALERTS.map(async (alert) => {
     const options = { url: SLACK, projectUrl: HOSTED };
     const { text } = (await send(alert, undefined, options)).sent;
     // Slack shows the text without its escapes.
-    return { language: "text", text: text.replaceAll("&gt;", ">") };
-  });
-  await checkExamples("runbook.md", [
-    ...await Promise.all(ALERTS.map((one) => webhookExample(one, "/alerts"))),
-    ...await Promise.all(slack),
+    return { language: "text", text: text.replaceAll("&gt;", ">") } as const;
+  }));
+  await checkExamples("docs/notifications.md", [payment!, mail!]);
+  await checkExamples("tests/unit/functions/messages.txt", [
+    ...webhooks,
+    ...mails,
+    html,
+    ...alerts,
+    ...slack,
   ]);
 });

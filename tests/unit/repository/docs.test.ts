@@ -5,7 +5,6 @@ import { createCommand } from "../../../scripts/common/create_command.ts";
 import { REPOSITORY } from "../../../scripts/common/how_started.ts";
 import { routeOf } from "../../../scripts/local_stack/gateway.ts";
 import { readConfig } from "../../../supabase/functions/_shared/billing/config.ts";
-import { loadAppCode } from "../../support/app_page.ts";
 import { readPage, writeDocCode } from "../../support/docs.ts";
 
 Deno.test("the TypeScript in the pages type-checks", async () => {
@@ -22,26 +21,6 @@ Deno.test("the TypeScript in the pages type-checks", async () => {
     env: { NO_COLOR: "1" },
   }).output();
   assertEquals([success, new TextDecoder().decode(stderr)], [true, ""]);
-});
-
-Deno.test("describePlan() of docs/app.md says what a plan is and what comes next", async () => {
-  await using code = await loadAppCode();
-  const [may3, june1] = ["2027-05-03T23:59:59Z", "2027-06-01T00:00:00Z"];
-  const plan = { status: "active", plan_id: "price_pro", quantity: null };
-  for (
-    const [says, changes] of [
-      ["renews on 1 June 2027", { trial_end: "2026-05-20T00:00:00Z" }],
-      ["1 seat, renews on 1 June 2027", { quantity: 1 }],
-      ["5 seats, cancels on 3 May 2027", { quantity: 5, cancel_at: may3 }],
-      ["trial until 3 May 2027", { status: "trialing", trial_end: may3 }],
-      ["active", { current_period_end: null }],
-      ["payment failed", { status: "canceled", provider_status: "past_due" }],
-    ] as const
-  ) {
-    const shown = { ...plan, current_period_end: june1, ...changes };
-    const said = code.describePlan(shown, { timeZone: "UTC" });
-    assertEquals(said, `price_pro, ${says}`);
-  }
 });
 
 Deno.test("vercel.json and nginx.conf rewrite the same path to the same function", () => {

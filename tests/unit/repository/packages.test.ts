@@ -91,7 +91,7 @@ Deno.test("each lock has the checksums of deno.lock, and what its import map nam
 /** What is neither imported by a command nor copied by `add`. */
 const BESIDES = [
   // The console names its sections.
-  "docs/runbook.md",
+  "docs/operate.md",
   ...["LICENSE", "README.md", "package.json", "supabase/config.toml"],
   ...["deno.json", "deno.lock", "scripts/npx/main.mjs"],
 ];

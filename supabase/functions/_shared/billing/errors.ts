@@ -4,7 +4,7 @@
  *
  * The bodies repeat nothing from the input or the database. What an operator
  * needs is in the log and in `failed_events`. Of `todo`, the live view shows the
- * first sentence; the console and docs/runbook.md show all.
+ * first sentence; the console and docs/operate.md show all.
  */
 
 import type { LogFields } from "./log.ts";
@@ -16,13 +16,13 @@ interface ErrorEntry {
   readonly todo: string;
 }
 
-const BY_ITSELF = "Send it again; a provider does so by itself.";
+const BY_ITSELF = "Send it again; a provider does.";
 const NOT_AN_EVENT =
-  "Send the event as it is, as JSON. Something else is sent to this endpoint: stop that, and resolve the row.";
+  "Send the event as JSON. Stop what sends anything else here, and resolve the row.";
 const CREATION =
-  "Apply its creation first. If that is an open failure too, fix it: this is retried then. Else it was lost, or the subscription is older than this service: reconcile.";
+  "Apply its creation first. If that has failed, fix it: this is retried then. If it never arrived, reconcile.";
 const CLOCKS =
-  "Compare both clocks, and sign it again. If a queue stands in front of the function, raise SIGNATURE_TOLERANCE_SECONDS.";
+  "Compare both clocks. If a queue stands in front of the function, raise SIGNATURE_TOLERANCE_SECONDS.";
 
 const INVALID_SIGNATURE = { status: 401, body: "Invalid signature" };
 const NOT_APPLIED = { status: 500, body: "Event could not be applied" };
@@ -35,7 +35,7 @@ export const ERRORS = {
     body: "",
     means: "the URL has another path",
     todo:
-      "Use the path /functions/v1/billing-webhook. Correct the URL at the provider.",
+      "Correct the URL at the provider: its path is /functions/v1/billing-webhook.",
   },
   method_not_allowed: {
     status: 405,
@@ -48,15 +48,15 @@ export const ERRORS = {
     body: "",
     means: "the body is compressed, so it is not what was signed",
     todo:
-      "Send it without Content-Encoding. Switch compression off in whatever stands in front of the function.",
+      "Send it without Content-Encoding. Switch compression off in front of the function.",
   },
   body_too_large: {
     status: 413,
     body: "",
     means:
-      "the body is over MAX_BODY_BYTES, or a payload in failed_events has more than 16 MiB",
+      "the body is over MAX_BODY_BYTES, or a payload in failed_events over 16 MiB",
     todo:
-      "Raise MAX_BODY_BYTES if the event is real. Shorten a payload that was repaired.",
+      "If the event is real, raise MAX_BODY_BYTES. Shorten a repaired payload.",
   },
   body_too_slow: {
     status: 408,
@@ -73,10 +73,9 @@ export const ERRORS = {
 
   signature_missing: {
     ...INVALID_SIGNATURE,
-    means:
-      "no configured signature header is there. Scanners find every public URL",
+    means: "no configured signature header is there; scanners send none",
     todo:
-      "Set PROVIDER_A_SIGNATURE_HEADER to the sender's header. For Stripe, that is stripe-signature.",
+      "Set PROVIDER_A_SIGNATURE_HEADER to the sender's header, such as stripe-signature.",
   },
   signature_ambiguous: {
     ...INVALID_SIGNATURE,
@@ -101,9 +100,9 @@ export const ERRORS = {
   signature_mismatch: {
     ...INVALID_SIGNATURE,
     means:
-      "no configured secret made this signature, or something changed the body on its way",
+      "no configured secret made this signature, or the body was changed on its way",
     todo:
-      "Set PROVIDER_A_SIGNING_SECRET to the sender's secret. Copy it from the provider's endpoint page; the doctor checks it.",
+      "Set PROVIDER_A_SIGNING_SECRET to the secret on the provider's endpoint page. The doctor checks it.",
   },
   provider_misconfigured: {
     status: 500,
@@ -111,7 +110,7 @@ export const ERRORS = {
     means:
       "a setting of the provider is missing, weak or malformed; the log names it",
     todo:
-      "Correct the setting that the log names. A secret takes effect in new processes, within 400 seconds.",
+      "Correct that setting. It takes effect in new processes, within 400 seconds.",
   },
 
   body_empty: {
@@ -136,7 +135,7 @@ export const ERRORS = {
     status: 422,
     body: "Event is not valid",
     means:
-      "a required field is missing or bad, or no account is known; the error names it",
+      "a field is missing or bad, or no account is known; the error names it",
     todo:
       "Repair the payload, and retry it. If many have the same error, the provider has moved a field.",
   },
@@ -149,47 +148,47 @@ export const ERRORS = {
   creation_pending: {
     ...NOT_APPLIED,
     means:
-      "no creation of this subscription was applied, but its customer has an account, so it would apply",
+      "no creation of this subscription was applied; its customer's account is known",
     todo: CREATION,
   },
   subscription_of_other_provider: {
     ...NOT_APPLIED,
     means: "the record was created by your other provider",
     todo:
-      "Send it as the provider that created it. If one provider is configured twice, or two use one ID, resolve it by hand.",
+      "Send it as the provider that created it. If both are one provider, or use one ID, resolve it by hand.",
   },
   repair_pending: {
     ...NOT_APPLIED,
     means: "its payload was repaired, and the provider sent the old one again",
     todo:
-      "Retry it with billing.retry_failed_event, or in the console. To go back to what was received, put original_payload into payload first.",
+      "Retry it with billing.retry_failed_event. To go back to what was received, put original_payload into payload first.",
   },
   apply_failed: {
     ...NOT_APPLIED,
     means:
       "Postgres, or a handler, trigger or constraint of your app, refused the data; the error says why",
     todo:
-      "Read the error in billing.failed_events. Correct your app's handler or trigger, or repair the payload, and retry. If it is neither, keep the row and report it.",
+      "Correct your app's handler or trigger, or repair the payload, and retry. If it is neither, keep the row and report it.",
   },
   handler_missing: {
     ...NOT_APPLIED,
     means:
-      "HANDLE_EVENT_TYPES lists the type, but its function is not there or may not be called; the error says which",
+      "the function of a type in HANDLE_EVENT_TYPES is missing or may not be called; the error says which",
     todo:
-      "Create the function that the error names: docs/handlers.md. Or take the type out of HANDLE_EVENT_TYPES.",
+      "Create that function: docs/handlers.md. Or take the type out of HANDLE_EVENT_TYPES.",
   },
   deployment_fault: {
     ...NOT_APPLIED,
     means:
       "the database lacks a function, table, column or right; the error says which",
     todo:
-      "Apply the migration: supabase db push. If what is missing is your app's, restore it. Then retry all with this code.",
+      "Apply the migration: supabase db push. Restore what is your app's. Then retry all with this code.",
   },
   key_refused: {
     ...NOT_APPLIED,
     means: "the project refuses the functions' secret key",
     todo:
-      "Create a secret key, and deploy both functions again. The default one was revoked or disabled: dashboard, Project Settings, API Keys.",
+      "Create a secret key (Project Settings, API Keys), and deploy both functions again: the default one was revoked.",
   },
   internal_error: {
     ...NOT_APPLIED,
@@ -200,7 +199,7 @@ export const ERRORS = {
   overloaded: {
     ...TRY_AGAIN,
     means:
-      "more events wait for the database than the function holds, or this one waited for 3 s",
+      "too many events wait for the database, or this one waited for 3 s, or 5 s for a handler",
     todo: `${BY_ITSELF} If there are many, look at the database's load.`,
   },
   record_locked: {
@@ -218,7 +217,7 @@ export const ERRORS = {
   failure_not_recorded: {
     ...TRY_AGAIN,
     means:
-      "the event failed and could not be stored either; the log has its ID and the hash of its body",
+      "it failed and could not be stored either; the log has its ID and its body's hash",
     todo: `${BY_ITSELF} If the database is down, bring it back first.`,
   },
 } as const satisfies Record<string, ErrorEntry>;

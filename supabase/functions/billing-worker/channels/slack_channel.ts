@@ -54,7 +54,7 @@ function text(alert: Alert["alert"], projectUrl: string | undefined): string {
     `Newest: ${event_id} (${event_type}, provider ${provider})${
       error === undefined ? "" : `: ${error}`
     }`,
-    `What to do: run select * from billing.open_failures; in the SQL editor, and look up ${error_code} in the receiver's docs/runbook.md`,
+    `What to do: run select * from billing.open_failures; in the SQL editor, and look up ${error_code} in the receiver's docs/operate.md`,
     ...(ref === undefined
       ? []
       : [`SQL editor: https://supabase.com/dashboard/project/${ref}/sql/new`]),

@@ -1,6 +1,5 @@
 /**
- * The SQL in the runbook, the other pages and the snippets runs with the role of
- * the SQL editor.
+ * The SQL in the pages and the snippets runs with the role of the SQL editor.
  */
 import {
   assert,
@@ -157,7 +156,7 @@ for (
     ["no event at all", null, true],
   ] as const
 ) {
-  Deno.test(`with ${what}, the runbook's monitor and job ${isSilent ? "tell" : "are silent"}`, async () => {
+  Deno.test(`with ${what}, docs/operate.md's monitor and job ${isSilent ? "tell" : "are silent"}`, async () => {
     await tryOut(async (tx) => {
       await makeExtensions(tx);
       await tx`delete from billing.processed_events`;
@@ -197,11 +196,11 @@ function blockWith(text: string): string {
 Deno.test("the pages and the snippets have SQL to run", () => {
   const found = (place: RegExp) =>
     blocks.filter((block) => place.test(block.place)).length;
-  assert(found(/^runbook/) > 20 && found(/^notifications/) > 2);
+  assert(found(/^operate/) > 20 && found(/^notifications/) > 1);
   assert(found(/\.sql$/) >= 6);
 });
 
-Deno.test("the runbook finds what a missing account ID made fail, and the customer", async () => {
+Deno.test("docs/operate.md finds what a missing account ID made fail, and the customer", async () => {
   await tryOut(async (tx) => {
     const found = await tx.unsafe(blockWith("'creation_pending')"));
     assertEquals(
@@ -242,6 +241,6 @@ function repairs() {
   const found = blocks.filter(({ sql }) =>
     sql.includes("jsonb_set(") && sql.includes('"accountId"')
   );
-  assert(found.length >= 2, "the runbook and a snippet repair account ids");
+  assert(found.length >= 2, "docs/operate.md and a snippet repair account ids");
   return found;
 }
