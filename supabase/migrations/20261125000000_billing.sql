@@ -582,7 +582,7 @@ $$;
 -- Returns the error of a creation without an account. Its failures are found by it.
 create or replace function billing.lacks_account()
 returns text language sql immutable
-return 'The event names no account (accountId), and account_of_customer knows none of the customer.';
+return 'data.object.metadata.accountId is missing, and account_of_customer knows no account of the customer.';
 
 create or replace aggregate billing.fold (billing.records, billing.event) (sfunc = billing.next, stype = billing.step);
 

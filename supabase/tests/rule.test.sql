@@ -488,7 +488,7 @@ select results_eq(
   $$select s.error from unnest(pg_temp.fold(pg_temp.parse_all('update 5, creation 10 account=null, creation 10, update 20 provider=b, refund 20'))) as s$$,
   $$values
     ('No subscription sub is recorded.'),
-    ('The event names no account (accountId), and account_of_customer knows none of the customer.'),
+    ('data.object.metadata.accountId is missing, and account_of_customer knows no account of the customer.'),
     (null),
     ('Subscription sub belongs to provider a, not b.'),
   ('No function applies events of type refund.')$$, 'a message names what is wrong'

@@ -114,7 +114,7 @@ Deno.test("the console in a browser", async (test) => {
     const list = await enter("a[href='/failures?code=event_invalid']");
     assertStringIncludes(list, "1 failure matches");
     const why = await enter(`a[href*="${creation.id}"]`);
-    assertStringIncludes(why, "The event names no account (accountId)");
+    assertStringIncludes(why, "data.object.metadata.accountId is missing");
     assertStringIncludes(why, "Repair the payload, and retry");
 
     const account = "data.object.metadata.accountId";

@@ -60,9 +60,11 @@ Deno.test("what is below a delivery fits its code, its provider and this machine
   const call = "Database call failed: PGRST202: x";
   const unverified = "Cannot verify deliveries of provider a";
   const migrate = "a restart of start applies the migration";
-  const own = "Set PROVIDER_B_SIGNING_SECRET to the sender's secret.";
+  const own =
+    "Set PROVIDER_B_SIGNING_SECRET to the secret on the provider's endpoint page.";
   const raised = "billing.on_x raised P0042";
-  const read = `${raised}: Read the error in billing.failed_events.`;
+  const read =
+    `${raised}: Correct your app's handler or trigger, or repair the payload, and retry.`;
   for (
     const [code, error, text, provider] of [
       ["deployment_fault", call, migrate],

@@ -58,7 +58,7 @@ Deno.test("advice() names the next command, or what to do about a failure", () =
         "event_invalid",
         /^The receiver's log .*\nTo repair it: /s,
       ],
-      [OF_TYPE, 500, "apply_failed", /^apply_failed: Read .* SQL$/s],
+      [OF_TYPE, 500, "apply_failed", /^apply_failed: Correct .* SQL$/s],
       [OF_TYPE, 500, "subscription_unknown", /created --subscription sub_1\n/],
     ] as const
   ) {

@@ -455,7 +455,7 @@ const ALERTS: Alert[] = [
     alert: {
       ...{ ...OPENED.alert as FailureOpened, open: 1, new: 1 },
       error:
-        "The event names no account (accountId), and account_of_customer knows none of the customer.",
+        "data.object.metadata.accountId is missing, and account_of_customer knows no account of the customer.",
       ...{ first_failed_at: FAILED_AT, last_failed_at: FAILED_AT },
     },
   },

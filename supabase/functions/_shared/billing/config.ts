@@ -4,7 +4,7 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 export const EVENT_MODES = ["any", "live", "test"] as const;
 
 /**
- * See `PROVIDER_A_MODE` in the README. The live endpoint of a Connect platform
+ * See `PROVIDER_A_MODE` in .env.example. The live endpoint of a Connect platform
  * also receives test events, signed with the same secret.
  */
 export type EventMode = typeof EVENT_MODES[number];
@@ -22,7 +22,7 @@ export const NOTIFICATION_KINDS: readonly string[] = [
 
 const UNMAPPED_CHOICES = ["fail", "ignore"] as const;
 
-/** See `UNMAPPED_SUBSCRIPTIONS` in the README. */
+/** See `UNMAPPED_SUBSCRIPTIONS` in .env.example. */
 export type UnmappedChoice = typeof UNMAPPED_CHOICES[number];
 
 export interface DatabaseAccess {
