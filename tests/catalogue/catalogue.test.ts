@@ -4,14 +4,13 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import { limited } from "../support/hang_limit.ts";
-import { setting } from "../support/test_environment.ts";
 import { BODIES } from "./bodies.ts";
 import { assertDiscreet, checkRow, type Rows } from "./deliver.ts";
 import { ORDER } from "./order.ts";
 import { OUTAGES } from "./outages.ts";
 import { REQUESTS } from "./requests.ts";
 import { SIGNATURES } from "./signatures.ts";
-import { WITHOUT_FUNCTIONS, WORKERS } from "./workers.ts";
+import { WORKERS } from "./workers.ts";
 import { openStage } from "./stage.ts";
 
 /** The rows of the catalogue, numbered from 1. */
@@ -29,7 +28,6 @@ const rows: Rows = {
   ...ORDER,
   ...OUTAGES,
   ...WORKERS,
-  ...WITHOUT_FUNCTIONS,
 };
 /** What takes ten seconds goes on beside the others, and is checked after them. */
 const begun = new Map<string, () => Promise<void>>();
@@ -43,15 +41,9 @@ const inOrder = [
 ];
 
 for (const title of inOrder) {
-  Deno.test({
-    name: `catalogue ${title}`,
-    // Once is enough for what is the same, whatever serves the functions.
-    ignore: title in WITHOUT_FUNCTIONS &&
-      setting("TEST_FUNCTIONS_DENO") !== Deno.execPath(),
-    fn: () => {
-      const check = begun.get(title)?.() ?? checkRow(stage, rows[title]!);
-      return limited(check, "the row's end", { withinMs: ROW_LIMIT_MS });
-    },
+  Deno.test(`catalogue ${title}`, () => {
+    const check = begun.get(title)?.() ?? checkRow(stage, rows[title]!);
+    return limited(check, "the row's end", { withinMs: ROW_LIMIT_MS });
   });
 }
 

@@ -164,10 +164,6 @@ export const WORKERS: Rows = {
       assertEquals(ids, [left.id, left.id]);
     },
   },
-};
-
-/** No served function has a part in these. */
-export const WITHOUT_FUNCTIONS: Rows = {
   "71: 2,000 e-mails due at once, the mail API takes 2 a second": {
     check: async ({ sql }) => {
       const { tookMs, rows, sentTwice } = await mailAll(sql);
