@@ -1347,7 +1347,7 @@ begin
   if not found then
     return 'applied';
   end if;
-  -- Whoever applies its creation, or erases its account, holds this lock: one of the two sees the other.
+  -- A call that applies its creation, or erases its account, holds this lock: one of the two sees the other.
   perform pg_advisory_xact_lock(hashtextextended(p_subscription_id, 0));
   if billing.is_erased(p_provider, p_subscription_id, p_customer_id) then
     delete from billing.processed_events p where p.provider = p_provider and p.event_id = p_event_id;
@@ -1618,8 +1618,8 @@ begin
 end;
 $$;
 
--- If another run has asked for the queue meanwhile, whoever woke it has work that this one may have missed: then this
--- returns true, and the run goes on; one whose time is over (p_is_last) wakes the worker instead. With p_is_scheduled,
+-- If another run has asked for the queue meanwhile, there may be work that this one has missed: then this returns
+-- true, and the run goes on; one whose time is over (p_is_last) wakes the worker instead. With p_is_scheduled,
 -- it notes that the schedule has woken a run that ended without a fault, also if another one has the lease.
 create or replace function public.billing_release_lease(
   p_queue text, p_lease_id uuid, p_is_last boolean default true, p_is_scheduled boolean default false

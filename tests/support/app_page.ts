@@ -3,11 +3,7 @@
  * that run it.
  */
 import { assertEquals } from "@std/assert";
-import {
-  createClient,
-  type RealtimeClientOptions,
-  type SupabaseClient,
-} from "@supabase/supabase-js";
+import { createClient, type SupabaseClient } from "@supabase/supabase-js";
 import type { Sql } from "postgres";
 import { localKeys, signToken } from "../../scripts/local_stack/keys.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
@@ -23,11 +19,6 @@ export type Client = SupabaseClient<Database>;
 export interface AppCode extends AsyncDisposable {
   hasAccess(supabase: Client, accountId: string): Promise<boolean>;
   readPlan(supabase: Client): Promise<Record<string, unknown> | null>;
-  watchAccount(
-    supabase: Client,
-    accountId: string,
-    onChange: () => void,
-  ): Promise<() => Promise<unknown>>;
 }
 
 /** insufficient_privilege */
@@ -94,18 +85,13 @@ export async function applySql(
  */
 export async function appOf(
   claims?: Record<string, unknown>,
-  { apiUrl = setting("TEST_API_URL"), realtime = {} }: {
-    apiUrl?: string;
-    realtime?: RealtimeClientOptions;
-  } = {},
 ): Promise<Client> {
   const { publishable } = await localKeys();
   function accessToken(): Promise<string> {
     const exp = Math.floor(Date.now() / 1000) + 60;
     return signToken({ role: "authenticated", exp, ...claims });
   }
-  return createClient<Database>(apiUrl, publishable, {
-    realtime,
+  return createClient<Database>(setting("TEST_API_URL"), publishable, {
     ...(claims && { accessToken }),
   });
 }

@@ -11,7 +11,7 @@ export const NOTIFICATION_SECRET =
   "whsec_c2lnbmluZy1zZWNyZXQtb2YtdGhlLXRlc3RzLTAx";
 
 /** In the URL of every endpoint, so that a URL in a log is found. */
-export const URL_SECRET = "secret-of-the-url";
+const URL_SECRET = "secret-of-the-url";
 
 /** A notification or alert that arrived and was verified by the package. */
 export interface Arrival {
@@ -82,7 +82,7 @@ export function startNotifiedEndpoint({ port = 0 } = {}) {
 }
 
 /** Returns the settings with which a worker notifies a port of this machine. */
-export function notifiedEnvironment(port: number): Environment {
+function notifiedEnvironment(port: number): Environment {
   return {
     NOTIFICATION_URL: `http://127.0.0.1:${port}?token=${URL_SECRET}`,
     NOTIFICATION_SIGNING_SECRET: NOTIFICATION_SECRET,

@@ -20,7 +20,7 @@ interface Waiting<Item, Result> {
  * is sent at once, so a single event never waits; under load, many events share
  * a round trip.
  *
- * Whoever got an answer soon sends the next item. So a call takes at most half of
+ * A sender that got an answer soon sends the next item. So a call takes at most half of
  * those that wait and those that the last call answered: the next ones are read
  * and verified while it runs, and are ready when it ends.
  *

@@ -163,7 +163,7 @@ async function handleFailure(
   const stored = await recordFailure(error, { provider, failed, database })
     .catch((fault: unknown) => {
       const { code: reason, logMessage } = toDeliveryError(fault);
-      // Nothing works until it is mended, and it says more than its effect.
+      // Nothing works until it is fixed, and it says more than its effect.
       if (reason === "key_refused") {
         throw new DeliveryError(reason, logMessage, { logFields });
       }
@@ -184,7 +184,7 @@ async function handleFailure(
   }
   if (stored === "retry" || acknowledges) wakeWorker("retries");
   if (!acknowledges) throw withLogFields(error, logFields);
-  // The provider will not send it again: whoever has to act hears of it now.
+  // The provider will not send it again: the operator hears of it now.
   wakeWorker("notifications");
   const outcomes = { acknowledged: 1 };
   const fields = { ...logFields, code, error: error.logMessage, outcomes };

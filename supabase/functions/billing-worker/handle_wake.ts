@@ -164,7 +164,7 @@ function hasCounts<Counts>(part: Counts | DeliveryError): part is Counts {
  * Does work on a queue, and then releases its lease, so that the next run need not
  * wait until it ends by itself. The first claim takes the lease. If another run has
  * it, the claims return nothing, and there is nothing to release; but that run then
- * looks once more, since whoever woke this one knew of something to do.
+ * looks once more, since this one was woken for something to do.
  */
 async function holding<T>(
   queue: Queue,

@@ -15,7 +15,7 @@ const PLAN_ITEMS = ["first", "licensed"] as const;
 export type PlanItem = typeof PLAN_ITEMS[number];
 
 /** What an account may be told, by its name in `NOTIFY`. */
-export const NOTIFICATION_KINDS: readonly string[] = [
+const NOTIFICATION_KINDS: readonly string[] = [
   ...["payment_failed", "trial_ending", "action_required"],
   ...["recovered", "ended"],
 ];
@@ -23,7 +23,7 @@ export const NOTIFICATION_KINDS: readonly string[] = [
 const UNMAPPED_CHOICES = ["fail", "ignore"] as const;
 
 /** See `UNMAPPED_SUBSCRIPTIONS` in .env.example. */
-export type UnmappedChoice = typeof UNMAPPED_CHOICES[number];
+type UnmappedChoice = typeof UNMAPPED_CHOICES[number];
 
 export interface DatabaseAccess {
   readonly supabaseUrl: string;
@@ -50,7 +50,7 @@ export interface Config extends DatabaseAccess {
 }
 
 /** See `HANDLE_EVENT_TYPES` in docs/handlers.md. */
-export interface HandledTypes {
+interface HandledTypes {
   readonly types: ReadonlySet<string>;
   /** What is wrong with the setting; then `types` has those that are well formed. */
   readonly fault?: string;
@@ -108,7 +108,7 @@ export function readPlanItem(env: Environment): PlanItem {
  * Reads `HANDLE_EVENT_TYPES`: types of events, separated by commas. A fault must not
  * stop the events that need no handler, so it is kept.
  */
-export function readHandledTypes(env: Environment): HandledTypes {
+function readHandledTypes(env: Environment): HandledTypes {
   const text = env["HANDLE_EVENT_TYPES"];
   const types = new Set<string>();
   const named = new Map<string, string>();

@@ -48,7 +48,6 @@ export const dodo = snapshots({
     const data = member(event, "data");
     return {
       type: member(event, "type"),
-      id: undefined,
       occurred_at: member(event, "timestamp"),
       subscription_id: member(data, "subscription_id"),
       customer_id: member(member(data, "customer"), "customer_id"),

@@ -91,7 +91,8 @@ export type Payment = {
 /** The parts of an event as they stand, whatever it contains. */
 export interface Parts {
   readonly type: unknown;
-  readonly id: unknown;
+  /** None if the body has none: see {@linkcode Format.idOf}. */
+  readonly id?: unknown;
   readonly occurred_at: unknown;
   readonly subscription_id: unknown;
   readonly customer_id: unknown;

@@ -92,7 +92,6 @@ function open(event: unknown) {
   const testMode = member(data, "test_mode") ?? member(meta, "test_mode");
   return {
     type: member(meta, "event_name"),
-    id: undefined,
     occurred_at: member(data, "updated_at"),
     subscription_id: prefixed(
       member(resource, "type") === "subscriptions"

@@ -30,7 +30,6 @@ export const polar = snapshots({
     const type = member(event, "type");
     return {
       type,
-      id: undefined,
       occurred_at: member(event, "timestamp"),
       subscription_id: `${type}`.startsWith("subscription.")
         ? member(data, "id")
