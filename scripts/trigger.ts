@@ -10,11 +10,16 @@ import { isLoopback, LOCAL_WEBHOOK_URL } from "./common/loopback.ts";
 import { print, printError, wrap } from "./common/print.ts";
 import { providerSettings, signatureHeaders } from "./common/sign.ts";
 import { findRunningStack } from "./common/running_stack.ts";
+import type { ProjectAccess } from "./common/project_api.ts";
 import { sendRequest } from "./common/requests.ts";
 import { FORMATS } from "../supabase/functions/_shared/billing/formats/formats.ts";
 import { kindOf } from "../supabase/functions/_shared/billing/formats/format.ts";
 import { advice } from "./trigger/advice.ts";
-import { buildEvent, parseTriggerArguments } from "./trigger/arguments.ts";
+import {
+  buildEvent,
+  parseTriggerArguments,
+  type TriggerArguments,
+} from "./trigger/arguments.ts";
 import {
   createdBefore,
   MAX_COLUMNS,
@@ -24,8 +29,6 @@ import {
   type Result,
   sentEvent,
 } from "./trigger/result.ts";
-
-const CREATED = "customer.subscription.created";
 
 if (import.meta.main) {
   Deno.exit(await trigger(Deno.args).catch(reportEnd));
@@ -39,31 +42,13 @@ async function trigger(args: readonly string[]): Promise<number> {
   const { provider, format, source } = sent;
   const url = sent.url ?? local?.webhookUrl ?? LOCAL_WEBHOOK_URL;
   const settings = providerSettings(env, provider, format);
-  const isEvent = "type" in source;
-  if (isEvent && !sent.print) {
-    await sleep(waitBeforeMs(source.type, Date.now()));
-  }
   const project = projectOf(url, { local, env: command });
-  // An event that waits for its creation occurred after it.
-  const created = isEvent && !sent.print && project &&
-      kindOf(FORMATS[format], source.type) === "creation"
-    ? await createdBefore(project, { provider, ...source }).catch(() =>
-      undefined
-    )
-    : undefined;
-  const body = isEvent
-    // Indented, as Stripe sends it.
-    ? new TextEncoder().encode(
-      JSON.stringify(buildEvent(source, { created, format }), null, 2),
-    )
-    : await Deno.readFile(source.payload).catch((error) => {
-      throw new Error(`Cannot read ${source.payload}: ${error.message}`);
-    });
+  const body = await bodyOf(sent, project);
   if (sent.print) {
     print(...new TextDecoder().decode(body).split("\n"));
     return 0;
   }
-  const id = isEvent && format !== "stripe" ? source.event : undefined;
+  const id = "type" in source && format !== "stripe" ? source.event : undefined;
   const headers: Record<string, string> = {
     "content-type": "application/json; charset=utf-8",
     ...signatureHeaders({ ...settings, body, ...(id && { id }) }),
@@ -74,7 +59,9 @@ async function trigger(args: readonly string[]): Promise<number> {
   const wasApplied = project && await readLedger(project, event)
     .then((outcome) => outcome !== undefined, () => undefined);
   const about = event.subscription && ` about ${event.subscription}`;
-  const title = isEvent ? `${event.type} ${event.id}${about}` : source.payload;
+  const title = "payload" in source
+    ? source.payload
+    : `${event.type} ${event.id}${about}`;
   const signed = `signed as provider ${provider} (${settings.scheme})`;
   printError(...wrap(`Sending ${title}, ${signed}, to ${url}`, MAX_COLUMNS));
   const reply = await sendRequest(url, { method: "POST", headers, body });
@@ -95,12 +82,28 @@ async function trigger(args: readonly string[]): Promise<number> {
   return reply.status >= 200 && reply.status < 300 ? 0 : 1;
 }
 
-/**
- * Returns how long to wait before an event of this type is dated, in
- * milliseconds. Within one second a creation counts as older than a deletion. A
- * creation that is sent after a deletion means a new start, so it waits for the
- * next second, which no earlier command can have used.
- */
-export function waitBeforeMs(type: string, nowMs: number): number {
-  return type === CREATED ? 1000 - nowMs % 1000 : 0;
+/** Returns the bytes to send: of a file, or of an event. */
+async function bodyOf(
+  { source, provider, format, print }: TriggerArguments,
+  project: ProjectAccess | undefined,
+): Promise<Uint8Array<ArrayBuffer>> {
+  if ("payload" in source) {
+    return await Deno.readFile(source.payload).catch((error) => {
+      throw new Error(`Cannot read ${source.payload}: ${error.message}`);
+    });
+  }
+  const { type, subscription } = source;
+  let created: number | undefined;
+  if (!print && kindOf(FORMATS[format], type) === "creation") {
+    // Within one second, a creation counts as older than a deletion. One that is
+    // sent after it means a new start.
+    await sleep(1000 - Date.now() % 1000);
+    // An event that waits for its creation occurred after it.
+    created = project &&
+      await createdBefore(project, { provider, subscription })
+        .catch(() => undefined);
+  }
+  // Indented, as Stripe sends it.
+  const text = JSON.stringify(buildEvent(source, { created, format }), null, 2);
+  return new TextEncoder().encode(text);
 }

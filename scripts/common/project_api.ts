@@ -107,10 +107,7 @@ export function openApi(
   };
 }
 
-/**
- * Returns what the worker's answer says of the project's settings, of which an
- * older worker says less; undefined if it is none.
- */
+/** Returns the settings in the worker's answer; undefined if it is none. */
 export function settingsOf(
   { status, body }: Pick<Reply, "status" | "body">,
 ): Partial<Settings> | undefined {

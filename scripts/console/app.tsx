@@ -102,7 +102,7 @@ export function createConsole(
   app.notFound((c) => {
     const content = [
       <h1>Not found</h1>,
-      <p>There is no such page or failure, or no payload to show.</p>,
+      <p>There is no such page or failure.</p>,
     ];
     return console.show(c, "Not found", content, 404);
   });

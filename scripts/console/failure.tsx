@@ -14,20 +14,18 @@ import {
 } from "./failures.tsx";
 import {
   type Draft,
-  hashOf,
+  parseExactly,
   payloadSection,
   repair,
-  repairOf,
-  withAccount,
+  versionOf,
 } from "./payload.tsx";
 import type { Call, Project, Update } from "./project.ts";
 import * as ui from "./ui.tsx";
 
-/** What the page lists of a failure. */
 const FACTS =
   "type,provider,subscription_id,account_id,occurred_at,first_failed_at,last_failed_at,attempts,next_retry_at,retry_requested_at,resolved_at,resolution,resolved_by,resolution_note";
 
-/** Returns what can be done about a failure, besides the repair. */
+/** What can be done about a failure, besides the repair. */
 function actionsOn(
   { provider, event_id }: Failure,
   { reason = "<reason>", who = "<your name>" }: ui.Fields = {},
@@ -43,7 +41,6 @@ function actionsOn(
   } as const satisfies Record<string, Call | Update>;
 }
 
-/** Adds the page of a failure, its downloads, and the actions on it. */
 export function addFailure(console: ui.Console): void {
   const { app, project, show, showResult } = console;
 
@@ -53,41 +50,27 @@ export function addFailure(console: ui.Console): void {
     return show(c, failure.event_id, failurePage(failure));
   });
 
-  app.get("/failure/payload", async (c) => {
-    const failure = await readFailure(project, c.req.query());
-    const which = c.req.query("which") === "original" ? "original" : "payload";
-    const json = failure?.[which] ?? null;
-    if (json === null) return c.notFound();
-    return c.body(json, 200, {
-      "content-type": "text/plain; charset=utf-8",
-      "content-disposition": `attachment; filename="${which}.txt"`,
-    });
-  });
-
-  app.post("/failure/:what{repair|account}", async (c) => {
-    const { text = "", hash = "", account, ...fields } = await ui.readForm(c);
+  app.post("/failure/repair", async (c) => {
+    const { account, version = "", ...fields } = await ui.readForm(c);
     const failure = await readFailure(project, fields);
     if (failure === undefined) return c.notFound();
-    const named = account === undefined
-      ? text
-      : withAccount(failure.payload, account.trim());
-    if (named === undefined) return c.notFound();
-    const draft = { text: named, hash };
-    const { faults, problem = "" } = await repair(project, failure, draft)
-      .catch((error) => ({ faults: faultsOf(error), problem: "" }));
-    if (faults.length > 0) {
-      const page = failurePage(failure, { ...draft, faults });
+    const { payload } = failure;
+    const text = account && payload && lacksAccount(failure)
+      ? withAccount(payload, account.trim())
+      : fields["text"] ?? "";
+    const draft = { text, version };
+    const next =
+      "retry the event: until then, deliveries of it are refused, so that the old payload is not applied.";
+    try {
+      const problem = await repair(project, failure, draft);
+      const notice = problem
+        ? { problem: `Saved. ${problem}\nFix that first, then ${next}` }
+        : { done: `Saved. Now ${next}` };
+      return showResult(c, failureLink(failure), notice);
+    } catch (error) {
+      const page = failurePage(failure, { ...draft, faults: faultsOf(error) });
       return show(c, failure.event_id, page, 422);
     }
-    const next = failure.retry_requested_at === null
-      ? `${
-        problem ? "Fix that first, then" : "Now"
-      } retry the event: until then, deliveries of it are refused, so that the old payload is not applied.`
-      : "A retry is requested already: the worker applies this payload at its next run.";
-    const said = problem
-      ? { problem: `Saved. ${problem}\n${next}` }
-      : { done: `Saved. ${next}` };
-    return showResult(c, failureLink(failure), said);
   });
 
   app.post("/failure/:action{retry|resolve|reopen}", async (c) => {
@@ -116,7 +99,7 @@ function faultsOf(error: unknown): readonly string[] {
   if (!(error instanceof ProjectError)) throw error;
   const unknown = error.isUnknown &&
     "Perhaps it was done: open the failure in another tab to see.";
-  return [error.message, ...(unknown ? [unknown] : [])];
+  return [...error.message.split("\n"), ...(unknown ? [unknown] : [])];
 }
 
 async function retryNow(
@@ -133,19 +116,12 @@ async function retryNow(
     return { problem: `Retried, and it failed again: ${failure.error_code}.` };
   }
   const done = ui.firstSentences(answer);
-  const isClaimed = waking === "" && failure?.retry_lease_id;
-  const problem = isClaimed
-    ? 'The worker has claimed it and has no result: most likely another session has locked its record. The worker tries it again at its next run. To find that session: docs/operate.md, "Locks".'
-    : waking;
-  if (problem !== "") return { done, problem };
+  if (waking !== "") return { done, problem: waking };
   return { done: `${done}\nThe worker takes it at its next run.` };
 }
 
 function failurePage(failure: Failure, draft?: Draft): Child {
   const guide = ERRORS[failure.error_code as ErrorCode];
-  // The advice names what to do first. Else, and after a repair, to retry does no harm.
-  const todo = failure.original === null ? guide?.todo ?? "" : "";
-  const [advised = "retry"] = /repair|retry|resolve/i.exec(todo) ?? [];
   return (
     <>
       <h1>{ui.visible(failure.event_id)}</h1>
@@ -165,13 +141,10 @@ function failurePage(failure: Failure, draft?: Draft): Child {
           )}
           {ui.facts(failure, FACTS)}
         </div>
-        <aside>{actionCards(failure, advised.toLowerCase())}</aside>
+        <aside>{actionCards(failure)}</aside>
       </div>
       <h2>Payload</h2>
-      {payloadSection(failure, {
-        draft,
-        isAdvised: /repair/i.test(advised) && !lacksAccount(failure),
-      })}
+      {payloadSection(failure, draft)}
     </>
   );
 }
@@ -183,12 +156,8 @@ function lacksAccount(failure: Failure): boolean {
     failure.kind === "creation" && /accountId/.test(failure.error);
 }
 
-/**
- * Returns what can be done about a failure, each with the SQL that it runs.
- *
- * @param advised The action that is highlighted.
- */
-function actionCards(failure: Failure, advised: string): Child {
+/** Returns what can be done about a failure, each with the SQL that it runs. */
+function actionCards(failure: Failure): Child {
   const actions = actionsOn(failure);
   const key = { provider: failure.provider, event: failure.event_id };
   const card = (name: keyof typeof actions, text: string, content: Child) => (
@@ -203,7 +172,6 @@ function actionCards(failure: Failure, advised: string): Child {
       ? card("reopen", "If it was resolved by mistake:", button)
       : "Nothing is left to do.";
   }
-  const style = (name: string) => name === advised ? "" : "outline";
   return [
     lacksAccount(failure) && accountCard(failure),
     failure.payload === null
@@ -211,41 +179,27 @@ function actionCards(failure: Failure, advised: string): Child {
       : card(
         "retry",
         "The worker tries the event again, with the payload shown here.",
-        <button class={style("retry")}>Retry</button>,
+        <button>Retry</button>,
       ),
     card(
       "resolve",
       "If the event need not be applied. It opens again if it fails again.",
-      <>
-        {ui.field("Reason", {
-          name: "reason",
-          required: true,
-          maxlength: 1000,
-        })}
-        {ui.field("Your name", { name: "who", required: true, maxlength: 200 })}
-        <button class={style("resolve")}>Resolve by hand</button>
-      </>,
+      [
+        ui.field("Reason", { name: "reason", required: true, maxlength: 1000 }),
+        ui.field("Your name", { name: "who", required: true, maxlength: 200 }),
+        <button class="outline">Resolve by hand</button>,
+      ],
     ),
   ];
 }
 
 /** Returns a field for the account, which is the usual repair. */
 function accountCard(failure: Failure): Child {
-  const { provider, event_id: event, payload } = failure;
-  const example = withAccount(payload, "<account id>");
-  if (example === undefined) return undefined;
-  const fields = { provider, event, hash: hashOf(payload) };
-  const content = (
-    <>
-      {ui.field("Account ID", {
-        name: "account",
-        required: true,
-        maxlength: 255,
-      })}
-      <button>Save the account</button>
-    </>
-  );
-  const shown = repairOf(failure, example);
+  const account = { name: "account", required: true, maxlength: 255 };
+  const content = [
+    ui.field("Account ID", account),
+    <button>Save the account</button>,
+  ];
   return (
     <article>
       <p>
@@ -253,7 +207,15 @@ function accountCard(failure: Failure): Child {
         metadata.accountId, and retry the event afterwards. Set it at the
         provider too.
       </p>
-      {ui.form("/failure/account", fields, content, shown)}
+      {ui.form("/failure/repair", versionOf(failure), content)}
     </article>
   );
+}
+
+/** Returns the payload of a creation with an account. */
+function withAccount(json: string, accountId: string): string {
+  const event = parseExactly(json);
+  const { object } = event.data;
+  object.metadata = { ...object.metadata, accountId };
+  return JSON.stringify(event);
 }

@@ -8,25 +8,13 @@ import type { ProjectError, Query, Row } from "../common/project_api.ts";
 import type { Call, Project } from "./project.ts";
 import * as ui from "./ui.tsx";
 
-type FailureRow = Row<"billing_failed_events">;
-
-const COLUMNS = [
-  ...["provider", "event_id", "type", "subscription_id"] as const,
-  ...["error_code", "error", "attempts", "first_failed_at"] as const,
-  ...["last_failed_at", "next_retry_at", "retry_requested_at"] as const,
-  ...["resolved_at", "resolution"] as const,
-] satisfies (keyof FailureRow)[];
-
-/** The columns of a failure in a list. */
-export const LISTED = COLUMNS.join();
-
-type Listed = Pick<FailureRow, typeof COLUMNS[number]>;
-
-/** Which failure: both providers may have an event with the same ID. */
-export type FailureKey = Pick<Listed, "provider" | "event_id">;
+/** A failure in a list, which has only these columns. */
+type Listed = Row<"billing_failed_events">;
+export const LISTED =
+  "provider,event_id,type,subscription_id,error_code,error,attempts,first_failed_at,last_failed_at,next_retry_at,retry_requested_at,resolved_at,resolution";
 
 /** A failure with its payloads as JSON text. */
-export interface Failure extends FailureRow {
+export interface Failure extends Listed {
   readonly payload: string | null;
   /** As it was received, if it was repaired. */
   readonly original: string | null;
@@ -40,7 +28,7 @@ export async function readFailure(
   const [row] = await project.read("billing_failed_events", {
     // As text, since JSON.parse rounds large numbers.
     select:
-      `${LISTED},kind,account_id,payload_encoding,resolution_note,resolved_by,occurred_at,retry_lease_id,version,payload:payload::text,original:original_payload::text`,
+      `${LISTED},kind,account_id,payload_encoding,resolution_note,resolved_by,occurred_at,version,payload:payload::text,original:original_payload::text`,
     provider: `eq.${provider}`,
     event_id: `eq.${event}`,
   });
@@ -48,50 +36,37 @@ export async function readFailure(
 }
 
 /** Returns the URL of a failure's page. */
-export function failureLink({ provider, event_id: event }: FailureKey): string {
+export function failureLink({ provider, event_id: event }: Listed): string {
   return ui.link("/failure", { provider, event });
 }
 
-/** Reads a filter. What is not given, or a time that is none, is empty. */
-function readFilter(fields: ui.Fields) {
+/** Reads a filter. What is not given is empty. */
+function readFilter({ state, code = "", type = "" }: ui.Fields) {
   return {
-    state: fields["state"] === "resolved" ? "resolved" : "",
-    code: fields["code"]?.trim() ?? "",
-    type: fields["type"]?.trim() ?? "",
-    since: readTime(fields["since"]),
-    until: readTime(fields["until"]),
+    state: state === "resolved" ? state : "",
+    code: code.trim(),
+    type: type.trim(),
   };
 }
 
 type Filter = ReturnType<typeof readFilter>;
 
-/** A browser's field for a time has no time zone: UTC is meant. */
-function readTime(text = ""): string {
-  const timeMs = Date.parse(text.endsWith("Z") ? text : `${text}Z`);
-  return Number.isNaN(timeMs) ? "" : new Date(timeMs).toISOString();
-}
-
-function conditions({ state, code, type, since, until }: Filter): Query {
+function conditions({ state, code, type }: Filter): Query {
   return {
     resolved_at: state === "" ? "is.null" : "not.is.null",
     ...(code && { error_code: `eq.${code}` }),
     ...(type && { type: `eq.${type}` }),
-    ...(since && { last_failed_at: `gte.${since}` }),
-    ...(until && { and: `(last_failed_at.lt."${until}")` }),
   };
 }
 
-function retryAll({ code, type, since, until }: Filter): Call {
+function retryAll({ code, type }: Filter): Call {
   const args = {
     ...(type && { of_type: type }),
     ...(code && { of_error_code: code }),
-    ...(since && { failed_since: since }),
-    ...(until && { failed_until: until }),
   };
   return { call: "retry_failed_events", args };
 }
 
-/** Adds the list, and the retry of all that match. */
 export function addFailures(console: ui.Console): void {
   const { app, project, show, showResult } = console;
 
@@ -156,7 +131,7 @@ export function addFailures(console: ui.Console): void {
 }
 
 function filterForm(
-  { state, code, type, since, until }: Filter,
+  { state, code, type }: Filter,
   listed: readonly Listed[],
 ): Child {
   const choice = (label: string, name: string, options: Set<string>) => (
@@ -167,8 +142,6 @@ function filterForm(
       </select>
     </label>
   );
-  const time = (label: string, name: string, time: string) =>
-    ui.field(label, { type: "datetime-local", name, value: time.slice(0, 16) });
   // What is chosen is first.
   const states = new Set([state || "open", "open", "resolved"]);
   const codes = new Set([code, "", ...Object.keys(ERRORS)]);
@@ -176,15 +149,13 @@ function filterForm(
     .filter((type) => /^[\w.-]{1,100}$/.test(type));
   const types = new Set([type, "", ...typesOf(FORMATS.stripe), ...further]);
   return (
-    <details open={[state, code, type, since, until].join("") !== ""}>
+    <details open={[state, code, type].join("") !== ""}>
       <summary>Filter</summary>
       <form action="/failures">
         <div class="grid">
           {choice("State", "state", states)}
           {choice("Error code", "code", codes)}
           {choice("Event type", "type", types)}
-          {time("Last failed since (UTC)", "since", since)}
-          {time("and before (UTC)", "until", until)}
         </div>
         <button>Filter</button> <a href="/failures">Clear</a>
       </form>

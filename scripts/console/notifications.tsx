@@ -7,19 +7,6 @@ import * as ui from "./ui.tsx";
 
 const GIVEN_UP = ["dead", "undeliverable"];
 
-/** What the list can be narrowed to, with what to do about it. */
-const STATES: Readonly<Record<string, string>> = {
-  "": "",
-  pending:
-    "Pending ones are tried again when they are due. If one stays without attempts, the worker is not woken, or no channel is configured.",
-  dead:
-    "Dead ones were given up, for the reason in their error. Fix that, then send them again.",
-  undeliverable:
-    "For undeliverable ones, billing.account_email has no address. Add one, then send them again.",
-  withdrawn:
-    "Withdrawn ones were not true any more when they were due, for the reason that each has. There is nothing to do.",
-};
-
 type Notification = Row<"billing_notifications">;
 
 /** Makes notifications due that were given up: one, or all. */
@@ -32,13 +19,10 @@ export function sendAgain(id = ""): Update {
   };
 }
 
-/** Adds the list of notifications, and what sends them again. */
 export function addNotifications(console: ui.Console): void {
   const { app, project, show, showResult } = console;
 
   app.get("/notifications", async (c) => {
-    const asked = c.req.query("status") ?? "";
-    const chosen = Object.hasOwn(STATES, asked) ? asked : "";
     const count = (states: readonly string[], limit: number) =>
       project.count("billing_notifications", {
         status: `in.(${states})`,
@@ -46,7 +30,7 @@ export function addNotifications(console: ui.Console): void {
         limit: `${limit}`,
       });
     const [list, givenUp] = await Promise.all([
-      count(chosen ? [chosen] : ["pending", ...GIVEN_UP], ui.PAGE_SIZE),
+      count(["pending", ...GIVEN_UP], ui.PAGE_SIZE),
       count(GIVEN_UP, 1),
     ]);
     const all = givenUp.count.toLocaleString("en");
@@ -55,26 +39,19 @@ export function addNotifications(console: ui.Console): void {
       <>
         <h1>Notifications</h1>
         <p>
-          {Object.keys(STATES).map((status) => [
-            <a
-              href={ui.link("/notifications", { status })}
-              aria-current={status === chosen && "true"}
-            >
-              {status || "not sent"}
-            </a>,
-            " ",
-          ])}
-        </p>
-        <p>
-          {ui.counted(list.count, "notification")} {chosen || "not sent"}.{" "}
+          {ui.counted(list.count, "notification")} not sent.{" "}
           {list.count > list.data.length &&
             `The oldest ${list.data.length} are shown. `}
-          {STATES[chosen]}
+          Pending ones are tried again when they are due.
         </p>
         {givenUp.count > 0 && (
           <article>
             <h2>Send all again that were given up</h2>
-            <p>{all} are dead or undeliverable.</p>
+            <p>
+              {all}{" "}
+              are dead, or undeliverable because billing.account_email has no
+              address. First fix what their errors name.
+            </p>
             {ui.form("/notifications/send", {}, send, sendAgain())}
           </article>
         )}

@@ -10,7 +10,6 @@ import * as ui from "./ui.tsx";
 
 const CODES = Object.keys(ERRORS).length;
 
-/** Adds the first page. */
 export function addOverview({ app, project, show }: ui.Console): void {
   app.get("/", async (c) => {
     const [[health], codes, hours] = await Promise.all([
@@ -30,7 +29,6 @@ export function addOverview({ app, project, show }: ui.Console): void {
     const schedule = run
       ? `the schedule ran ${ui.distance(Date.parse(run))}`
       : "no schedule has run";
-    const waitingList = "/notifications?status=pending";
     const headline = [
       open && ui.counted(open, "event has failed", "events have failed"),
       givenUp && `${ui.counted(givenUp, "notification")} given up`,
@@ -49,7 +47,7 @@ export function addOverview({ app, project, show }: ui.Console): void {
         <div class="grid">
           {tile("/failures", "Open failures", open, oldest)}
           {tile("/failures", "Retries requested", retries, schedule)}
-          {tile(waitingList, "Notifications that wait", pending, waiting)}
+          {tile("/notifications", "Notifications that wait", pending, waiting)}
           {tile("/notifications", "Notifications given up", givenUp)}
         </div>
         <h2>Open failures by error</h2>
@@ -79,13 +77,6 @@ export function addOverview({ app, project, show }: ui.Console): void {
           stale: ({ stale }) => number(stale),
           failed: ({ failed }) => number(failed),
         })}
-        {health?.ledger_rows_estimate
-          ? (
-            <p>
-              The ledger has about {number(health.ledger_rows_estimate)} rows.
-            </p>
-          )
-          : ""}
       </>
     );
     return show(c, "Overview", content);

@@ -31,8 +31,6 @@ nav, .spread { display: flex; flex-wrap: wrap; gap: 0 1.5rem; justify-content: s
   .cards td::before { content: attr(data-label) ": "; }
 }
 `;
-const ICON =
-  `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><rect width="16" height="16" rx="3" fill="#0b5cad"/><path d="M4 8.5 7 11l5-6" fill="none" stroke="#fff" stroke-width="2"/></svg>`;
 
 /** Answers with a document. The title may come from outside. */
 export function html(
@@ -48,10 +46,7 @@ export function html(
         <meta charset="utf-8" />
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <title>{name.replaceAll(hidden, "\uFFFD")}</title>
-        <link
-          rel="icon"
-          href={`data:image/svg+xml,${encodeURIComponent(ICON)}`}
-        />
+        <link rel="icon" href="data:," />
         <link rel="stylesheet" href="/style.css" />
         {head}
       </head>
@@ -111,8 +106,8 @@ export function page(
       </main>
       <footer class="container">
         <small>
-          All times are UTC. Each action shows the SQL that it runs: the SQL
-          editor works as well.
+          All times are UTC. The SQL that an action shows can also be run in the
+          SQL editor.
         </small>
       </footer>
     </>

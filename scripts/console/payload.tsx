@@ -1,23 +1,19 @@
 /** @jsxImportSource hono/jsx */
-/**
- * The payload of a failure: shown with what a repair changed, edited, checked and
- * stored.
- */
+/** The payload of a failure: shown with what a repair changed, edited and stored. */
 import type { Child } from "hono/jsx";
-import { createHash } from "node:crypto";
 import { diff } from "node:util";
 import { DEFAULT_TOLERANCE_SECONDS } from "../../supabase/functions/_shared/billing/config.ts";
 import { databaseError } from "../../supabase/functions/_shared/billing/database_errors.ts";
 import { DeliveryError } from "../../supabase/functions/_shared/billing/errors.ts";
-import {
-  FORMATS,
-} from "../../supabase/functions/_shared/billing/formats/formats.ts";
+import { FORMATS } from "../../supabase/functions/_shared/billing/formats/formats.ts";
 import {
   type EventToApply,
+  type ParsedEvent,
   parseEvent,
 } from "../../supabase/functions/_shared/billing/parse_event.ts";
 import { asTyped } from "../common/how_started.ts";
-import type { Failure, FailureKey } from "./failures.tsx";
+import { ProjectError } from "../common/project_api.ts";
+import type { Failure } from "./failures.tsx";
 import type { Project, Update } from "./project.ts";
 import * as ui from "./ui.tsx";
 
@@ -29,7 +25,6 @@ const MAX_LINES = 1_000;
 
 const ONE_STRING =
   "Postgres cannot store this body as JSON, or only with numbers of more than 40 digits. So it is stored in one JSON string: as text, or as base64 if it is not text.";
-
 const UNCHANGED = "Nothing is changed. To try the event as it is, retry it.";
 const NO_EFFECT = {
   duplicate:
@@ -40,33 +35,15 @@ const NO_EFFECT = {
 const TOO_LONG =
   "It is too long to edit in a browser. Repair it in the SQL editor: see docs/operate.md.";
 const CHANGED =
-  "Somebody has changed the payload since you opened this page. Copy your text, open this failure again, and begin with what is there now.";
+  "The failure has changed since you opened this page. Compare your text with the payload that is there now, and save again.";
 
 /** What is edited. */
 export interface Draft {
   readonly text: string;
-  /** Of the payload that the editing began with. */
-  readonly hash: string;
+  /** Of the row that the editing began with. */
+  readonly version: string;
   /** Why it was not saved. */
   readonly faults?: readonly string[];
-}
-
-/**
- * Returns the payload with an account, for one that names none; undefined if it is
- * no event, or too deep.
- */
-export function withAccount(
-  json: string | null,
-  accountId: string,
-): string | undefined {
-  try {
-    const event = parseExactly(json ?? "");
-    const { object } = event.data;
-    object.metadata = { ...object.metadata, accountId };
-    return JSON.stringify(event);
-  } catch {
-    return undefined;
-  }
 }
 
 /** Writes hidden characters as JSON does, such as \u202e. */
@@ -78,7 +55,7 @@ function escapeHidden(json: string): string {
 }
 
 /** Parses JSON text. Numbers are written again as they were. */
-function parseExactly(json: string) {
+export function parseExactly(json: string) {
   const { rawJSON } = JSON as unknown as { rawJSON(text: string): unknown };
   return JSON.parse(
     json,
@@ -100,30 +77,13 @@ export function prettyJson(json: string): string {
 /** Returns the payload, with what a repair changed, and the repair itself. */
 export function payloadSection(
   failure: Failure,
-  { draft, isAdvised }: { draft: Draft | undefined; isAdvised: boolean },
+  draft: Draft | undefined,
 ): Child {
-  const { provider, event_id: event, payload, original } = failure;
+  const { payload, original } = failure;
   if (payload === null) {
     return "The payload was deleted: payloads of resolved failures are kept for 30 days.";
   }
-  const download = (which: string, text: string) => (
-    <a href={ui.link("/failure/payload", { provider, event, which })} download>
-      Download the {text}
-    </a>
-  );
   const pretty = prettyJson(payload);
-  const unchanged = pretty.length > SHOWN ? escapeHidden(payload) : pretty;
-  const text = failure.payload_encoding === "text"
-    ? escapeHidden(JSON.parse(payload))
-    : unchanged;
-  const editor = failure.resolved_at === null && (
-    <details open={draft !== undefined}>
-      <summary role="button" class={isAdvised ? "" : "outline"}>
-        Repair
-      </summary>
-      {repairForm(failure, draft ?? { text, hash: hashOf(payload) })}
-    </details>
-  );
   const received = original === null ? pretty : prettyJson(original);
   const isCut = [pretty, received].some((text) =>
     text.length > SHOWN || original && text.split("\n").length > MAX_LINES
@@ -132,8 +92,18 @@ export function payloadSection(
     if (line.startsWith("-")) return <del>{line}</del>;
     return line.startsWith("+") ? <ins>{line}</ins> : `${line}\n`;
   };
+  const unchanged = failure.payload_encoding === "text"
+    ? escapeHidden(JSON.parse(payload))
+    : pretty.length > SHOWN
+    ? escapeHidden(payload)
+    : pretty;
   return [
-    editor,
+    failure.resolved_at === null && (
+      <details open={draft !== undefined}>
+        <summary role="button" class="outline">Repair</summary>
+        {repairForm(failure, draft?.text ?? unchanged, draft?.faults)}
+      </details>
+    ),
     failure.payload_encoding !== "json" && <p>{ONE_STRING}</p>,
     original !== null &&
     <p>Repaired: - is what was received, + is what a retry applies.</p>,
@@ -142,10 +112,7 @@ export function payloadSection(
         ? pretty.slice(0, SHOWN)
         : compareLines(received, pretty).map(marked)}
     </pre>,
-    isCut && <p>Only the beginning is shown: download all of it.</p>,
-    download("payload", "payload"),
-    " ",
-    original !== null && download("original", "payload as it was received"),
+    isCut && <p>Only the beginning is shown. The SQL editor has all of it.</p>,
   ];
 }
 
@@ -167,17 +134,15 @@ export function compareLines(before: string, after: string): string[] {
   });
 }
 
-function repairForm(key: FailureKey, { text, hash, faults }: Draft): Child {
+function repairForm(
+  failure: Failure,
+  text: string,
+  faults: readonly string[] = [],
+): Child {
   if (text.length > LONGEST_DRAFT) return TOO_LONG;
-  const fields = { provider: key.provider, event: key.event_id, hash };
-  const area = {
-    ...{ rows: 24, wrap: "off", spellcheck: false, required: true },
-    // The browser shows it, and the reason above it.
-    autofocus: faults !== undefined,
-  };
   const content = (
     <>
-      {faults && (
+      {faults.length > 0 && (
         <article class="bad" role="alert">
           Not saved:
           <ul>{faults.map((fault) => <li>{ui.visible(fault)}</li>)}</ul>
@@ -185,7 +150,14 @@ function repairForm(key: FailureKey, { text, hash, faults }: Draft): Child {
       )}
       <label>
         Payload, as JSON
-        <textarea name="text" autocomplete="off" {...area}>{text}</textarea>
+        <textarea
+          {...{ name: "text", autocomplete: "off", rows: 24, wrap: "off" }}
+          {...{ spellcheck: false, required: true }}
+          // The browser shows it, and the reason above it.
+          autofocus={faults.length > 0}
+        >
+          {text}
+        </textarea>
       </label>
       <p>
         It is checked as the receiver checks it, and the database tries it.
@@ -196,78 +168,71 @@ function repairForm(key: FailureKey, { text, hash, faults }: Draft): Child {
     </>
   );
   // A longer statement is of no use on a page.
-  const shown = text.length > SHOWN ? undefined : repairOf(key, text);
-  return ui.form("/failure/repair", fields, content, shown);
+  const shown = text.length > SHOWN ? undefined : repairOf(failure, text);
+  return ui.form("/failure/repair", versionOf(failure), content, shown);
 }
 
-export function hashOf(text: string | null): string {
-  return createHash("sha256").update(text ?? "").digest("base64url");
+/** Returns the fields that say which failure is repaired, as it is now. */
+export function versionOf({ provider, event_id, version }: Failure): ui.Fields {
+  return { provider, event: event_id, version: version ?? "" };
 }
 
-export function repairOf(
-  { provider, event_id }: FailureKey,
-  text: string,
-): Update {
+function repairOf({ provider, event_id }: Failure, text: string): Update {
   const set = { payload: text.replaceAll("\r\n", "\n") };
   return { update: "failed_events", set, where: { provider, event_id } };
 }
 
 /**
  * Stores a repaired payload as the text that it is, if the receiver would accept
- * it, the event would have an effect, and nobody else has changed it.
+ * it, the event would have an effect, and nobody else has changed the failure.
  *
- * @returns what is wrong, a line each; or else why a retry would fail now
+ * @returns why a retry would fail now, or an empty text
+ * @throws {ProjectError} With what is wrong, a line each.
  */
 export async function repair(
   project: Project,
   failure: Failure,
-  { text, hash }: Draft,
-): Promise<{ faults: readonly string[]; problem?: string }> {
-  if (hash !== hashOf(failure.payload)) return { faults: [CHANGED] };
-  const read = readRepair(text, failure, await project.settings());
-  if (Array.isArray(read)) return { faults: read };
-  const event = { provider: failure.provider, ...read };
-  const { outcome, error_code, error } = await project.tryEvent(event);
-  const { code, message } = databaseError(error_code ?? "", error ?? "");
+  { text, version }: Draft,
+): Promise<string> {
+  if (version !== failure.version) throw new ProjectError(CHANGED);
+  const event = readRepair(text, failure, await project.settings());
+  const { provider } = failure;
+  const tried = await project.tryEvent({ provider, ...event });
+  const { outcome } = tried;
   if (outcome === "erased" || outcome === "duplicate") {
-    return { faults: [NO_EFFECT[outcome]] };
+    throw new ProjectError(NO_EFFECT[outcome]);
   }
-  if (outcome === "failed" && code === "event_invalid") {
-    return { faults: [message] };
-  }
+  const { code, message } = databaseError(
+    tried.error_code ?? "",
+    tried.error ?? "",
+  );
+  const hasFailed = outcome === "failed";
+  if (hasFailed && code === "event_invalid") throw new ProjectError(message);
   const changed = await project.update(repairOf(failure, text), {
     // The API takes this column from the body, whatever else that holds.
-    more: { version: `eq.${failure.version}`, columns: "payload" },
+    more: { version: `eq.${version}`, columns: "payload" },
     body: `{"payload":${text}}`,
   });
-  if (changed !== 1) {
-    return {
-      faults: [
-        "Nothing was changed: the failure changed at the same moment, or is gone. Save again: the console compares what is there now.",
-      ],
-    };
-  }
-  return outcome === "failed"
-    ? { faults: [], problem: `A retry would fail now: ${code}: ${message}` }
-    : { faults: [] };
+  if (changed !== 1) throw new ProjectError(CHANGED);
+  return hasFailed ? `A retry would fail now: ${code}: ${message}` : "";
 }
 
 /**
- * Reads a repaired payload as the receiver does. Returns the event, or what is
- * wrong, a line per field: it must have an effect, differ from what is stored, and
- * still be about the same event.
+ * Reads a repaired payload as the receiver does: it must have an effect, differ from
+ * what is stored, and still be about the same event.
  */
 function readRepair(
   json: string,
   { provider, event_id, payload }: Failure,
   settings: Awaited<ReturnType<Project["settings"]>>,
-): EventToApply | string[] {
+): EventToApply {
   const format = FORMATS[settings?.formats?.[provider] ?? "stripe"];
   const { handledTypes, handledTypesFault: fault, notify, ...rest } =
     settings ?? {};
+  let parsed: ParsedEvent;
   try {
     JSON.parse(json);
-    const parsed = parseEvent(json, {
+    parsed = parseEvent(json, {
       ...rest,
       format,
       id: format.idOf && event_id,
@@ -276,38 +241,34 @@ function readRepair(
       handledTypes: { types: new Set(handledTypes), ...(fault && { fault }) },
       notify: new Set(notify),
     });
-    if (!parsed.handled) {
-      if (parsed.reason === "not_handled" && settings === undefined) {
-        return [
-          `type: the worker does not answer, and only it knows whether HANDLE_EVENT_TYPES or NOTIFY needs ${parsed.type}. Check it with: ${
-            asTyped("doctor")
-          }`,
-        ];
-      }
-      const why = parsed.reason === "not_handled"
-        ? "has no effect here"
-        : "is a thin event without content";
-      return [
-        `type: ${parsed.type} ${why}, so a retry would ignore the event. If it is not needed, resolve it instead.`,
-      ];
-    }
-    // An event without a usable ID is stored under the hash of its body.
-    const isSame = event_id.startsWith("sha256:") ||
-      event_id === parsed.event.event_id;
-    if (!isSame) {
-      return [
-        `id: must be ${event_id}. With another one, a retry would apply that event instead.`,
-      ];
-    }
-    const isChanged = payload === null ||
-      prettyJson(json) !== prettyJson(payload);
-    return isChanged ? parsed.event : [UNCHANGED];
   } catch (error) {
-    // In the words of the JSON parser, which say where.
-    if (error instanceof SyntaxError) {
-      return [`This is not JSON: ${error.message}`];
+    if (error instanceof DeliveryError) {
+      throw new ProjectError(error.message.replaceAll("; ", "\n"));
     }
-    if (!(error instanceof DeliveryError)) throw error;
-    return error.message.split("; ");
+    if (!(error instanceof SyntaxError)) throw error;
+    // In the words of the JSON parser, which say where.
+    throw new ProjectError(`This is not JSON: ${error.message}`);
   }
+  if (!parsed.handled) {
+    const isFurther = parsed.reason === "not_handled";
+    throw new ProjectError(
+      isFurther && settings === undefined
+        ? `type: the worker does not answer, and only it knows whether HANDLE_EVENT_TYPES or NOTIFY needs ${parsed.type}. Check it with: ${
+          asTyped("doctor")
+        }`
+        : `type: ${parsed.type} ${
+          isFurther ? "has no effect here" : "is a thin event without content"
+        }, so a retry would ignore the event. If it is not needed, resolve it instead.`,
+    );
+  }
+  // An event without a usable ID is stored under the hash of its body.
+  if (!event_id.startsWith("sha256:") && event_id !== parsed.event.event_id) {
+    throw new ProjectError(
+      `id: must be ${event_id}. With another one, a retry would apply that event instead.`,
+    );
+  }
+  if (payload !== null && prettyJson(json) === prettyJson(payload)) {
+    throw new ProjectError(UNCHANGED);
+  }
+  return parsed.event;
 }

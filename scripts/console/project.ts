@@ -50,6 +50,11 @@ export function openProject(
     return sendRequest(target, init, { ...tools, timeoutMs: 8_000 });
   };
 
+  async function callSql<T>(name: string, args: object): Promise<T> {
+    const body = JSON.stringify(args);
+    return (await rest<T>("POST", `rpc/billing_${name}`, { body })).data;
+  }
+
   return {
     url,
     read,
@@ -64,17 +69,11 @@ export function openProject(
     },
 
     /** Calls an SQL function. Returns its answer. */
-    async call({ call, args }: Call): Promise<string> {
-      const body = JSON.stringify(args);
-      return (await rest<string>("POST", `rpc/billing_${call}`, { body })).data;
-    },
+    call: ({ call, args }: Call) => callSql<string>(call, args),
 
     /** Asks what an event would come to, without any effect. */
-    async tryEvent(event: object): Promise<Tried> {
-      const body = JSON.stringify({ event });
-      const path = "rpc/billing_try_event";
-      return (await rest<[Tried]>("POST", path, { body })).data[0];
-    },
+    tryEvent: async (event: object) =>
+      (await callSql<[Tried]>("try_event", { event }))[0],
 
     /**
      * Changes rows, also with more conditions. Returns how many.
@@ -107,16 +106,12 @@ export function openProject(
     /** Wakes the worker. Returns what to tell the operator; empty if the run is over. */
     async wakeWorker(queue: "retries" | "notifications"): Promise<string> {
       const reply = await wake(queue);
-      if (!("fault" in reply)) {
-        return reply.status === 200
-          ? ""
-          : `The worker answered ${reply.status}: look at its log, and check the deployment with ${
-            asTyped("doctor")
-          }.`;
+      if ("fault" in reply) {
+        return `The worker has not answered: ${reply.fault}. If it is running, reload this page in a moment.`;
       }
-      return /^no answer within/.test(reply.fault)
-        ? "The worker is still running: reload this page in a moment."
-        : "The worker could not be reached. Its schedule, if there is one, wakes it within a minute.";
+      if (reply.status === 200) return "";
+      const check = `check the deployment with ${asTyped("doctor")}`;
+      return `The worker answered ${reply.status}: look at its log, and ${check}.`;
     },
   };
 }

@@ -8,7 +8,6 @@ import type { Query, Row } from "../common/project_api.ts";
 import type { Project } from "./project.ts";
 import * as ui from "./ui.tsx";
 
-/** What the page lists of a subscription. */
 const FACTS =
   "status,provider_status,account_id,customer_id,plan_id,quantity,current_period_end,trial_end,cancel_at,canceled_at,past_due_since,paused,paused_until,provider,livemode,changed_as_of";
 
@@ -44,49 +43,12 @@ async function search(project: Project, id: string) {
   return { records, failures, notifications, ledger };
 }
 
-type Item = Row<"billing_subscription_items">;
-
-/** Reads the items of subscriptions, and what plans include. */
-async function readItems(project: Project, subscriptions: readonly string[]) {
-  if (subscriptions.length === 0) return { items: [], features: [] };
-  const oneOf = (ids: readonly (string | null)[]) =>
-    `in.(${ids.filter((id) => id !== null).map((id) => JSON.stringify(id))})`;
-  const items = await project.read("billing_subscription_items", {
-    subscription_id: oneOf(subscriptions),
-  });
-  const plans = items.flatMap((item) => [item.price_id, item.product_id]);
-  const features = await project.read("billing_plan_features", {
-    plan_id: oneOf(plans),
-    order: "feature",
-  });
-  return { items, features };
-}
-
-/** Returns what an item includes: the row of the price wins. */
-function included(
-  { price_id, product_id }: Item,
-  features: readonly Row<"billing_plan_features">[],
-): string {
-  const row = (plan: string | null, name: string) =>
-    features.find((one) => one.plan_id === plan && one.feature === name);
-  const names = new Set(features.map(({ feature }) => feature));
-  return [...names].flatMap((name) => {
-    const found = row(price_id, name) ?? row(product_id, name);
-    if (!found) return [];
-    if (found.amount === null) return `${name} unlimited`;
-    return `${name} ${found.amount}${found.per_unit ? " per unit" : ""}`;
-  }).join(", ");
-}
-
-/** Adds the search. */
 export function addSearch({ app, project, show }: ui.Console): void {
   app.get("/search", async (c) => {
     // No ID has a NUL, but what is pasted may.
     const q = (c.req.query("q") ?? "").replaceAll("\0", "").trim();
     const found = await search(project, q);
     const { records, failures, notifications, ledger } = found;
-    const ids = records.map(({ id }) => id);
-    const { items, features } = await readItems(project, ids);
     const content = (
       <>
         <h1>Search: {ui.visible(q)}</h1>
@@ -112,13 +74,12 @@ export function addSearch({ app, project, show }: ui.Console): void {
           ui.facts(row, FACTS),
           ui.table(
             `Items of ${row.id}`,
-            items.filter(({ subscription_id }) => subscription_id === row.id),
+            (row.items ?? []) as unknown as Row<"billing_subscription_items">[],
             {
-              Price: (item: Item) => ui.value(item.price_id),
+              Price: (item) => ui.value(item.price_id),
               Product: (item) => ui.value(item.product_id),
               Quantity: (item) => ui.value(item.quantity ?? item.usage_type),
               "Period end": (item) => ui.time(item.current_period_end),
-              Includes: (item) => ui.value(included(item, features) || null),
             },
           ),
         ])}

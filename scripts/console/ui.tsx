@@ -7,10 +7,8 @@ import type { Context, Hono } from "hono";
 import type { Child } from "hono/jsx";
 import type { Call, Project, Update } from "./project.ts";
 
-/** How many rows a list has. */
 export const PAGE_SIZE = 50;
 
-/** Fields of a form or of a URL. */
 export type Fields = Readonly<Record<string, string>>;
 
 /** What to tell the operator after an action. */
@@ -19,7 +17,6 @@ export interface Notice {
   readonly problem?: string;
 }
 
-/** What a screen needs. */
 export interface Console {
   readonly app: Hono;
   readonly project: Project;
@@ -40,7 +37,6 @@ export function link(path: string, fields: Fields): string {
   return given.length === 0 ? path : `${path}?${new URLSearchParams(given)}`;
 }
 
-/** Returns the fields of a form. */
 export async function readForm(c: Context): Promise<Fields> {
   const fields = Object.entries(await c.req.parseBody());
   return Object.fromEntries(fields.map(([name, text]) => [name, `${text}`]));
@@ -72,7 +68,6 @@ export function visible(text: string): Child {
   return <bdi>{shown}</bdi>;
 }
 
-/** Returns the lines of a text, each as {@linkcode visible} returns it. */
 export function visibleLines(text: string): Child {
   return text.split("\n").map((line, i) => [i > 0 && <br />, visible(line)]);
 }
@@ -187,7 +182,6 @@ export function form(
   );
 }
 
-/** Returns a field of a form. */
 export function field(label: string, attributes: Record<string, unknown>) {
   return (
     <label>
@@ -209,7 +203,6 @@ export function sqlString(text: string): string {
   return `${escaped === text ? "" : "e"}'${escaped.replaceAll("'", "''")}'`;
 }
 
-/** Returns an action as the statement to run in the SQL editor. */
 function sqlOf(action: Call | Update): string {
   const constant = (value: string | number | null) =>
     typeof value === "string" ? sqlString(value) : `${value}`;

@@ -11,7 +11,6 @@ import {
   orSkip,
   Skipped,
   type Target,
-  Warned,
 } from "./check.ts";
 import { acceptsKey } from "./project.ts";
 
@@ -61,8 +60,6 @@ export async function* checkDatabase(
     migration: () => isApplied(database(), place),
     schedule: () =>
       wakesWorker(database(), orSkip(projectUrl, "needs SUPABASE_URL"), here),
-    accounts: () => areSpelled(database()),
-    plans: () => areNamed(database()),
   };
   for (const [name, look] of Object.entries(checks)) {
     yield check(name, () => look().catch((error) => notRead(error, place)));
@@ -120,9 +117,7 @@ export async function databaseTls(databaseUrl: string, env: Environment) {
 
 /** A query that fails is the result of its check, and ends no other. */
 function notRead(error: CodedError, url: string): never {
-  if ([Failed, Warned, Skipped].some((kind) => error instanceof kind)) {
-    throw error;
-  }
+  if (error instanceof Failed || error instanceof Skipped) throw error;
   const todo = error.code === "42501" // insufficient_privilege
     ? `The check needs the role postgres. ${instructionsFor(url).databaseUrl}`
     : "Run this again; if it fails again, look at the database's log";
@@ -209,42 +204,4 @@ async function wakesWorker(sql: postgres.Sql, project: string, here: Here) {
     );
   }
   return "wakes the worker every minute and prunes old rows";
-}
-
-/** An account that is a user's ID in another spelling gives that user nothing. */
-async function areSpelled(sql: postgres.Sql): Promise<string> {
-  const [has] =
-    await sql`select to_regclass('auth.users') is not null as users`;
-  const wrong = !has?.users ? [] : await sql`
-    select s.account_id, u.id as user_id
-    from billing.subscriptions s
-    join auth.users u on replace(u.id::text, '-', '')
-      = regexp_replace(lower(s.account_id), '^urn:uuid:|[-{}[:space:]]', '', 'g')
-    where s.account_id <> u.id::text
-    order by s.account_id`;
-  if (wrong.length === 0) return "none is a user's ID in another spelling";
-  const [first] = wrong;
-  throw new Failed(
-    `${wrong.length} are a user's ID in another spelling, so the user has no access: "${first?.account_id}" instead of "${first?.user_id}". Correct metadata.accountId where your code sets it, and at the provider; then reconcile`,
-  );
-}
-
-/** Once plans say what they include, one that says nothing may be forgotten. */
-async function areNamed(sql: postgres.Sql): Promise<string> {
-  const [found] = await sql`
-    with features as (select plan_id from billing.plan_features)
-    select
-      string_agg(distinct coalesce(i.price_id, i.product_id), ', ') as missing
-    from public.billing_subscriptions s,
-      jsonb_to_recordset(s.items) as i (price_id text, product_id text)
-    where s.paid_until is not null
-      and exists (select from features)
-      and (i.price_id in (select * from features)) is not true
-      and (i.product_id in (select * from features)) is not true`;
-  if (!found?.missing) {
-    return "each has its row in billing.plan_features, if any";
-  }
-  throw new Warned(
-    `subscriptions have what no row of billing.plan_features names: ${found.missing}. Add its rows, or one with amount 0 if it includes nothing: docs/app.md`,
-  );
 }

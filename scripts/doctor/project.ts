@@ -7,7 +7,6 @@ import { isLoopback } from "../common/loopback.ts";
 import {
   openApi,
   type Query,
-  type Row,
   settingsOf,
   type Views,
 } from "../common/project_api.ts";
@@ -24,13 +23,9 @@ import {
   Warned,
 } from "./check.ts";
 
-type Pending = Row<"billing_notifications">;
-
-/** As many notifications are read. */
-const MOST = 100;
 /** The schedule wakes the worker every minute. */
 const RUN_MS = 5 * 60 * 1000;
-/** A limit per second or minute passes sooner; a quota does not. */
+/** A mail API's limit per second or minute passes sooner; a quota does not. */
 const LIMITED_MS = 60 * 60 * 1000;
 
 /** Providers that soon stop sending, or stop sending an event. */
@@ -38,28 +33,6 @@ const IMPATIENT: Partial<Record<FormatName, string>> = {
   polar: "Polar disables an endpoint after 10 failures in a row",
   "lemon-squeezy": "Lemon Squeezy sends an event 4 times in 2.5 minutes",
 };
-
-function isReadFor(
-  format: FormatName | undefined,
-  { provider, acknowledging }: {
-    readonly provider: string;
-    readonly acknowledging: readonly string[];
-  },
-): string {
-  const prefix = settingsPrefix(provider);
-  if (format === undefined) {
-    throw new Failed(
-      `${prefix}FORMAT is wrong, so all deliveries are refused: docs/providers.md has its values`,
-    );
-  }
-  const why = IMPATIENT[format];
-  if (why === undefined || acknowledging.includes(provider)) {
-    return `events are read as ${format}`;
-  }
-  throw new Warned(
-    `${why}. supabase secrets set ${prefix}FAILURES=acknowledge: docs/providers.md`,
-  );
-}
 
 /** Checks the worker, and what the project's REST API tells. */
 export async function* checkProject(
@@ -71,7 +44,7 @@ export async function* checkProject(
   const workerUrl = () => `${project()}/functions/v1/billing-worker`;
   const worker = await check("worker", () => refusesCalls(workerUrl(), here));
   yield worker;
-  let settings: WorkerSettings | undefined;
+  let settings: Partial<Settings> | undefined;
   yield check("worker's key", async () => {
     if (worker.state === "FAIL") throw new Skipped("fix the worker first");
     settings = await acceptsKey(workerUrl(), key(), here);
@@ -98,7 +71,7 @@ export async function* checkProject(
       }. ${schedule}`,
     );
   });
-  const { acknowledging = [], hasAlerts = false, ...listed } = settings ?? {};
+  const { acknowledging = [], hasAlerts = false } = settings ?? {};
   if (acknowledging.length > 0) {
     yield check("acknowledged", async () => {
       const lack = lackOfAcknowledged({
@@ -113,12 +86,32 @@ export async function* checkProject(
   }
   const format = settings?.formats?.[provider];
   if (settings?.formats && format !== "stripe") {
-    yield check("format", () => isReadFor(format, { provider, acknowledging }));
+    yield check("format", () => {
+      const prefix = settingsPrefix(provider);
+      if (format === undefined) {
+        throw new Failed(
+          `${prefix}FORMAT is wrong, so all deliveries are refused: docs/providers.md has its values`,
+        );
+      }
+      const why = IMPATIENT[format];
+      if (why === undefined || acknowledging.includes(provider)) {
+        return `events are read as ${format}`;
+      }
+      throw new Warned(
+        `${why}. supabase secrets set ${prefix}FAILURES=acknowledge: docs/providers.md`,
+      );
+    });
   }
+  const { handledTypes: types = [], handledTypesFault: fault } = settings ?? {};
   const functions = (await health.catch(() => undefined))?.handlers;
-  const concerned = [listed.handledTypes, functions, listed.handledTypesFault];
-  if (concerned.some((one) => one?.length)) {
-    yield check("handlers", () => areListed(listed, functions, project()));
+  if (settings && functions && (fault || types.length + functions.length > 0)) {
+    yield check("handlers", () => {
+      const { set } = instructionsFor(project());
+      if (!fault) return areListed(types, functions, set);
+      throw new Failed(
+        `${fault}. Until you correct it ${set}, every event fails whose type the receiver does not handle itself`,
+      );
+    });
   }
   yield check("failures", async () => {
     const row = await health;
@@ -129,24 +122,41 @@ export async function* checkProject(
   });
   yield check("notifications", async () => {
     const givenUp = (await health)?.notifications_given_up ?? 0;
-    const pending = await read("billing_notifications", {
-      select: "attempts,created_at,next_attempt_at,last_error",
-      status: "eq.pending",
-      last_error: "not.is.null",
-      order: "created_at.desc",
-      limit: `${MOST}`,
-    });
-    const due = new Date(here.clock() - RUN_MS).toISOString();
+    if (givenUp > 0) {
+      throw new Failed(
+        `given up: ${givenUp}. select * from billing.notifications where status in ('dead', 'undeliverable'); docs/operate.md says how to send them again`,
+      );
+    }
+    const ago = (ms: number) => new Date(here.clock() - ms).toISOString();
+    const pending = { status: "eq.pending", limit: "1" };
     const [overdue] = await read("billing_notifications", {
-      ...{ select: "next_attempt_at", status: "eq.pending" },
-      ...{ next_attempt_at: `lt.${due}`, order: "next_attempt_at", limit: "1" },
+      ...{ ...pending, select: "next_attempt_at", order: "next_attempt_at" },
+      next_attempt_at: `lt.${ago(RUN_MS)}`,
     });
     // Many at once take their time at a mail API's rate.
-    const sent = await read("billing_notifications", {
-      ...{ select: "sent_at", sent_at: `gt.${due}`, limit: "1" },
+    const [sent] = await read("billing_notifications", {
+      ...{ select: "sent_at", sent_at: `gt.${ago(RUN_MS)}`, limit: "1" },
     });
-    const waiting = sent.length > 0 ? undefined : overdue;
-    return areSent({ givenUp, pending, overdue: waiting }, here.clock());
+    if (overdue !== undefined && sent === undefined) {
+      throw new Failed(
+        `one has been due since ${overdue.next_attempt_at}. Set a channel, NOTIFICATION_URL or RESEND_API_KEY; if one is set, look at the worker's log: the channel may have asked for a pause`,
+      );
+    }
+    // One failed attempt is no fault: the next is made after seconds. A refusal with
+    // 429 is not counted.
+    const [failing] = await read("billing_notifications", {
+      ...{ ...pending, select: "last_error", last_error: "not.is.null" },
+      next_attempt_at: `gt.${ago(0)}`,
+      or: `(attempts.gte.2,created_at.lt.${ago(LIMITED_MS)})`,
+    });
+    if (failing === undefined) {
+      return "none was given up, waits or keeps failing";
+    }
+    const error = failing.last_error?.replace(/\.$/, "")
+      .replace(/^(.{160}).+/su, "$1…");
+    throw new Failed(
+      `one keeps failing, with the error: ${error}. Fix what the error names. It is sent at the next attempt, which may be hours away, or at once: docs/operate.md, "Notifications that do not arrive"`,
+    );
   });
   // The mode that the deployment has set cannot be asked for, only what it let in.
   const has = async (livemode: boolean) => {
@@ -196,15 +206,8 @@ async function refusesCalls(url: string, here: Here): Promise<string> {
   );
 }
 
-/** What the worker says of them: they cannot be read otherwise. */
-type WorkerSettings = Partial<Settings>;
-
-/** It is the key with which the schedule wakes the worker. */
-export async function acceptsKey(
-  url: string,
-  key: string,
-  here: Here,
-): Promise<WorkerSettings | undefined> {
+/** Returns the worker's settings. The key is that with which the schedule wakes it. */
+export async function acceptsKey(url: string, key: string, here: Here) {
   const to = instructionsFor(url, "billing-worker");
   const init = { method: "POST", headers: { apikey: key } };
   // So it does nothing, and does not pass for a run of the schedule.
@@ -221,83 +224,28 @@ export async function acceptsKey(
 
 /** Each type that is listed has its function, and each function its type. */
 function areListed(
-  { handledTypes, handledTypesFault: fault }: WorkerSettings,
-  functions: readonly string[] | null | undefined,
-  project: string,
+  types: readonly string[],
+  functions: readonly string[],
+  set: string,
 ): string {
-  const { deploy, set } = instructionsFor(project, "billing-worker");
-  if (fault) {
-    throw new Failed(
-      `${fault}. Until you correct it ${set}, every event fails whose type the receiver does not handle itself`,
-    );
-  }
-  const types = orSkip(
-    handledTypes,
-    `the worker does not say which types are listed; if it is an older version, ${deploy}`,
+  const wanted = types.map(handlerName);
+  const missing = types.filter((type) =>
+    !functions.includes(handlerName(type))
   );
-  const there = orSkip(
-    functions ?? undefined,
-    "billing_health does not say which functions there are",
-  );
-  const missing = types.filter((type) => !there.includes(handlerName(type)));
-  const idle = there.filter((name) =>
-    !types.some((type) => handlerName(type) === name)
-  );
+  const idle = functions.filter((name) => !wanted.includes(name));
+  const list = (names: readonly string[]) =>
+    names.map((name) => `billing.${name}(text, jsonb)`).join(", ");
   const text = [
     missing.length > 0 &&
     `events of ${missing.join(", ")} fail: service_role cannot call ${
-      listFunctions(missing.map(handlerName))
+      list(missing.map(handlerName))
     }. Create what is missing in a migration, or correct HANDLE_EVENT_TYPES ${set}`,
     idle.length > 0 &&
     `no listed type calls ${
-      listFunctions(idle)
+      list(idle)
     }. Add its type to HANDLE_EVENT_TYPES ${set}, or drop the function`,
   ].filter(Boolean).join(". ");
   if (missing.length > 0) throw new Failed(text);
   if (idle.length > 0) throw new Warned(text);
   return "each type in HANDLE_EVENT_TYPES has its function";
-}
-
-function listFunctions(names: readonly string[]): string {
-  return names.map((name) => `billing.${name}(text, jsonb)`).join(", ");
-}
-
-/** No notification was given up, waits or keeps failing: no alert tells of these. */
-function areSent(
-  { givenUp, pending, overdue }: {
-    readonly givenUp: number;
-    readonly pending: readonly Pending[];
-    readonly overdue: Pending | undefined;
-  },
-  nowMs: number,
-): string {
-  if (givenUp > 0) {
-    throw new Failed(
-      `given up: ${givenUp}. select * from billing.notifications where status in ('dead', 'undeliverable'); docs/operate.md says how to send them again`,
-    );
-  }
-  if (overdue !== undefined) {
-    throw new Failed(
-      `one has been due since ${overdue.next_attempt_at}. Set a channel, NOTIFICATION_URL or RESEND_API_KEY; if one is set, look at the worker's log: the channel may have asked for a pause`,
-    );
-  }
-  const [one, ...others] = pending.filter((row) => keepsFailing(row, nowMs));
-  if (one === undefined) return "none was given up, waits or keeps failing";
-  const error = one.last_error?.replace(/\.$/, "")
-    .replace(/^(.{160}).+/su, "$1…");
-  throw new Failed(
-    `keep failing: ${
-      others.length + 1
-    }, with the error: ${error}. Fix what the error names. They are sent at the next attempt, which may be hours away, or at once: docs/operate.md, "Notifications that do not arrive"`,
-  );
-}
-
-/** One failed attempt is no fault: the next is made after seconds. */
-function keepsFailing(row: Pending, nowMs: number): boolean {
-  // After a failed attempt, or after a refusal with 429, which is not counted.
-  const isHeldBack = Date.parse(row.next_attempt_at!) > nowMs;
-  // Counted before sending: if it is due, its last attempt may be under way.
-  const failures = row.attempts! - (isHeldBack ? 0 : 1);
-  const isOld = Date.parse(row.created_at!) < nowMs - LIMITED_MS;
-  return failures > 1 || isHeldBack && isOld;
 }

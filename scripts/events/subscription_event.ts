@@ -13,46 +13,41 @@ import {
 } from "./templates.ts";
 import { uniqueId } from "./unique_id.ts";
 
+/** Null leaves out what Stripe leaves out. */
 export interface SubscriptionEventOptions extends EventOptions {
   /** By default a new one for every event. */
   readonly subscription?: string;
-  /** Null leaves it out. */
   readonly account?: string | null;
   /** By default one for each subscription. */
   readonly customer?: string | null;
   readonly plan?: string;
-  /** Of the first item, by default 1; null leaves it out. */
+  /** Of the first item, by default 1. */
   readonly quantity?: number | null;
   /** Of the first item's price, by default `licensed`. */
   readonly usageType?: string;
-  /** The items after the first, by default none. */
+  /** The items after the first. */
   readonly addOns?: readonly AddOn[];
   /** Unix time in seconds, by default a month or a year after `created`. */
   readonly periodEnd?: number;
   /** By default what the type means. */
   readonly status?: string;
-  /** Unix time in seconds, by default null. */
+  /** Unix time in seconds. */
   readonly cancelAt?: number | null;
   readonly cancelAtPeriodEnd?: boolean;
   /** Unix time in seconds, by default null, or in 3 days if the trial will end. */
   readonly trialEnd?: number | null;
-  /** How the collection of payments is paused, by default null: not at all. */
+  /** How the collection of payments is paused. */
   readonly paused?: string | null;
-  /** By default false; null leaves it out. */
+  /** By default false. */
   readonly livemode?: boolean | null;
-  /**
-   * What an update replaced, by default a monthly plan that was `active`; null
-   * leaves `previous_attributes` out. Only updates have them.
-   */
+  /** What an update replaced, by default a monthly plan that was `active`. */
   readonly previous?: PreviousValues | null;
 }
 
 /** An item beside the plan, with the plan's period. */
 export interface AddOn {
   readonly price: string;
-  /** Null leaves it out. */
   readonly quantity: number | null;
-  /** By default `licensed`. */
   readonly usageType?: string;
 }
 
@@ -63,7 +58,6 @@ export type PreviousValues = Omit<
   | ("subscription" | "account" | "usageType" | "livemode" | "previous")
 >;
 
-/** The types of `subscriptionEvent()`. */
 export type SubscriptionEventType = Extract<
   EventType,
   `customer.subscription.${string}`
@@ -164,19 +158,16 @@ function previousAttributes(
   const full = event.data.previous_attributes as unknown as SubscriptionObject;
   const [current] = object.items.data;
   const [former] = full.items.data;
-  const previous = options.previous ?? {
-    ...(full.status !== object.status && { status: full.status }),
-    ...(full.plan.id !== object.plan.id && { plan: full.plan.id }),
-    ...(former.current_period_end !== current.current_period_end &&
-      { periodEnd: former.current_period_end! }),
-  } as PreviousValues;
+  const previous: PreviousValues = options.previous ?? {
+    status: full.status,
+    plan: full.plan.id,
+    periodEnd: former.current_period_end!,
+  };
   const { plan, periodEnd, quantity, addOns, paused, ...others } = previous;
 
   const item = structuredClone(plan === undefined ? current : former);
   if (plan !== undefined) item.plan.id = item.price.id = plan;
   setQuantity(item, quantity === undefined ? current.quantity : quantity);
-  const { current_period_start } = periodEnd === undefined ? current : former;
-  item.current_period_start = current_period_start!;
   item.current_period_end = periodEnd ?? current.current_period_end!;
   const ownPeriod = event.api_version === "2024-06-20"
     ? takePeriod(item)
@@ -185,22 +176,20 @@ function previousAttributes(
   const isItemChanged = plan !== undefined || quantity !== undefined ||
     addOns !== undefined || (periodEnd !== undefined && !ownPeriod);
   const attributes = {
-    ...(periodEnd !== undefined &&
-      { ...ownPeriod, billing_cycle_anchor: full.billing_cycle_anchor }),
+    ...(periodEnd !== undefined && ownPeriod),
     cancel_at: others.cancelAt,
     cancel_at_period_end: others.cancelAtPeriodEnd,
     customer: others.customer,
     items: isItemChanged
       ? { data: [item, ...itemsOf(addOns ?? options.addOns, item)] }
       : undefined,
-    latest_invoice: full.latest_invoice,
     // Of a pause that goes on, only what changed.
     pause_collection: paused &&
       {
         ...(!object.pause_collection && { resumes_at: null }),
         behavior: paused,
       },
-    plan: plan === undefined ? undefined : { ...full.plan, id: plan },
+    plan: plan === undefined ? undefined : { id: plan },
     quantity,
     status: others.status,
     trial_end: others.trialEnd,

@@ -10,7 +10,7 @@ import {
   LOCAL_SIGNING_SECRETS,
 } from "../common/environment.ts";
 import { readFormats } from "../../supabase/functions/_shared/billing/formats/formats.ts";
-import { EVENT_TYPES_OF } from "../events/provider_events.ts";
+import { eventTypesOf } from "../events/provider_events.ts";
 import { LOCAL_PROJECT_URL } from "../common/loopback.ts";
 import type { Stack } from "./stack.ts";
 
@@ -34,7 +34,7 @@ export function announcement(
   const isFound = isDefault || urls.api === LOCAL_PROJECT_URL;
   const url = isFound ? "" : ` --url ${urls.webhook}`;
   const projectUrl = isFound ? "" : ` --project-url ${urls.api}`;
-  const [first] = EVENT_TYPES_OF[readFormats(env)["a"] ?? "stripe"];
+  const [first] = eventTypesOf(readFormats(env)["a"] ?? "stripe");
   const facts: readonly Fact[] = [
     ["Webhook", urls.webhook],
     ["", `${urls.api}/api/billing/webhook`],

@@ -53,7 +53,6 @@ export const TARGET_ENVIRONMENT = {
   PLAN_ITEM: "as in the receiver: which item of a subscription is its plan",
 };
 
-/** Which provider's account, and which project. */
 export type Target = Readonly<ReturnType<typeof readTarget>>;
 
 /** What a command works with. */
@@ -115,14 +114,10 @@ export function readTarget(
       confirmed: values.mode,
       isLocal: isLoopback(projectUrl),
     }),
-    /** Undefined for Stripe's own. */
     stripeUrl,
-    /** Without a slash at its end. */
     projectUrl,
     secretKey: projectKey(projectUrl, secrets),
-    /** The provider of the subscriptions in the tables. */
     provider,
-    /** Where the account ID is if `metadata.accountId` is missing. */
     accountFrom: values["account-from"],
     ...settings,
   };
@@ -142,9 +137,7 @@ function readSettings(env: Surroundings["env"], provider: ProviderName) {
     return {
       unmappedSubscriptions: readUnmapped(env),
       planItem: readPlanItem(env),
-      /** Whether further failed payments of an invoice create no notification. */
       oncePerInvoice: readFlag(env, "NOTIFY_ONCE_PER_INVOICE"),
-      /** What accounts are told of events that were not delivered. */
       notify: readNotify(env),
     };
   } catch (error) {
@@ -152,11 +145,7 @@ function readSettings(env: Surroundings["env"], provider: ProviderName) {
   }
 }
 
-/**
- * Returns the mode of a Stripe key. Unless a test key meets a local project,
- * `--mode` has to confirm it: nobody notices at once that the tables of one mode
- * contain data of the other.
- */
+/** Returns a key's mode. Unless a test key meets a local project, `--mode` confirms it. */
 function readMode(
   apiKey: string,
   { confirmed, isLocal }: { confirmed: string | undefined; isLocal: boolean },

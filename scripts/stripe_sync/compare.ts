@@ -21,17 +21,12 @@ export interface Comparison {
 /** The columns with the times of the newest events that the record took. */
 const MARKS = ["account_as_of", "changed_as_of", "canceled_as_of"] as const;
 
-/**
- * How far ahead of Stripe's clock a mark may be: the record may have taken an
- * event from after the moment at which Stripe was asked, but not from this much
- * later.
- */
+/** How far ahead of the moment at which Stripe was asked a mark may be. */
 const LONGEST_AHEAD_SECONDS = 300;
 
 /**
- * How far a correction is dated before the moment at which Stripe was asked. An
- * event may become visible a little later than it is dated, and the clocks of
- * Stripe's machines may differ a little.
+ * How far a correction is dated before that moment: an event may become visible a
+ * little later than it is dated, and the clocks of Stripe's machines may differ.
  */
 const MARGIN_SECONDS = 5;
 
@@ -45,13 +40,11 @@ export async function compare(
     planItem,
     tables,
     askedAtSeconds,
-    ...options
+    looksForErased = false,
   }:
     & Pick<Context, "provider" | "accountFrom" | "planItem">
     & {
       record: SubscriptionRecord | undefined;
-      /** By customer: see `Tables.namedAccounts`. */
-      namedAccounts?: ReadonlyMap<string, string>;
       /** Whether to look for what is missing because its account was erased. */
       looksForErased?: boolean;
       tables: Pick<Tables, "accountOfCustomer" | "isErased">;
@@ -67,33 +60,22 @@ export async function compare(
     difference: { subscription: id, ...difference },
     corrections,
   });
-  // A recorded account stays, unless `metadata.accountId` names another one; or if
-  // it was that of the customer's others, which have another one now.
-  const inherited = isInherited(record)
-    ? options.namedAccounts?.get(customerOf(subscription))
-    : undefined;
-  const own = accountOf(subscription, undefined);
-  const named = own ?? inherited ??
-    record?.account_id ?? accountOf(subscription, accountFrom);
-  const account = named ??
-    await tables.accountOfCustomer(customerOf(subscription));
   const customer = customerOf(subscription);
-  const isErased = () =>
-    tables.isErased({ subscription_id: id, customer_id: customer });
-  if (!record && options.looksForErased && await isErased()) {
-    return differs({ kind: "erased" });
+  if (!record && looksForErased) {
+    const ids = { subscription_id: id, customer_id: customer };
+    if (await tables.isErased(ids)) return differs({ kind: "erased" });
   }
+  // A recorded account stays, unless `metadata.accountId` names another one.
+  const named = accountOf(subscription) ?? record?.account_id ??
+    accountOf(subscription, accountFrom);
+  const account = named ?? await tables.accountOfCustomer(customer);
   if (account === undefined) return differs({ kind: "unmapped", customer });
   // Without an account in the event, the database asks account_of_customer.
   const metadata = { ...subscription.metadata, accountId: named ?? null };
   const object = { ...subscription, metadata };
   const source = { object, provider, planItem, askedAtSeconds };
   try {
-    const creation = {
-      ...correctionEvent("created", source),
-      // So that it moves along the next time, too.
-      ...(!own && inherited && { customers_account: inherited }),
-    };
+    const creation = correctionEvent("created", source);
     const update = correctionEvent("updated", source);
     const owner = { provider, account_id: account };
     const items = textOf(creation.report.items);
@@ -118,16 +100,9 @@ export async function compare(
   }
 }
 
-/** Returns whether a record has the account of its customer's other subscriptions. */
-export function isInherited(record: SubscriptionRecord | undefined): boolean {
-  return record !== undefined && record.account_as_of === null;
-}
-
 /**
- * Returns the account that a subscription belongs to: `metadata.accountId`, as
- * for the receiver, or else the value of the other source.
- *
- * @param accountFrom A key of the metadata, or `customer` for the customer's ID.
+ * Returns the account that a subscription names: `metadata.accountId`, or else what
+ * `accountFrom` says, a key of the metadata or `customer` for the customer's ID.
  */
 export function accountOf(
   subscription: Stripe.Subscription,
@@ -145,11 +120,7 @@ function customerOf({ customer }: Stripe.Subscription): string {
   return typeof customer === "string" ? customer : customer?.id ?? "";
 }
 
-/**
- * Returns the fields of a record that differ from Stripe's.
- *
- * @param values As a creation reports them, the provider and the account.
- */
+/** Returns the fields of a record that differ from Stripe's `values`. */
 function changes(
   record: SubscriptionRecord,
   values: Readonly<Record<string, FieldValue>>,
@@ -209,13 +180,10 @@ function isoTime(milliseconds: number): string {
 }
 
 /**
- * Returns an event that makes a record as Stripe's subscription. The same
- * correction has the same ID.
- *
- * It is dated between two seconds, before Stripe was asked. So it never meets
- * an event of its own second, wins against every event that the answer is
- * certain to contain, and loses against every event that may be newer
- * (docs/decisions.md).
+ * Returns an event that makes a record as Stripe's subscription. The same correction
+ * has the same ID. It is dated between two seconds, before Stripe was asked: so it
+ * wins against every event that the answer is certain to contain, and loses against
+ * every event that may be newer (docs/decisions.md).
  *
  * @throws {DeliveryError} If the subscription lacks a field that is needed.
  */

@@ -18,7 +18,6 @@ export interface Difference {
     | "unmapped"
     /** Missing here, because its account was erased: no fault. */
     | "erased"
-    /** Stripe's subscription lacks a field that is needed. */
     | "unreadable"
     | "differs"
     | "missing_there"
@@ -34,12 +33,9 @@ export interface Difference {
   readonly customer?: string;
   /** Why it is unreadable. */
   readonly error?: string;
-  /** The fields that differ. */
   readonly fields?: readonly FieldDifference[];
-  /** Of an event, with its type. */
   readonly event?: string;
   readonly type?: string | null;
-  /** Why the event failed. */
   readonly error_code?: string;
 }
 

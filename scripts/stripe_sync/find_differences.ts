@@ -6,7 +6,7 @@ import {
 } from "../../supabase/functions/_shared/billing/formats/format.ts";
 import { stripe as format } from "../../supabase/functions/_shared/billing/formats/stripe.ts";
 import type { Context } from "./command.ts";
-import { compare, type Comparison, isInherited } from "./compare.ts";
+import { compare, type Comparison } from "./compare.ts";
 import type { Difference } from "./differences.ts";
 import type { Page } from "./stripe_source.ts";
 
@@ -87,16 +87,10 @@ export async function comparePage(
   { data, askedAtSeconds }: Page,
   context: Context & { looksForErased?: boolean },
 ): Promise<Comparison[]> {
-  const { tables } = context;
-  const records = await tables.recordsOf(data.map(({ id }) => id));
-  const namedAccounts = await tables.namedAccounts(
-    [...records.values()].filter(isInherited)
-      .flatMap(({ customer_id }) => customer_id ?? []),
-  );
+  const records = await context.tables.recordsOf(data.map(({ id }) => id));
   return await Promise.all(data.map((subscription) => {
     const record = records.get(subscription.id);
-    const about = { record, namedAccounts, askedAtSeconds };
-    return compare(subscription, { ...context, ...about });
+    return compare(subscription, { ...context, record, askedAtSeconds });
   }));
 }
 
@@ -124,10 +118,8 @@ async function describeMissed(
   event: Stripe.Event,
   tables: Context["tables"],
 ): Promise<Difference> {
-  const { subscription_id = "", customer_id = null } = describeEvent(
-    event,
-    format,
-  );
+  const { subscription_id = "", ...about } = describeEvent(event, format);
+  const { customer_id = null } = about;
   const isErased = await tables.isErased({ subscription_id, customer_id });
   return {
     kind: isErased ? "erased" : "undelivered",

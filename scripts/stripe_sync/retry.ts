@@ -1,10 +1,7 @@
 import Stripe from "stripe";
 import { DeliveryError } from "../../supabase/functions/_shared/billing/errors.ts";
 
-/**
- * Waits this many milliseconds, and shows why if a reason is given; rejects if
- * the command is interrupted.
- */
+/** Waits this many milliseconds, and shows why if a reason is given. */
 export type Wait = (milliseconds: number, reason?: string) => Promise<void>;
 
 /** In all longer than a rate limit, a deployment or a restart lasts. */
@@ -17,12 +14,9 @@ const LONGEST_RETRY_AFTER_MS = 60_000;
  * Makes a call to Stripe or the database, and repeats it after failures that may
  * pass by themselves.
  *
- * @throws What the last call threw, at once if a retry would not help.
+ * @throws What the last call threw.
  */
-export async function retry<T>(
-  call: () => Promise<T>,
-  wait: Wait,
-): Promise<T> {
+export async function retry<T>(call: () => Promise<T>, wait: Wait): Promise<T> {
   for (const usualMs of WAITS_MS) {
     try {
       return await call();

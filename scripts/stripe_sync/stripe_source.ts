@@ -11,10 +11,7 @@ const TIMEOUT_MS = 60_000;
 /** What Stripe answered, and Stripe's clock before it was asked. */
 export interface StripeAnswer<T> {
   readonly data: T;
-  /**
-   * Unix seconds by Stripe's clock, no later than the moment at which Stripe
-   * read its data: the Date header, less the time that the call took.
-   */
+  /** In Unix seconds, no later than when Stripe read its data. */
   readonly askedAtSeconds: number;
 }
 
@@ -25,9 +22,9 @@ export type Page = StripeAnswer<Stripe.Subscription[]>;
 export type StripeSource = ReturnType<typeof openStripeSource>;
 
 /**
- * Returns a reader of the account that an API key belongs to. It uses Stripe's
- * own package, without its retries and its paging: those leave out 429,
- * `Retry-After` and answers that break off, and the time of each page.
+ * Returns a reader of the account that an API key belongs to. It leaves out the retries
+ * and the paging of Stripe's package: those lack 429, `Retry-After`, answers that break
+ * off, and the time of each page.
  *
  * @throws {Error} While reading, if an object is of the other mode.
  */
@@ -86,10 +83,8 @@ export function openStripeSource(
   }
 
   /**
-   * Reads some subscriptions: one by one, or from the list if that takes fewer
-   * calls. Those that are gone are left out.
-   *
-   * @param listed How many the list has.
+   * Reads some subscriptions, without those that are gone: one by one, or from the list
+   * (of `listed`) if that takes fewer calls.
    */
   async function* someSubscriptions(
     ids: readonly string[],

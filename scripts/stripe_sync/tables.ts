@@ -38,11 +38,10 @@ function* parts<T>(items: readonly T[], size: number): Generator<T[]> {
 }
 
 /**
- * Returns the tables of a provider. Each call has a time limit and is repeated
- * while the database cannot be reached or is too busy.
+ * Returns the tables of a provider. Each call has a time limit, and is repeated while
+ * the database has trouble.
  *
- * @throws {DeliveryError} In each call, if the last try fails, or if a retry
- * would not help.
+ * @throws {DeliveryError} In each call, if the last try fails.
  */
 export function openTables(
   { database, provider, oncePerInvoice }: {
@@ -140,10 +139,7 @@ export function openTables(
       return new Set([...applied, ...resolved].map(({ event }) => event));
     },
 
-    /**
-     * Asks `billing.account_of_customer`, as the receiver does for a creation
-     * without an account ID. Undefined if it is not known.
-     */
+    /** Asks `billing.account_of_customer`; undefined if it is not known. */
     async accountOfCustomer(customer_id: string): Promise<string | undefined> {
       const customer = { provider, customer_id };
       const [account] = await send(() => ({
@@ -156,53 +152,26 @@ export function openTables(
       return account ?? undefined;
     },
 
-    /**
-     * Returns the accounts of customers by those of their subscriptions that name
-     * one themselves, if these are of one account.
-     */
-    async namedAccounts(customers: readonly string[]) {
-      const rows = await readByIds(
-        [...new Set(customers)],
-        (part) =>
-          database.from("billing_records").select("customer_id, account_id")
-            .eq("provider", provider).in("customer_id", part)
-            .not("account_as_of", "is", null),
-      );
-      const named = new Map<string, string>();
-      const several = new Set<string>();
-      for (const { customer_id, account_id } of rows) {
-        const known = named.get(customer_id ?? "");
-        if (known !== undefined && known !== account_id) {
-          several.add(customer_id ?? "");
-        }
-        named.set(customer_id ?? "", account_id ?? "");
-      }
-      for (const customer of several) named.delete(customer);
-      return named;
-    },
-
     /** Asks whether a subscription or customer is of an account that was erased. */
     async isErased(
-      { subscription_id, customer_id = null }: {
+      { subscription_id, customer_id }: {
         subscription_id: string;
-        customer_id?: string | null;
+        customer_id: string | null;
       },
     ): Promise<boolean> {
       const event = {
         ...{ provider, event_id: "of no event", type: "none", kind: "update" },
         ...{ subscription_id, report: { customer_id } },
       };
-      const tries = { event };
       const [tried] = await send(() =>
-        database.rpc("billing_try_event", tries)
+        database.rpc("billing_try_event", { event })
       );
       return tried?.outcome === "erased";
     },
 
     /**
-     * Applies events as the receiver does, each group in one call, so that nobody
-     * sees only some of it applied. Repeats a call also while an event fails that
-     * may succeed later: the others are duplicates then.
+     * Applies events as the receiver does, each group in one call. Repeats a call also
+     * while an event fails that may succeed later: the others are duplicates then.
      *
      * @returns the events that failed, and why; and those of erased accounts.
      */

@@ -8,7 +8,7 @@ import { FORMATS } from "../../supabase/functions/_shared/billing/formats/format
 import { asTyped, shellWord } from "../common/how_started.ts";
 import { nextStep } from "../common/next_step.ts";
 import { wrap } from "../common/print.ts";
-import { EVENT_TYPES_OF } from "../events/provider_events.ts";
+import { eventTypesOf } from "../events/provider_events.ts";
 import { defaultSubscription, type TriggerArguments } from "./arguments.ts";
 import { MAX_COLUMNS, type Result } from "./result.ts";
 
@@ -40,7 +40,7 @@ export function advice(
   sent: Sent,
 ): readonly string[] {
   const { source, provider } = sent;
-  const type = "type" in source ? source.as ?? source.type : undefined;
+  const type = "type" in source ? source.type : undefined;
   if (status < 200 || status > 299) {
     const todo = nextStep(errorCode, provider);
     return [
@@ -81,7 +81,7 @@ function commands(
   kinds: readonly Kind[],
   { provider, format, source, url }: Sent,
 ): string[] {
-  const type = EVENT_TYPES_OF[format].find((type) =>
+  const type = eventTypesOf(format).find((type) =>
     kinds.includes(kindOf(FORMATS[format], type)!)
   );
   if (type === undefined) return [];

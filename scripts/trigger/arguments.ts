@@ -21,7 +21,7 @@ import type { ProviderName } from "../common/sign.ts";
 import type { JsonObject } from "../events/event_types.ts";
 import { invoiceEvent } from "../events/invoice_event.ts";
 import { paymentEvent } from "../events/payment_event.ts";
-import { EVENT_TYPES_OF, providerEvent } from "../events/provider_events.ts";
+import { eventTypesOf, providerEvent } from "../events/provider_events.ts";
 import { subscriptionEvent } from "../events/subscription_event.ts";
 import {
   API_VERSIONS,
@@ -50,10 +50,7 @@ const COMMAND_LINE = {
       "the event (default: a new ID); the same ID again is a duplicate",
     "--status STATUS":
       "the subscription's status, or a checkout's payment_status (default: by event type)",
-    "--plan ID":
-      "the subscription's plan, or several items: price_pro:5,price_api:metered",
-    "--as TYPE":
-      "send the event as one of another type: invoice.paid --as invoice.finalized",
+    "--plan ID": "the subscription's plan",
     "--payload FILE": "sign and send the bytes of a file, instead of an event",
     "--print": "print the event, and send nothing",
   },
@@ -73,11 +70,7 @@ The signing secrets are those of the functions: from the environment, from
 supabase/functions/.env, or else the ones of the local stack.`,
 } as const satisfies CommandLine;
 
-/**
- * Parses the command line of `deno task trigger`.
- *
- * @param env The settings of the functions: the provider's format is one.
- */
+/** Parses the command line; `env` has the functions' settings, such as the format. */
 export function parseTriggerArguments(
   args: readonly string[],
   env: Environment = {},
@@ -126,7 +119,7 @@ function eventType(
   [type, ...more]: readonly string[],
   format: FormatName,
 ): string {
-  const types = EVENT_TYPES_OF[format];
+  const types = eventTypesOf(format);
   if (type === undefined) {
     throw new UsageError(
       `The event type is missing. Choose one of ${types.join(", ")}.`,
@@ -142,68 +135,47 @@ function eventType(
 
 type EventSource = Extract<TriggerArguments["source"], { type: string }>;
 
-/** Returns the event that the arguments describe, dated now unless `created` says. */
+/**
+ * Returns the event that the arguments describe.
+ *
+ * @param options.created Unix time in seconds, by default now.
+ */
 export function buildEvent(
-  source: EventSource,
-  { created, format }: { created: number | undefined; format: FormatName },
+  { type, event: id, account = "acc_local", ...given }: EventSource,
+  { created, format = "stripe" }: {
+    readonly created?: number | undefined;
+    readonly format?: FormatName;
+  } = {},
 ): JsonObject {
-  if (format === "stripe") return { ...buildStripeEvent(source, { created }) };
-  const { type, as = type, event, ...given } = source;
-  return providerEvent(format, as, {
-    account: "acc_local",
-    ...given,
-    ...(created !== undefined &&
-      { occurredAt: new Date(created * 1000).toISOString() }),
-    ...(event !== undefined && { id: event }),
-  });
-}
-
-/** As {@linkcode buildEvent}, of Stripe. */
-export function buildStripeEvent(
-  { type: named, as = named, event, ...given }: EventSource,
-  { created }: { readonly created?: number | undefined } = {},
-) {
-  const type = named as EventType;
+  const said = { account, ...given, ...(id !== undefined && { id }) };
+  if (format !== "stripe") {
+    const occurredAt = created && new Date(created * 1000).toISOString();
+    return providerEvent(format, type, {
+      ...said,
+      ...(occurredAt && { occurredAt }),
+    });
+  }
   const options = {
-    account: "acc_local",
-    // Handlers read events as Stripe sends them today.
-    ...((kindOf(stripe, as) ?? "notice") === "notice" &&
-      { apiVersion: API_VERSIONS[1]! }),
-    ...given,
+    ...said,
     ...(created !== undefined && { created }),
-    ...(event !== undefined && { id: event }),
+    // Handlers read events as Stripe sends them today.
+    ...((kindOf(stripe, type) ?? "notice") === "notice" &&
+      { apiVersion: API_VERSIONS[1]! }),
   };
-  const built = () => {
-    switch (type) {
-      case "invoice.paid":
-      case "invoice.payment_failed":
-      case "invoice.payment_action_required":
-        return invoiceEvent(options, type);
-      case "charge.refunded":
-      case "checkout.session.completed":
-      case "checkout.session.async_payment_succeeded":
-      case "payment_intent.payment_failed":
-        return paymentEvent(type, options);
-      default:
-        return subscriptionEvent(type, {
-          ...options,
-          account: options.account || null,
-          ...(given.plan !== undefined && itemsOf(given.plan)),
-        });
-    }
-  };
-  return { ...built(), type: as };
-}
-
-/** Reads `price_pro:5,price_api:metered`. */
-function itemsOf(text: string) {
-  const [first, ...addOns] = text.split(",").map((item) => {
-    const [, price = item, amount = "1"] = /^(.+):(\d+|metered)$/.exec(item) ??
-      [];
-    return amount === "metered"
-      ? { price, quantity: null, usageType: amount }
-      : { price, quantity: Number(amount) };
-  });
-  const { price: plan, ...others } = first!;
-  return { plan, ...others, addOns };
+  const named = type as EventType;
+  switch (named) {
+    case "invoice.paid":
+    case "invoice.payment_failed":
+    case "invoice.payment_action_required":
+      return { ...invoiceEvent(options, named) };
+    case "charge.refunded":
+    case "checkout.session.completed":
+    case "checkout.session.async_payment_succeeded":
+    case "payment_intent.payment_failed":
+      return { ...paymentEvent(named, options) };
+    default:
+      return {
+        ...subscriptionEvent(named, { ...options, account: account || null }),
+      };
+  }
 }

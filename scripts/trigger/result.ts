@@ -1,10 +1,12 @@
 import { handlerName } from "../../supabase/functions/_shared/billing/config.ts";
-import { kindOf } from "../../supabase/functions/_shared/billing/formats/format.ts";
+import {
+  type Format,
+  kindOf,
+} from "../../supabase/functions/_shared/billing/formats/format.ts";
 import {
   type FormatName,
   FORMATS,
 } from "../../supabase/functions/_shared/billing/formats/formats.ts";
-import type { Format } from "../../supabase/functions/_shared/billing/formats/format.ts";
 import { readEventId } from "../../supabase/functions/_shared/billing/parse_event.ts";
 import { describeFailedBody } from "../../supabase/functions/_shared/billing/record_failure.ts";
 import type { Environment } from "../common/environment.ts";
@@ -24,15 +26,14 @@ const NOTIFICATION_COLUMNS =
 /** An event that was sent. */
 type SentEvent = Awaited<ReturnType<typeof sentEvent>>;
 
-/** What an event came to, for a person, and the error code of its row. */
+/** What an event came to, for a person. */
 export interface Result {
   readonly lines: readonly string[];
+  /** Of its row in `billing.failed_events`. */
   readonly errorCode?: string | undefined;
   /** Whether the ledger has the event. */
   readonly isClaimed?: boolean;
 }
-
-type Row = Readonly<Record<string, unknown>>;
 
 /** Returns the project that a URL belongs to, if its secret key is known. */
 export function projectOf(
@@ -68,12 +69,9 @@ export async function sentEvent(
     format,
     eventId,
   });
-  const {
-    type = "",
-    subscription_id: subscription = "",
-    customer_id: customer = "",
-  } = event;
-  return { provider, format, id, type, subscription, customer };
+  const { type = "", subscription_id = "", customer_id = "" } = event;
+  const about = { subscription: subscription_id, customer: customer_id };
+  return { provider, format, id, type, ...about };
 }
 
 /**
@@ -97,10 +95,7 @@ export async function createdBefore(
   return row && Math.floor(Date.parse(`${row.occurred_at}`) / 1000) - 1;
 }
 
-/**
- * Returns the ledger's outcome of an event, `applied` or `stale`; undefined if
- * it was not applied.
- */
+/** Returns the ledger's outcome of an event; undefined if it was not applied. */
 export async function readLedger(
   project: ProjectAccess,
   { provider, id }: SentEvent,
@@ -171,7 +166,7 @@ export async function readResult(
 }
 
 /** Returns the columns that are not null, with long values wrapped. */
-function rowLines(row: Row): readonly string[] {
+function rowLines(row: object): readonly string[] {
   const columns = Object.entries(row).filter(([, value]) => value !== null);
   const width = Math.max(...columns.map(([name]) => name.length));
   return columns.flatMap(([name, value]) =>

@@ -57,8 +57,8 @@ const HOSTILE: Readonly<Record<string, string>> = {
 };
 
 /** Returns the path of a failure's page. */
-function pathOf(event: string, path = "/failure"): string {
-  return `${path}?${new URLSearchParams({ provider: "a", event })}`;
+function pathOf(event: string): string {
+  return `/failure?${new URLSearchParams({ provider: "a", event })}`;
 }
 
 Deno.test("the console in a browser", async (test) => {
@@ -221,15 +221,10 @@ Deno.test("the console in a browser", async (test) => {
     await sql`
       update billing.subscriptions set customer_id = 'cus_42'
       where id = ${subscription}`;
-    const [item] = update.data.object.items.data;
-    await sql`
-      insert into billing.plan_features values
-        ('prod_ExampleProduct1', 'seats', 1), (${item.price.id}, 'pages', null),
-        ('prod_ExampleProduct1', 'pages', 7)`;
     const shown = await open(`/search?q=${subscription}`);
-    const plan = [item.price.id, "pages unlimited, seats 1 per unit"];
+    const { price } = update.data.object.items.data[0];
     const others = [creation.id, lateUpdate.id, "HTTP 500"];
-    for (const part of ["acc_42", ...plan, ...others]) {
+    for (const part of ["acc_42", price.id, price.product, ...others]) {
       assertStringIncludes(shown, part);
     }
     for (const id of ["acc_42", "cus_42"]) {
@@ -240,9 +235,7 @@ Deno.test("the console in a browser", async (test) => {
     assertStringIncludes(await enter("header button"), "was handled");
   });
 
-  await test.step("hostile payloads do no harm, are shown, downloaded and edited as they are", async () => {
-    const cookies = await page.cookies();
-    const cookie = cookies.map(({ name, value }) => `${name}=${value}`).join();
+  await test.step("hostile payloads do no harm, are shown and edited as they are", async () => {
     for (const [id, body] of Object.entries(HOSTILE)) {
       await sql`
         select public.billing_record_failed_event(
@@ -251,11 +244,6 @@ Deno.test("the console in a browser", async (test) => {
           p_error => ${SCRIPT}, p_type => ${SCRIPT})`;
       assertStringIncludes(await open(pathOf(id)), "Why it failed");
       await assertWellMade(visitor);
-      const url = visitor.origin + pathOf(id, "/failure/payload");
-      const stored = await (await fetch(url, { headers: { cookie } })).text();
-      const [row] = await sql`
-        select payload::text from billing.failed_events where event_id = ${id}`;
-      assertEquals(stored, row?.["payload"]);
     }
     assertStringIncludes(await open("/failures"), SCRIPT);
     await open(pathOf("evt_numbers"));
@@ -395,7 +383,7 @@ async function enterConsole(browser: Browser, link: string) {
     );
   }
 
-  return { page, faults, origin, open, tabTo, enter, texts };
+  return { page, faults, open, tabTo, enter, texts };
 }
 
 /** What a page is made of. It runs in the page. */

@@ -431,37 +431,6 @@ Deno.test("reconcile names a record that is frozen, because its marks are ahead 
   assert(changed_as_of.getTime() < account.nowSeconds * 1000);
 });
 
-Deno.test("a subscription without an account of its own moves along with the customer's other one", async () => {
-  const account = createStripeAccount(3);
-  const [named, nameless, other] = account.subscriptions.values();
-  assert(named && nameless && other);
-  const { customer } = named;
-  account.change(nameless.id, { ...withoutAccount(nameless), customer });
-  account.nowSeconds -= 3_600;
-  await using api = serveStripeApi(account);
-  const context = testContext(api.url);
-  await importPages(context.stripe.subscriptions(), context);
-  account.nowSeconds += 3_600;
-  // Each time.
-  for (const accountId of ["acc_new", "acc_newer"]) {
-    account.nowSeconds += 60;
-    account.change(named.id, { metadata: { accountId } });
-    // The second one follows when the first one is recorded.
-    assertEquals(namesOf(await fixed(context), "differs"), [nameless.id]);
-    account.nowSeconds += 60;
-    assertEquals(await fixed(context), []);
-  }
-  // If the others are of several accounts, it stays.
-  account.nowSeconds += 60;
-  account.change(named.id, { metadata: { accountId: "acc_newest" } });
-  account.change(other.id, { customer });
-  assertEquals(await fixed(context), []);
-  const rows = await sql`
-    select account_id from billing.subscriptions order by account_id`;
-  const accounts = rows.map((row) => row["account_id"]);
-  assertEquals(accounts, ["acc_2", "acc_newer", "acc_newest"]);
-});
-
 Deno.test("what was erased is no difference, and is not recorded again", async () => {
   const { account, ids: [one = ""] } = await recorded(1);
   await sql`select billing.erase_account('acc_0', force => true)`;

@@ -1,5 +1,4 @@
 import { assert, assertEquals } from "@std/assert";
-import type Stripe from "stripe";
 import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
 import { paymentEvent } from "../../scripts/events/payment_event.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
@@ -64,79 +63,4 @@ for (const apiVersion of API_VERSIONS) {
       assert(text.includes("acc_mine") && text.includes("cus_$&mine"));
     }
   });
-
-  Deno.test(`an update of ${apiVersion} says what it replaced, and sends a changed item whole`, () => {
-    const previous = (options: Parameters<typeof subscriptionEvent>[1]) => {
-      const { data } = subscriptionEvent(UPDATED, { ...given, ...options });
-      const { latest_invoice: _, ...others } = JSON.parse(
-        JSON.stringify(data.previous_attributes),
-      );
-      return others;
-    };
-    const pause = { behavior: "void", resumes_at: null };
-    for (
-      const [options, expected] of [
-        [{ previous: {} }, {}],
-        [{ previous: { status: "unpaid" } }, { status: "unpaid" }],
-        [{ previous: { trialEnd: CREATED } }, { trial_end: CREATED }],
-        [{ previous: { paused: "void" } }, { pause_collection: pause }],
-        [{ previous: { paused: null } }, { pause_collection: null }],
-        [{ paused: "x", previous: { paused: "void" } }, {
-          pause_collection: { behavior: "void" },
-        }],
-      ] as const
-    ) assertEquals(previous(options), expected);
-    const change = { plan: "P1", quantity: 3, periodEnd: PERIOD_END };
-    const former = previous({ plan: "P2", previous: change });
-    assertEquals(plansOf(former), new Set(["P1"]));
-    assertEquals([former.quantity, former.items.data[0].quantity], [3, 3]);
-    assertEquals(endsOf(former), places(PERIOD_END));
-    const periodAlone = previous({ previous: { periodEnd: PERIOD_END } });
-    assertEquals("items" in periodAlone, !isOld);
-    const addOns = [{ price: "P4", quantity: 2 }];
-    const told = { plan: "P3", addOns, previous: { quantity: 3 } };
-    const whole = previous(told).items.data;
-    assertEquals(
-      (whole as Shown["items"]["data"]).map((item) =>
-        [item.price.id, item.quantity, !item.current_period_end].join()
-      ),
-      [`P3,3,${isOld}`, `P4,2,${isOld}`],
-    );
-    assert("plan" in previous({}), "by default, what the template replaced");
-  });
 }
-
-Deno.test("subscriptionEvent() reports what it is told, and leaves out what is null", () => {
-  const missing = { account: null, quantity: null, created: null };
-  const times = { cancelAt: CREATED, trialEnd: PERIOD_END };
-  const told = { ...missing, ...times, customer: "cus_mine", livemode: true };
-  const event = subscriptionEvent(UPDATED, { ...told, previous: null });
-  const { object } = event.data;
-  assertEquals([event.livemode, object.livemode], [true, true]);
-  assertEquals([object.metadata, object.customer], [{}, "cus_mine"]);
-  assert(!("quantity" in object || "quantity" in object.items.data[0]));
-  assertEquals([object.cancel_at, object.trial_end], [CREATED, PERIOD_END]);
-  assert(!("created" in event || "previous_attributes" in event.data));
-  const other = { livemode: null, cancelAtPeriodEnd: true };
-  const { data, ...rest } = subscriptionEvent(UPDATED, other);
-  assertEquals(data.object.cancel_at_period_end, true);
-  assert(!("livemode" in data.object || "livemode" in rest));
-});
-
-Deno.test("a trial that will end does so in three days, and a paid invoice is paid", () => {
-  const trial = "customer.subscription.trial_will_end";
-  const { created, data: { object } } = subscriptionEvent(trial);
-  const { current_period_end } = object;
-  const end = created! + 3 * 86_400;
-  assertEquals([object.trial_end, current_period_end], [end, end]);
-  assertEquals(object.status, "trialing");
-  const ends = { trialEnd: PERIOD_END, created: CREATED };
-  assertEquals(
-    subscriptionEvent(trial, ends).data.object.trial_end,
-    PERIOD_END,
-  );
-  const paid = invoiceEvent({ created: CREATED }, "invoice.paid").data.object;
-  const { status, amount_paid, amount_remaining } =
-    paid as unknown as Stripe.Invoice;
-  assertEquals([status, amount_paid, amount_remaining], ["paid", 1900, 0]);
-});

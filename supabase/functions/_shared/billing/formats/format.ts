@@ -37,8 +37,6 @@ export type HandledEvent = {
   readonly subscription_id?: string | null;
   /** Of a creation. If it is null, the database asks `account_of_customer`. */
   readonly account_id?: string | null;
-  /** Of a correction, if `account_id` is only that of the customer's others. */
-  readonly customers_account?: string;
   /** The columns that the event sets; of a deletion or payment the customer. */
   readonly report: Partial<Report> & { subscription_id?: string | null };
   /** Of an update: what it replaced; null if it does not say. */
