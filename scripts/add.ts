@@ -45,7 +45,8 @@ const NEXT = [
 
 if (import.meta.main) Deno.exit(await add(Deno.args).catch(reportEnd));
 
-async function add(args: readonly string[]): Promise<number> {
+/** Runs the command, and returns its exit code. */
+export async function add(args: readonly string[]): Promise<number> {
   const { folder, mode } = parseAddArguments(args);
   // `deno task` and npm run in the repository, and name the user's own folder.
   const from = Deno.env.get("INIT_CWD") || Deno.cwd();

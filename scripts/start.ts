@@ -20,7 +20,6 @@ import { asTyped, PROJECT } from "./common/how_started.ts";
 import { createLiveView, plainLine } from "./live_view/live_view.ts";
 import { announcement } from "./local_stack/announcement.ts";
 import { createLineWriter } from "./local_stack/line_writer.ts";
-import { checkMigrations, MIGRATIONS } from "./local_stack/migrations.ts";
 import { startNotificationReceiver } from "./local_stack/notification_receiver.ts";
 import { startStack } from "./local_stack/stack.ts";
 import {
@@ -81,7 +80,7 @@ async function main(args: string[], env: Environment): Promise<number> {
 }
 
 async function run(
-  { json, ports, dataDir: givenDir }: StartArguments,
+  { ports, dataDir: givenDir }: StartArguments,
   { env, signal, print }: {
     readonly env: Environment;
     readonly signal: AbortSignal;
@@ -95,9 +94,9 @@ async function run(
   const beginMs = performance.now();
   const early: Parameters<Log>[] = []; // before all is ready
   let log: Log = (...line) => early.push(line);
-  const view = json || !Deno.stdout.isTerminal()
-    ? undefined
-    : createLiveView({ print, columns, paint: styleText, clock: Date.now });
+  const view = Deno.stdout.isTerminal()
+    ? createLiveView({ print, columns, paint: styleText, clock: Date.now })
+    : (line: string, source: string) => print(plainLine(line, source));
   print("Starting the local stack");
   try {
     await using receiver = startNotificationReceiver(
@@ -114,7 +113,7 @@ async function run(
       signal,
       onProgress: (text) => print(`  ${text}`),
       onLog: (line, source) => {
-        if (/^(webhook|worker|reload)$/.test(source)) log(line, source);
+        if (/^(webhook|worker)$/.test(source)) log(line, source);
       },
     });
     await using _running = await publishRunningStack(dataDir, {
@@ -133,20 +132,15 @@ async function run(
     print(`Ready after ${seconds} s\n`);
     const isDefault = givenDir === undefined;
     print(announcement(stack, { env: settings, dataDir, isDefault }));
-    log = view ?? ((line, source) => print(plainLine(line, source)));
+    log = view;
     for (const line of early) log(...line);
     let served = settings;
-    let migrations = listMigrations();
     using _changes = every(LOOK_EVERY_MS, async () => {
       const changed = await readSettings();
-      if (!isDeepStrictEqual(changed, served)) {
-        served = changed;
-        await stack.restartFunctions(receiver.addTo(served));
-        log("the new settings are served", "reload");
-      }
-      if (migrations === (migrations = listMigrations())) return;
-      const finding = await checkMigrations(stack.dbUrl);
-      if (finding) log(finding.text, "migration");
+      if (isDeepStrictEqual(changed, served)) return;
+      served = changed;
+      await stack.restartFunctions(receiver.addTo(served));
+      log("the new settings are served", "reload");
     }, (error) => log(error.message, "reload"));
     const reason = await Promise.race([stack.failed, aborted(signal)]);
     print(reason ? `Stopping because ${reason}` : "Stopping");
@@ -171,14 +165,6 @@ function watchFault(): string | undefined {
   } catch (error) {
     return (error as Error).message;
   }
-}
-
-/** Returns a text that is another one after a migration was saved. */
-function listMigrations(): string {
-  return Array.from(
-    Deno.readDirSync(MIGRATIONS),
-    ({ name }) => `${name} ${Deno.statSync(join(MIGRATIONS, name)).mtime}`,
-  ).join();
 }
 
 /** Does the work again and again, unless it is still in progress. */

@@ -10,12 +10,6 @@ const NPM = /(^|\/)np[mx](-cli\.js)?( |$)/;
 const LAUNCHER = new RegExp(`${NPM.source}|(^|[ /])deno( -\\S+)* task `);
 
 /**
- * deno task, npm's script for a program, a shell and npm; and the same again if
- * a test runs the gate.
- */
-const MAX_STEPS = 10;
-
-/**
  * Aborts when this process should end: on Ctrl-C, on a signal, when the terminal
  * is closed, or when the process that launched it has ended.
  */
@@ -47,7 +41,7 @@ export async function watchLauncher(
   env: Environment,
   onGone: () => void,
 ): Promise<void> {
-  const all = await ancestors(MAX_STEPS);
+  const all = await ancestors();
   const script = env["npm_lifecycle_script"] ?? "";
   const isByNpx = env["npm_lifecycle_event"] === "npx" &&
     /\b(deno|billing-webhook-receiver)\b/.test(script);
@@ -58,7 +52,7 @@ export async function watchLauncher(
   const launchers = all.slice(0, last + 1);
   if (launchers.length === 0) return;
   const timer = setInterval(async () => {
-    const now = await ancestors(launchers.length);
+    const now = await ancestors();
     if (launchers.every(({ id }, i) => id === now[i]?.id)) return;
     clearInterval(timer);
     onGone();
@@ -66,10 +60,10 @@ export async function watchLauncher(
 }
 
 /** Returns the parent, its parent and so on. */
-async function ancestors(steps: number) {
+async function ancestors() {
   const found: { id: number; command: string }[] = [];
   let entry = await lookUpProcess(Deno.pid);
-  while (entry && entry.parent > 0 && found.length < steps) {
+  while (entry && entry.parent > 0) {
     const id: number = entry.parent;
     entry = await lookUpProcess(id);
     found.push({ id, command: entry?.command ?? "" });

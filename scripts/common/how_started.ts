@@ -23,7 +23,7 @@ const TASK = Deno.env.get("npm_command") === "exec"
   : "deno task";
 
 /** What the user types before the name of a command. */
-export const COMMAND_START = PACKAGE_COMMAND ?? TASK;
+const COMMAND_START = PACKAGE_COMMAND ?? TASK;
 
 /** Returns a command of this project as the user types it. */
 export function asTyped(command: string): string {

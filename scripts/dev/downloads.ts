@@ -62,8 +62,10 @@ export const NO_DOWNLOADS = {
 export async function downloadForTests(signal?: AbortSignal): Promise<string> {
   console.log("\n== downloads, if missing: packages");
   const deno = Deno.execPath();
-  // With the npm package, npm installs this.
-  await run("npx", ["-y", `deno@${Deno.version.deno}`, "--version"], signal);
+  // With the npm package, npm installs this, as npx has if it runs the gate.
+  if (Deno.env.get("npm_command") !== "exec") {
+    await run("npx", ["-y", `deno@${Deno.version.deno}`, "--version"], signal);
+  }
   const edgeDeno = await edgeDenoPath(signal);
   for (const name of FUNCTIONS) {
     const entry = `supabase/functions/${name}/index.ts`;
@@ -78,11 +80,11 @@ export async function downloadForTests(signal?: AbortSignal): Promise<string> {
 
 /** Downloads the packages of such folders, if they are not there yet. */
 export async function downloadOwn(
-  folders: readonly string[],
+  folders: Iterable<string>,
   signal?: AbortSignal,
 ): Promise<void> {
-  console.log(`\n== downloads, if missing: packages of ${folders.join(", ")}`);
   for (const folder of folders) {
+    console.log(`\n== downloads, if missing: packages of ${folder}`);
     await run(Deno.execPath(), [...ownDownload(folder), "--frozen"], signal);
   }
 }

@@ -167,13 +167,7 @@ function noteOf(line: string, source: string) {
 function failureText(
   { code, error = "", provider = "a" }: LogFields,
 ): string {
-  // The API does not know what the functions call. No restart brings anything
-  // else back, such as a table that a trigger of the app uses.
-  const lacksMigration = code === "deployment_fault" &&
-    /PGRST20\d/.test(`${error}`);
-  const step = lacksMigration
-    ? "a restart of start applies the migration"
-    : code === "handler_missing"
+  const step = code === "handler_missing"
     ? error
     : nextStep(`${code}`, `${provider}`) ?? `${error}`.replace(
       /^(?:Cannot verify deliveries of provider \w+|Database call failed): /,

@@ -3,14 +3,11 @@ import type { Environment } from "../common/environment.ts";
 import { isFromPackage, PROJECT } from "../common/how_started.ts";
 import { isListening } from "../common/loopback.ts";
 import type { LocalKeys } from "./keys.ts";
-import type { ServiceObserver, ServiceSpec } from "./service.ts";
+import type { ServiceSpec } from "./service.ts";
 
 /** What Deno prints beside the function's lines: it watches, so it is not quiet. */
-const LISTENS = /^deno serve: Listening/;
-const ENDED = /^Watcher Process (?:failed|finished)/;
-const RELOADS = /^Watcher Restarting/;
-const OTHER = /^(?:Watcher|Download) /;
-
+export const OF_DENO =
+  /^(?:deno serve: Listening|Watcher Process (?:started|finished)|Download )/;
 /**
  * Returns the options with which Deno reads what is uploaded with a function,
  * its own `deno.json` and `deno.lock`, and nothing else of this repository.
@@ -57,7 +54,7 @@ export function functionService(
     cwd: PROJECT,
     // `deno serve` listens once the module is loaded.
     isReady: () => isListening(port),
-    failure: ENDED,
+    failure: /^Watcher Process (?:failed|finished)/,
     stopSignal: "SIGINT", // while it watches, Deno ignores SIGTERM
   };
 }
@@ -73,21 +70,5 @@ export function platformEnvironment(
     SUPABASE_SECRET_KEYS: JSON.stringify({ default: keys.secret }),
     SUPABASE_ANON_KEY: keys.anon,
     SUPABASE_SERVICE_ROLE_KEY: keys.serviceRole,
-  };
-}
-
-/** Turns the lines of Deno's watcher into lines of the source `reload`. */
-export function describeReloads(
-  onLog: ServiceObserver["onLog"],
-): ServiceObserver["onLog"] {
-  const reloading = new Set<string>();
-  return (line, name) => {
-    const reload = (text: string) => onLog(text, "reload");
-    if (ENDED.test(line)) {
-      reload(`${name} ended; it starts again when you save`);
-    } else if (RELOADS.test(line)) reloading.add(name);
-    else if (LISTENS.test(line)) {
-      if (reloading.delete(name)) reload(`the new code of ${name} is served`);
-    } else if (!OTHER.test(line)) onLog(line, name);
   };
 }

@@ -9,7 +9,7 @@ import {
 import { runSupabaseCli } from "./tools.ts";
 import { withDatabase } from "./databases.ts";
 
-export const MIGRATIONS = join(PROJECT, "supabase", "migrations");
+const MIGRATIONS = join(PROJECT, "supabase", "migrations");
 
 /**
  * What the local stack applies: in a clone, what the Supabase CLI takes for a
@@ -20,11 +20,17 @@ export const MIGRATIONS = join(PROJECT, "supabase", "migrations");
 const OURS = isFromPackage ? /^\d+_billing\.sql$/ : /^\d+_.*\.sql$/;
 
 /**
- * Returns how the files of the migrations differ from what the database has
- * applied, with what to do; undefined if they do not. A migration that is
- * applied is never applied again, so a change of its file needs a new database.
+ * Applies the migrations to the database of a stack, with the Supabase CLI, which
+ * takes seconds: only if one is not applied yet. Throws if the database was made
+ * by another version of them: a migration that is applied is never applied again.
  */
-export async function checkMigrations(dbUrl: string) {
+export async function updateDatabase(
+  dbUrl: string,
+  { cliHome, signal }: {
+    readonly cliHome: string;
+    readonly signal?: AbortSignal | undefined;
+  },
+): Promise<void> {
   const applied = await readApplied(dbUrl);
   const files = new Map(
     ourMigrations().map((name) => [
@@ -32,49 +38,15 @@ export async function checkMigrations(dbUrl: string) {
       essence(Deno.readTextFileSync(join(MIGRATIONS, name))),
     ]),
   );
-  if (
-    applied.entries().some(([version, text]) => files.get(version) !== text)
-  ) {
-    const text = `the data was made by another version: ${asTyped("reset")}`;
-    return { kind: "changed", text } as const;
+  if ([...applied].some(([version, text]) => files.get(version) !== text)) {
+    throw new Error(
+      `Cannot start: the local data was made by another version of the migration. Delete the data with: ${
+        asTyped("reset")
+      }`,
+    );
   }
-  const waiting = files.keys().find((version) => !applied.has(version));
-  if (waiting === undefined) return undefined;
-  const text = `${waiting} is not applied yet: restart ${asTyped("start")}`;
-  return { kind: "waiting", text } as const;
-}
-
-/**
- * Applies the migrations to the database of a stack. If it has all of them, the
- * Supabase CLI, which takes seconds, is not started. Throws if the database was
- * made by another version of them.
- */
-export async function updateDatabase(
-  dbUrl: string,
-  options: Parameters<typeof applyMigrations>[1],
-): Promise<void> {
-  const finding = await checkMigrations(dbUrl);
-  if (finding?.kind === "waiting") await applyMigrations(dbUrl, options);
-  if (finding?.kind !== "changed") return;
-  throw new Error(
-    `Cannot start: the local data was made by another version of the migration. Delete the data with: ${
-      asTyped("reset")
-    }`,
-  );
-}
-
-/**
- * Applies the migrations that a database does not have yet, with the Supabase
- * CLI, as the role `postgres`.
- */
-export async function applyMigrations(
-  databaseUrl: string,
-  { cliHome, signal }: {
-    readonly cliHome: string;
-    readonly signal?: AbortSignal | undefined;
-  },
-): Promise<void> {
-  const remote = `--remote=${databaseUrl}?sslmode=disable`;
+  if (applied.size > 0 && applied.size === files.size) return;
+  const remote = `--remote=${dbUrl}?sslmode=disable`;
   // Also those older than the last applied one, from another branch.
   await runSupabaseCli(["migration", "up", "--include-all", remote, "--yes"], {
     purpose: "apply the migrations",

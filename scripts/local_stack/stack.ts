@@ -1,11 +1,7 @@
 import type { Environment } from "../common/environment.ts";
 import { localKeys } from "./keys.ts";
 import { databaseUrls, setUpServer } from "./databases.ts";
-import {
-  describeReloads,
-  functionService,
-  platformEnvironment,
-} from "./functions.ts";
+import { functionService, OF_DENO, platformEnvironment } from "./functions.ts";
 import { startGateway } from "./gateway.ts";
 import { updateDatabase } from "./migrations.ts";
 import { holdPorts, type StackPorts } from "./ports.ts";
@@ -37,7 +33,7 @@ export interface StackOptions {
   readonly fsync?: boolean; // false if the data need not survive, as in tests
   readonly signal?: AbortSignal; // once aborted, everything is stopped
   readonly onProgress?: (text: string) => void; // called after each step
-  readonly onLog?: ServiceObserver["onLog"]; // also of the source `reload`
+  readonly onLog?: ServiceObserver["onLog"];
 }
 
 /**
@@ -68,7 +64,7 @@ export async function startStack(options: StackOptions) {
   const api = `http://127.0.0.1:${ports.api}`;
   const keys = await localKeys();
   const observer: ServiceObserver = {
-    onLog: watch ? describeReloads(onLog) : onLog,
+    onLog: (line, source) => OF_DENO.test(line) || onLog(line, source),
     onUnexpectedEnd: failed.resolve,
     onSpawn: folder.record,
     detached: options.detached ?? false,

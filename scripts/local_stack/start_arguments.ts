@@ -43,13 +43,12 @@ const START = {
       `also ${variableOf(name)} (default: ${DEFAULTS[name] || "a free one"})`,
     ])) as Record<`--${PortName}-port PORT`, string>,
     ...DATA_OPTION,
-    "--json":
-      "print the functions' log lines as they are; so it does if the output is not a terminal",
   },
   details:
     `On a terminal, it shows one line per delivery: time, status, outcome, type,
-subscription, event and milliseconds. A saved change of a function, or of
-supabase/functions/.env, is served at once; a request in progress is cut off.
+subscription, event and milliseconds; else the functions' log lines. A saved
+change of a function, or of supabase/functions/.env, is served at once; a
+request in progress is cut off.
 
 The functions get the environment of this command, and for variables that are
 not set there, supabase/functions/.env. The other commands find the stack by
@@ -90,8 +89,6 @@ export function parseStartArguments(
     /** 0 for any free port. */
     ports: Object.fromEntries(ports) as Record<PortName, number>,
     dataDir: dataFolder(values.data, env),
-    /** Whether log lines are printed as they are, on a terminal too. */
-    json: values.json ?? false,
   };
 }
 

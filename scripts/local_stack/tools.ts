@@ -17,27 +17,21 @@ const NEEDED = [
 
 const PACKAGE = "@supabase/cli-linux-x64";
 
-/** The version of the Supabase CLI that this project is tested with. */
-export const SUPABASE_CLI_VERSION = importMap.imports[PACKAGE].split("@").at(
-  -1,
-)!;
-
 /**
  * Returns the command that runs the Supabase CLI. On Linux for x64 that is the
  * program from its npm package. Elsewhere Deno fetches the same version from
  * npm: `deno.lock` cannot name that package, because Deno requires the programs
  * for all platforms, and not every registry has them.
  */
-export function supabaseCli(
-  { os, arch }: Pick<typeof Deno.build, "os" | "arch"> = Deno.build,
-): readonly [command: string, ...args: string[]] {
-  if (os === "linux" && arch === "x86_64") {
+export function supabaseCli(): readonly [command: string, ...args: string[]] {
+  if (Deno.build.target.startsWith("x86_64-unknown-linux")) {
     return [join(NODE_MODULES, PACKAGE, "bin", "supabase")];
   }
+  const version = importMap.imports[PACKAGE].split("@").at(-1);
   return [
     ...[Deno.execPath(), "run", "--allow-all", "--quiet"] as const,
     ...["--no-config", "--no-lock", "--node-modules-dir=none"],
-    `npm:supabase@${SUPABASE_CLI_VERSION}`,
+    `npm:supabase@${version}`,
   ];
 }
 

@@ -4,7 +4,7 @@
  * the package depends on, in the folder that the user is in.
  */
 import { spawn } from "node:child_process";
-import { existsSync, mkdirSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import process from "node:process";
@@ -50,8 +50,8 @@ function run() {
     );
   }
   const env = environment();
-  announceDownload();
-  const options = ["--allow-all", "--quiet", "--frozen", ...PACKAGES];
+  // Not quiet: the first time, it downloads what the command needs.
+  const options = ["--allow-all", "--frozen", ...PACKAGES];
   const words = ["run", ...options, scriptOf(command), ...args];
   const child = spawn(deno, words, { env, stdio: "inherit" });
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) {
@@ -63,18 +63,6 @@ function run() {
     process.removeAllListeners(signal);
     process.kill(process.pid, signal);
   });
-}
-
-/** Says that a command takes longer the first time: Deno is told to be quiet. */
-function announceDownload() {
-  const sign = join(ROOT, "scripts", "npx", "downloaded", command);
-  if (existsSync(sign)) return;
-  process.stderr.write(`Downloading what ${command} needs, once\n`);
-  try {
-    mkdirSync(sign, { recursive: true });
-  } catch {
-    // A folder that this user cannot write to: said again the next time.
-  }
 }
 
 /** Returns the path of the Deno that npm installed; undefined if it did not. */

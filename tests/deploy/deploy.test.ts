@@ -1,8 +1,10 @@
 /**
- * docs/deploy.md: its commands, typed with an unused CLI, bring the receiver to a hosted project on this machine: one of its own, and one
- * that has an app, which updates it and takes it out again.
+ * docs/deploy.md: its commands, typed with an unused CLI, bring the receiver to a
+ * hosted project on this machine: one of its own, and one that has an app, which
+ * updates it and takes it out again.
  */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { join } from "node:path";
 import postgres from "postgres";
 import {
   databaseUrls,
@@ -13,23 +15,22 @@ import { localKeys } from "../../scripts/local_stack/keys.ts";
 import { copyRepository } from "../support/copy_repository.ts";
 import {
   createDatabase,
-  migrateByCli,
+  migrate,
   migrationNames,
 } from "../support/databases.ts";
+import { fencedBlocks, readPage } from "../support/docs.ts";
 import { makeProject, receiver } from "../support/project_folder.ts";
 import { installSupabaseExtensions } from "../support/supabase_extensions.ts";
 import type { Typed } from "../support/terminal.ts";
 import { setting } from "../support/test_environment.ts";
 import {
+  ACCESS_TOKEN,
   assertWorks,
   createHostedProject,
   LIVE_SECRET,
   openDeployer,
   SIGNING_SECRET,
 } from "./hosted_project.ts";
-import { leaveProject, stateOf } from "./leave_project.ts";
-import { ACCESS_TOKEN } from "./management_api.ts";
-import { readBlocks } from "./page_blocks.ts";
 import { schemaOf } from "./schema_of.ts";
 
 /** What a person answers when the CLI asks. */
@@ -40,7 +41,22 @@ const setLocalPort =
   `sed -i 's/^port = 54322/port = ${port}/' supabase/config.toml`;
 const { secret } = await localKeys();
 
-const { block, left } = readBlocks("docs/deploy.md");
+const PAGE = "docs/deploy.md";
+/** The page's blocks of commands and of SQL that no test has typed yet. */
+const left = new Set(
+  ["sh", "sql"].flatMap((language) =>
+    fencedBlocks(readPage(PAGE), { page: PAGE, language })
+      .map(({ text }) => text)
+  ),
+);
+const blocks = [...left];
+/** Returns the only block that begins with a text. */
+function block(start: string): string {
+  const found = blocks.filter((text) => text.startsWith(start));
+  assertEquals(found.length, 1, start);
+  left.delete(found[0]!);
+  return found[0]!;
+}
 const login = block("supabase login");
 const push = block("supabase db push --remote");
 const deployFunctions = block("supabase functions deploy billing-webhook");
@@ -51,97 +67,43 @@ const runDoctor = block(
   "export SUPABASE_URL=https://<project-ref>.supabase.co\nread -rs SUPABASE_SECRET",
 );
 
-Deno.test("docs/deploy.md: the receiver comes to a project of its own", async (test) => {
+Deno.test("docs/deploy.md: a project of its own, in CI: by token and password, and nothing without a yes", async () => {
   await using opened = new AsyncDisposableStack();
   const project = opened.use(await createHostedProject({ port, name: "own" }));
   const { path } = opened.use(await copyRepository());
   const { type } = opened.use(await openDeployer(project, path));
   const { api, databaseUrl } = project;
-  assertWorks(await type(setLocalPort));
-
-  await test.step("1. A project of its own, 2. The database: nothing without a yes", async () => {
-    assertWorks(await type(login, { input: ACCESS_TOKEN }));
-    const { code, said } = await type(push);
-    assertStringIncludes(said, "Confirmation required");
-    assertEquals(code, 1);
-    await withDatabase(databaseUrl, async (sql) => {
-      const [is] = await sql`select to_regnamespace('billing') as there`;
-      assertEquals(is?.["there"], null);
-      assertWorks(await type(push, { env }));
-      const rows = await sql`
-        select version from supabase_migrations.schema_migrations order by 1`;
-      const versions = migrationNames().map((name) => name.split("_")[0]);
-      assertEquals(rows.map((row) => row["version"]), versions);
-    });
+  const ci = {
+    SUPABASE_ACCESS_TOKEN: ACCESS_TOKEN,
+    SUPABASE_DB_PASSWORD: LOCAL_PASSWORD,
+  };
+  const link = login.replace("supabase login\n", "");
+  const { code, said } = await type(`${setLocalPort}\n${link}\n${push}`, {
+    env: ci,
   });
-
-  await test.step("3. The functions: what they need, and nothing besides. 5. Secrets", async () => {
-    assertWorks(await type(deployFunctions, { env }));
-    const names = ["billing-webhook", "billing-worker"];
-    assertEquals([...api.uploads.keys()], names);
-    for (const [name, { metadata, files }] of api.uploads) {
-      assertEquals(metadata.verify_jwt, false);
-      const own = new RegExp(
-        `^supabase/functions/(${name}/(deno\\.(json|lock)|.+\\.ts)|_shared/billing/.+\\.ts)$`,
-      );
-      assertEquals([...files.keys()].filter((path) => !own.test(path)), []);
-    }
-    assertWorks(await type(setSecrets, { env }));
-    assertEquals(Object.fromEntries(api.secrets), {
-      PROVIDER_A_SIGNING_SECRET: SIGNING_SECRET,
-    });
+  assertStringIncludes(said, "Confirmation required");
+  assertEquals(code, 1);
+  assertWorks(await type(push, { env: { ...env, ...ci } }));
+  await withDatabase(databaseUrl, async (sql) => {
+    const rows = await sql`
+      select version from supabase_migrations.schema_migrations order by 1`;
+    const versions = migrationNames().map((name) => name.split("_")[0]);
+    assertEquals(rows.map((row) => row["version"]), versions);
   });
-
-  await test.step("7. The doctor, 8. The first event", async () => {
-    await using _running = await project.run();
-    const input = [secret, databaseUrl, SIGNING_SECRET, ""].join("\n");
-    assertWorks(await type(runDoctor, { input }));
-
-    const region = "forceFunctionRegion=eu-central-1";
-    const url = `${project.url}/functions/v1/billing-webhook?${region}`;
-    const event = "customer.subscription.created --account acc_deployed";
-    const env = { PROVIDER_A_SIGNING_SECRET: SIGNING_SECRET };
-    const trigger = `deno task trigger ${event} --url '${url}'`;
-    assertStringIncludes(assertWorks(await type(trigger, { env })), "200 OK");
-    await withDatabase(databaseUrl, async (sql) => {
-      const queries = block("select id, account_id").trim().split("\n");
-      const [row] = await sql.unsafe(queries[0]!);
-      assertEquals(row?.["account_id"], "acc_deployed");
-      const [health] = await sql.unsafe(queries[1]!);
-      assertEquals(health?.["open_failures"], "0");
-    });
-  });
-
-  await test.step("8. Two secrets; the live one alone, and the mode", async () => {
-    for (
-      const [end, secrets, mode] of [
-        [",", `${LIVE_SECRET},${SIGNING_SECRET}`, undefined],
-        [" ", LIVE_SECRET, "live"],
-      ] as const
-    ) {
-      const set =
-        `supabase secrets set PROVIDER_A_SIGNING_SECRET=whsec_<live>${end}`;
-      assertWorks(await type(block(set), { env }));
-      assertEquals(api.secrets.get("PROVIDER_A_SIGNING_SECRET"), secrets);
-      assertEquals(api.secrets.get("PROVIDER_A_MODE"), mode);
-    }
-  });
-
-  await test.step("In CI: by token and password, without a terminal", async () => {
-    const before = api.requests.length;
-    await using machine = await openDeployer(project, path);
-    const machineEnv = {
-      ...env,
-      SUPABASE_ACCESS_TOKEN: ACCESS_TOKEN,
-      SUPABASE_DB_PASSWORD: LOCAL_PASSWORD,
-    };
-    const link = login.replace("supabase login\n", "");
-    const steps = [link, push, deployFunctions].join("\n");
-    assertWorks(await machine.type(steps, { env: machineEnv }));
-    const asked = api.requests.slice(before).join("\n");
-    assert(!asked.includes("login-role"), asked);
-    assertEquals(asked.match(/functions\/deploy/g)?.length, 2, asked);
-  });
+  const asked = api.requests.join("\n");
+  assert(!asked.includes("login-role"), asked);
+  for (
+    const [end, secrets, mode] of [
+      [",", `${LIVE_SECRET},${SIGNING_SECRET}`, undefined],
+      [" ", LIVE_SECRET, "live"],
+    ] as const
+  ) {
+    const set =
+      `supabase secrets set PROVIDER_A_SIGNING_SECRET=whsec_<live>${end}`;
+    assertWorks(await type(block(set), { env: { ...env, ...ci } }));
+    assertEquals(api.secrets.get("PROVIDER_A_SIGNING_SECRET"), secrets);
+    assertEquals(api.secrets.get("PROVIDER_A_MODE"), mode);
+  }
   assertEquals(api.faults, []);
 });
 
@@ -153,6 +115,13 @@ const FUNCTIONS = {
   "functions/_shared/database.ts":
     "export const hello = { fetch: () => new Response() };\n",
 };
+/** As "supabase functions new" writes it. */
+const HELLO = `
+[functions.hello]
+enabled = true
+verify_jwt = true
+import_map = "./functions/hello/deno.json"
+entrypoint = "./functions/hello/index.ts"`;
 const MIGRATIONS = {
   "migrations/20240101000000_notes.sql":
     "create table public.notes (id int primary key, text text);\n",
@@ -162,6 +131,24 @@ const MIGRATIONS = {
     "create table public.tags (id int primary key);\n",
 };
 const THEIRS = ["notes", "profiles", "tags"];
+
+/** What the app has made, besides a handler, in schema billing, or with what is in it. */
+const MINE = `
+  create table billing.mine (id int);
+  create table public.billing_mine (id text references billing.subscriptions);
+  create view public.my_plans as select plan_id from billing.subscriptions;
+  create view public.my_windows as select id from public.billing_subscriptions;
+  create function public.mine(event billing.event) returns int
+    language sql as 'select 1';
+  create policy mine on public.tags using (public.billing_has_access('acc_1'));
+  insert into billing.subscriptions (id, provider, account_id, status, plan_id)
+  values ('sub_1', 'a', 'acc_1', 'active', 'plan_1');`;
+
+const MINE_AWAY = `
+  drop policy mine on public.tags;
+  drop function public.mine, billing.on_charge_refunded;
+  drop view public.my_plans, public.my_windows;
+  drop table public.billing_mine, billing.mine;`;
 
 Deno.test("docs/deploy.md: an app gets the receiver, updates it, has it beside its own functions, and leaves it", async (test) => {
   await using opened = new AsyncDisposableStack();
@@ -173,9 +160,11 @@ Deno.test("docs/deploy.md: an app gets the receiver, updates it, has it beside i
   const { api } = hosted;
   const sql = postgres(hosted.databaseUrl, { max: 1, onnotice() {} });
   opened.defer(() => sql.end());
-  const project = { app, type, hosted, sql };
-  const init = "supabase init --yes; supabase functions new hello";
-  assertWorks(await type(`${init}; ${setLocalPort}`));
+  assertWorks(
+    await type(
+      `supabase init --yes; ${setLocalPort}; echo '${HELLO}' >> supabase/config.toml`,
+    ),
+  );
   for (const [name, text] of Object.entries(FUNCTIONS)) {
     await app.write(name, text);
   }
@@ -192,6 +181,13 @@ Deno.test("docs/deploy.md: an app gets the receiver, updates it, has it beside i
       select name from supabase_migrations.schema_migrations order by version`;
     return rows.map(({ name }) => String(name));
   }
+  /** What is outside of schema public, and what the platform has. */
+  const around = async () => ({
+    jobs: [...await sql`select jobname from cron.job order by 1`],
+    secrets: [...await sql`select name from vault.secrets order by 1`],
+    functions: [...api.uploads.keys()],
+    settings: Object.fromEntries(api.secrets),
+  });
   /** Deploys the app's function; returns what was uploaded. */
   async function deployHello() {
     const deploy = "supabase functions deploy hello --use-api";
@@ -219,7 +215,11 @@ Deno.test("docs/deploy.md: an app gets the receiver, updates it, has it beside i
   await sql`
     create policy notes on public.notes for select to authenticated using (true)`;
   assertEquals(await appliedNames(), THEIRS);
-  const before = await stateOf(project);
+  const before = {
+    schema: await schemaOf(sql),
+    around: await around(),
+    tree: await app.tree(),
+  };
 
   await test.step("added: a push, which a name that is taken in the database stops", async () => {
     assertWorks(await add("--yes"));
@@ -263,9 +263,17 @@ Deno.test("docs/deploy.md: an app gets the receiver, updates it, has it beside i
     await Deno.remove(`${clone.path}/${second}`);
   });
 
-  await test.step("3. The functions, and that of before is deployed byte for byte. 5. Secrets, 6. The schedule", async () => {
+  await test.step("3. The functions: what they need, and nothing besides; that of before is deployed byte for byte. 5. Secrets, 6. The schedule", async () => {
     assertEquals(await deployHello(), helloOfBefore);
     assertWorks(await type(deployFunctions, { env }));
+    for (const name of ["billing-webhook", "billing-worker"]) {
+      const { metadata, files } = api.uploads.get(name)!;
+      assertEquals(metadata.verify_jwt, false);
+      const own = new RegExp(
+        `^supabase/functions/(${name}/(deno\\.(json|lock)|.+\\.ts)|_shared/billing/.+\\.ts)$`,
+      );
+      assertEquals([...files.keys()].filter((path) => !own.test(path)), []);
+    }
     assertWorks(await type(setSecrets, { env }));
     await sql.unsafe(
       block("select billing.schedule_worker")
@@ -274,10 +282,88 @@ Deno.test("docs/deploy.md: an app gets the receiver, updates it, has it beside i
     );
   });
 
-  await leaveProject(test, project, {
-    block,
-    before: { ...before, tree: { ...before.tree, [own]: ownText } },
-    add: () => add("--yes"),
+  await test.step("7. The doctor, 8. The first event", async () => {
+    await using _running = await hosted.run();
+    const input = [secret, hosted.databaseUrl, SIGNING_SECRET, ""].join("\n");
+    assertWorks(await clone.type(runDoctor, { input }));
+
+    const region = "forceFunctionRegion=eu-central-1";
+    const url = `${hosted.url}/functions/v1/billing-webhook?${region}`;
+    const event = "customer.subscription.created --account acc_deployed";
+    const trigger = `deno task trigger ${event} --url '${url}'`;
+    const signing = { PROVIDER_A_SIGNING_SECRET: SIGNING_SECRET };
+    const sent = await clone.type(trigger, { env: signing });
+    assertStringIncludes(assertWorks(sent), "200 OK");
+    const queries = block("select id, account_id").trim().split("\n");
+    const [row] = await sql.unsafe(queries[0]!);
+    assertEquals(row?.["account_id"], "acc_deployed");
+    const [health] = await sql.unsafe(queries[1]!);
+    assertEquals(health?.["open_failures"], "0");
+  });
+
+  await test.step("Taken out, 1. What is pending", async () => {
+    const { jobs, secrets } = await around();
+    assertEquals([jobs.length, secrets.length], [3, 3]);
+    await sql.unsafe(block("select notifications_pending"));
+  });
+
+  const leave = block("do $$");
+  const migrations = join(app.path, "supabase/migrations");
+  await test.step("Taken out, 2. As long as something of the app is in the way, it is listed, and nothing is changed", async () => {
+    await sql.unsafe(MINE).simple();
+    const used = await schemaOf(sql);
+    const refused = await sql.unsafe(leave).catch((error) => error);
+    assertStringIncludes(
+      refused.message,
+      "These are yours, or use the receiver: constraint billing_mine_id_fkey on table billing_mine, function billing.on_charge_refunded(text,jsonb), function mine(billing.event), policy mine on table tags, rule _RETURN on view my_plans, rule _RETURN on view my_windows, table billing.mine",
+    );
+    assertEquals(await schemaOf(sql), used);
+    assertEquals((await around()).jobs.length, 3);
+  });
+
+  await test.step("Taken out, 2. Pushed: the schema is what it was before the receiver", async () => {
+    assertWorks(await type(block("supabase migration new")));
+    const [name] = [...Deno.readDirSync(migrations)].map(({ name }) => name)
+      .filter((name) => name.endsWith("_billing_leave.sql"));
+    await Deno.remove(join(migrations, name!));
+    // Behind the migrations of the project that are dated ahead.
+    const file = join(migrations, "20991231000000_billing_leave.sql");
+    await Deno.writeTextFile(file, `${MINE_AWAY}\n${leave}`);
+    assertWorks(await type(push, { env }));
+    assertEquals(await schemaOf(sql), before.schema);
+    assertEquals([...await sql`select to_regnamespace('billing') as left`], [
+      { left: null },
+    ]);
+  });
+
+  await test.step("Taken out, 3. The functions and secrets", async () => {
+    assertWorks(
+      await type(block("supabase functions delete"), { env }),
+    );
+    assertEquals(await around(), before.around);
+  });
+
+  await test.step("Taken out, 4. The files, and the history", async () => {
+    assertWorks(await type(block("rm -r")));
+    // By hand.
+    const config = join(app.path, "supabase/config.toml");
+    let text = await Deno.readTextFile(config);
+    for (const name of ["billing-webhook", "billing-worker"]) {
+      const section = `[functions.${name}]`;
+      assertStringIncludes(readPage(PAGE), `\`${section}\``);
+      const [before, after = ""] = text.split(`\n${section}`);
+      text = before + after.replace(/^[^]*?(?=\n\[|$(?![^]))/, "");
+    }
+    await Deno.writeTextFile(config, text);
+    assertWorks(await type(block("files="), { env }));
+    assertEquals(await app.tree(), { ...before.tree, [own]: ownText });
+    assertEquals(await appliedNames(), [...THEIRS, "first_tag"]);
+  });
+
+  await test.step("added again, it is there again", async () => {
+    assertWorks(await add("--yes"));
+    await migrate(hosted.databaseUrl, app.path);
+    assertEquals([...await sql`table billing.subscriptions`], []);
   });
   assertEquals(api.faults, []);
 });
@@ -285,7 +371,7 @@ Deno.test("docs/deploy.md: an app gets the receiver, updates it, has it beside i
 Deno.test("docs/deploy.md: every block is typed here, or by tests/stripe_sync or tests/docs", () => {
   const elsewhere =
     /^(deno task (reconcile|trigger|doctor --url)|npm pack|npx --yes|cp |export SUPABASE_URL=\S+\nread -rs STRIPE)/;
-  assertEquals(left().filter((text) => !elsewhere.test(text)), []);
+  assertEquals([...left].filter((text) => !elsewhere.test(text)), []);
 });
 
 Deno.test("an app with subscriptions and declarative schemas of its own, and short numbers, gets the receiver beside them", async () => {
@@ -296,10 +382,10 @@ Deno.test("an app with subscriptions and declarative schemas of its own, and sho
     "schemas/tables.sql": tables,
   });
   const { url } = await createDatabase(port, { name: "declarative" });
-  await migrateByCli(url, project.path);
+  await migrate(url, project.path);
   const { todo, blockers } = await project.add();
   assertEquals([todo, blockers], [[], []]);
-  await migrateByCli(url, project.path);
+  await migrate(url, project.path);
   const made = await withDatabase(url, async (sql) => {
     const rows = await sql`
       select version || ' ' || name as applied

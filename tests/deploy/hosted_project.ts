@@ -3,7 +3,7 @@
  * API that the CLI deploys to, and, after a deployment, the project's own API.
  * And a user who deploys to it, with a CLI that was not used before.
  */
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { join } from "node:path";
 import { toolEnvironment } from "../../scripts/local_stack/tools.ts";
 import type { Environment } from "../../scripts/common/environment.ts";
@@ -19,11 +19,6 @@ import { freePort } from "../support/machine.ts";
 import { post } from "../support/send.ts";
 import { startPostgrest } from "../support/stacks.ts";
 import { openTerminal, type Typed } from "../support/terminal.ts";
-import {
-  PROJECT_REF,
-  startManagementApi,
-  type Upload,
-} from "./management_api.ts";
 
 /** The endpoint's signing secret at the provider. */
 export const SIGNING_SECRET = "whsec_deployed_0123456789";
@@ -34,12 +29,7 @@ export const LIVE_SECRET = "whsec_live_0123456789";
 /** A hosted project. */
 export type HostedProject = Awaited<ReturnType<typeof createHostedProject>>;
 
-/**
- * Makes a project, to which nothing was deployed yet.
- *
- * @param server.port of a database server on this machine
- * @param server.name of the database; the server must have none of that name
- */
+/** Makes a project, to which nothing was deployed yet, with a database of this name. */
 export async function createHostedProject(
   { port, name }: { port: number; name: string },
 ) {
@@ -74,8 +64,10 @@ export async function createHostedProject(
       ...platformEnvironment({ apiUrl: url, dbUrl: databaseUrl, keys }),
       ...Object.fromEntries(api.secrets),
     };
+    const command = await edgeDenoPath();
     const serve = async (name: string) =>
-      opened.use(await serveUpload(api.uploads.get(name)!, env)).port;
+      opened.use(await serveUpload(api.uploads.get(name)!, { command, env }))
+        .port;
     const targets = {
       webhook: await serve("billing-webhook"),
       worker: await serve("billing-worker"),
@@ -110,7 +102,10 @@ export async function createHostedProject(
  * by its own entry point, `deno.json` and `deno.lock`, without downloading
  * anything.
  */
-async function serveUpload({ metadata, files }: Upload, env: Environment) {
+async function serveUpload(
+  { metadata, files }: Upload,
+  { command, env }: { command: string; env: Environment },
+) {
   await using opened = new AsyncDisposableStack();
   const folder = await Deno.makeTempDir({ prefix: "billing-webhook-upload-" });
   opened.defer(() => Deno.remove(folder, { recursive: true }));
@@ -122,7 +117,7 @@ async function serveUpload({ metadata, files }: Upload, env: Environment) {
   const { name, entrypoint_path, import_map_path } = metadata;
   const service = createService({
     name,
-    command: await edgeDenoPath(),
+    command,
     args: [
       ...["serve", "--quiet", "--no-prompt", "--allow-net", "--allow-env"],
       ...["--cached-only", "--no-config", "--import-map", import_map_path],
@@ -177,4 +172,177 @@ project_host: loopback.invalid
 export function assertWorks({ code, said }: Typed): string {
   assertEquals(code, 0, said);
   return said;
+}
+
+/** The account's access token; the CLI takes only this form. */
+export const ACCESS_TOKEN = `sbp_${"0123456789".repeat(4)}`;
+
+/** The project that the stand-in knows; Supabase makes 20 letters. */
+const PROJECT_REF = "abcdefghijklmnopqrst";
+
+const ID = "00000000-0000-4000-8000-000000000001";
+
+/** What `supabase functions deploy` sends for a function. */
+interface Upload {
+  readonly metadata: {
+    readonly name: string;
+    readonly entrypoint_path: string;
+    readonly import_map_path: string;
+    readonly verify_jwt: boolean;
+  };
+  /** Contents by their paths, which are relative to the repository. */
+  readonly files: ReadonlyMap<string, Uint8Array<ArrayBuffer>>;
+}
+
+/**
+ * Serves as much of the management API as `supabase link`, `db push --remote`,
+ * `functions deploy` and `delete`, `secrets set` and `unset` call, for one project
+ * and one account, with as much of the answers as the CLI reads. Whatever else is
+ * asked, or asked without the token, is refused and noted.
+ */
+function startManagementApi(database: {
+  /** What the dashboard shows under Connect, with `[YOUR-PASSWORD]` in it. */
+  readonly connectionString: string;
+  /** Makes a role that may log in for a short while, and act as `postgres`. */
+  createLoginRole(): Promise<{ role: string; password: string }>;
+}) {
+  /** What was asked, as `GET /v1/profile`, in order. */
+  const requests: string[] = [];
+  /** What was asked that the API does not have, or not in this form. */
+  const faults: string[] = [];
+  /** What each function is now, by name. */
+  const uploads = new Map<string, Upload>();
+  /** Of the functions. A test may set some, as a user does in the dashboard. */
+  const secrets = new Map<string, string>();
+
+  async function answer(request: Request): Promise<Response> {
+    const { pathname, searchParams } = new URL(request.url);
+    const slug = pathname.split("/").at(-1) ?? "";
+    const token = request.headers.get("authorization");
+    assertEquals(token, `Bearer ${ACCESS_TOKEN}`, "the access token");
+    switch (`${request.method} ${pathname.replace(PROJECT_REF, "REF")}`) {
+      case "GET /v1/profile":
+        return Response.json({
+          gotrue_id: ID,
+          primary_email: "owner@example.com",
+          username: "owner",
+        });
+      case "GET /v1/projects/REF":
+        return Response.json(PROJECT);
+      case "GET /v1/projects/REF/api-keys":
+        return Response.json([{ name: "service_role", api_key: "key" }]);
+      case "GET /v1/projects/REF/config/storage":
+        // The CLI does without it, as it does for a token of fewer rights.
+        return Response.json({ message: "Forbidden" }, { status: 403 });
+      case "GET /v1/projects/REF/config/database/pooler":
+        return Response.json([pooler(database.connectionString)]);
+      case "POST /v1/projects/REF/cli/login-role": {
+        assertEquals(await request.json(), { read_only: false });
+        const role = await database.createLoginRole();
+        return Response.json({ ...role, ttl_seconds: 300 }, { status: 201 });
+      }
+      case "POST /v1/projects/REF/secrets":
+        for (const { name, value, ...rest } of await request.json()) {
+          assertEquals(rest, {});
+          secrets.set(String(name), String(value));
+        }
+        return new Response(null, { status: 201 });
+      case "DELETE /v1/projects/REF/secrets":
+        for (const name of await request.json()) {
+          assert(secrets.delete(String(name)), `no secret ${name}`);
+        }
+        return new Response(null, { status: 200 });
+      case "POST /v1/projects/REF/functions/deploy": {
+        const upload = await readUpload(request);
+        const { name } = upload.metadata;
+        assertEquals(searchParams.get("slug"), name);
+        uploads.set(name, upload);
+        return Response.json(deployed(name), { status: 201 });
+      }
+      case `DELETE /v1/projects/REF/functions/${slug}`:
+        assert(uploads.delete(slug), `no function ${slug}`);
+        return new Response(null, { status: 200 });
+    }
+    throw new Error("There is no such route");
+  }
+
+  const listen = { hostname: "127.0.0.1", port: 0, onListen() {} };
+  const server = Deno.serve(listen, async (request) => {
+    const asked = `${request.method} ${new URL(request.url).pathname}`;
+    requests.push(asked);
+    return await answer(request).catch((error) => {
+      faults.push(`${asked}: ${error.message}`);
+      return Response.json({ message: "Not Found" }, { status: 404 });
+    });
+  });
+  return {
+    url: `http://127.0.0.1:${server.addr.port}`,
+    requests,
+    faults,
+    uploads,
+    secrets,
+    [Symbol.asyncDispose]: () => server.shutdown(),
+  };
+}
+
+const PROJECT = {
+  id: PROJECT_REF,
+  ref: PROJECT_REF,
+  organization_id: "organization",
+  organization_slug: "organization",
+  name: "billing",
+  region: "eu-central-1",
+  created_at: "2026-02-02T02:40:00Z",
+  status: "ACTIVE_HEALTHY",
+  database: {
+    host: `db.${PROJECT_REF}.loopback.invalid`,
+    version: "17.6.1.011",
+    postgres_engine: "17",
+    release_channel: "ga",
+  },
+};
+
+/** How the project's database is reached through the pooler. */
+function pooler(connectionString: string) {
+  return {
+    identifier: PROJECT_REF,
+    database_type: "PRIMARY",
+    is_using_scram_auth: true,
+    db_user: "postgres",
+    db_host: "pooler.loopback.invalid",
+    db_port: 6543,
+    db_name: "postgres",
+    connection_string: connectionString,
+    connectionString,
+    default_pool_size: null,
+    max_client_conn: null,
+    pool_mode: "transaction",
+  };
+}
+
+/** A function as it is after its deployment. */
+function deployed(name: string) {
+  return {
+    id: ID,
+    slug: name,
+    name,
+    status: "ACTIVE",
+    version: 1,
+    created_at: 1_770_000_000_000,
+    updated_at: 1_770_000_000_000,
+    verify_jwt: false,
+  };
+}
+
+/** Reads the multipart form in which the Supabase CLI uploads a function. */
+async function readUpload(request: Request): Promise<Upload> {
+  const form = await request.formData();
+  const parts = form.getAll("file").filter((part) => part instanceof File);
+  const files = await Promise.all(
+    parts.map(async (part) => [part.name, await part.bytes()] as const),
+  );
+  return {
+    metadata: JSON.parse(String(form.get("metadata"))),
+    files: new Map(files),
+  };
 }

@@ -10,6 +10,7 @@ import {
   TYPES,
 } from "../../scripts/dev/migration.ts";
 import { withDatabase } from "../../scripts/local_stack/databases.ts";
+import { updateDatabase } from "../../scripts/local_stack/migrations.ts";
 import { createDatabase, migrate } from "../support/databases.ts";
 import { setting } from "../support/test_environment.ts";
 import { schemaOf } from "./schema_of.ts";
@@ -60,6 +61,18 @@ Deno.test("an empty schema billing is taken over from the same owner, and from n
   const sqlBefore = "create schema billing";
   const same = await createDatabase(port, { name: "of_the_same", sqlBefore });
   await migrate(same.url);
+  // So a stack whose data has another text of it does not start.
+  await withDatabase(
+    same.url,
+    (sql) =>
+      sql`update supabase_migrations.schema_migrations set statements = '{x}'`,
+  );
+  const update = () => updateDatabase(same.url, { cliHome: "/nowhere" });
+  await assertRejects(
+    update,
+    Error,
+    "made by another version of the migration",
+  );
   const { url, adminUrl } = await createDatabase(port, { name: "of_another" });
   await withDatabase(adminUrl, (sql) => sql.unsafe(sqlBefore));
   await assertRefused(url, ["schema billing of supabase_admin"]);

@@ -1,6 +1,6 @@
 /**
  * The commands in the docs are typed here by a newcomer, in order, beside one
- * `start`. Those that need what this test does not have are listed with the test
+ * `start` at a terminal of 80 columns, which shows what happens. Those that need what this test does not have are listed with the test
  * that types them, or with the reason why none does.
  */
 import {
@@ -16,12 +16,14 @@ import { RIGHTS, sqlOf } from "../support/app_page.ts";
 import { copyRepository } from "../support/copy_repository.ts";
 import { docCommands, handlersPage, pages, readPage } from "../support/docs.ts";
 import { eventually } from "../support/hang_limit.ts";
-import { post } from "../support/send.ts";
+import { deliver } from "../support/send.ts";
+import { copyStackTemplate } from "../support/stacks.ts";
 import {
   openTerminal,
   placeForStack,
   type Typed,
 } from "../support/terminal.ts";
+import { setting } from "../support/test_environment.ts";
 
 const ELSEWHERE: readonly (readonly [commands: RegExp, where: string])[] = [
   [/^supabase (start$|functions serve$)/, "Docker"],
@@ -71,6 +73,9 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
   await using opened = new AsyncDisposableStack();
   const { path } = opened.use(await copyRepository());
   const { apiUrl, dbUrl, env } = await placeForStack(opened);
+  // tests/deploy/npm_package.test.ts starts from nothing.
+  const template = setting("TEST_STACK_TEMPLATE");
+  await copyStackTemplate(template, env.BILLING_STACK_DATA);
   const { secret } = await localKeys();
   const signing = LOCAL_SIGNING_SECRETS.PROVIDER_A_SIGNING_SECRET;
   const terminal = opened.use(
@@ -90,20 +95,20 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
     terminal.type(command, { input });
   const tell = (page: string, start: string) => type(commandOf(page, start));
   const settings = `${path}/supabase/functions/.env`;
-  /** The commands read the file too, so this waits until `start` serves it. */
-  /** Waits until both functions are served with the settings of now. */
-  async function isServed(command: string) {
-    const worker = `${apiUrl}/functions/v1/billing-worker`;
-    await eventually(async () =>
-      (await type(command)).code === 0 &&
-      (await post(worker, {})).status === 401
-    );
+  const start = commandOf("README.md", "npx -y deno@2.9.6 task start");
+  const stack = opened.use(await terminal.start(start, { columns: 80 }));
+  let timesServed = 0;
+  /** Waits until the settings of now are served, and what is asked for holds. */
+  async function served(holds: () => Promise<boolean>) {
+    const count = () =>
+      stack.lines().filter((line) => line.endsWith("settings are served"))
+        .length;
+    await eventually(() => count() > timesServed);
+    timesServed = count();
+    await eventually(holds);
   }
-  const stack = opened.use(
-    await terminal.start(
-      commandOf("README.md", "npx -y deno@2.9.6 task start"),
-    ),
-  );
+  const works = (command: string) => async () =>
+    (await type(command)).code === 0;
 
   await test.step("README: two commands, and a look at the table", async () => {
     const first = await tell("README.md", "npx -y deno@2.9.6 task trigger");
@@ -117,6 +122,28 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
     assertStringIncludes(readPage("README.md"), `\`${canceled}\``);
     assertWorks(await type(`deno task trigger ${canceled}`), "200 OK");
     assertWorks(await tell("README.md", "psql"), '"status":"canceled"');
+    const line = /^\d\d:\d\d:\d\d 200 applied .* sub_local_a .* \d+ ms$/;
+    await stack.line(line);
+  });
+
+  await test.step("a saved change is served, and so is what corrects a mistake", async () => {
+    const file = `${path}/supabase/functions/billing-webhook/handle_webhook.ts`;
+    const code = await Deno.readTextFile(file);
+    const answers = async (expected: string | number) => {
+      const ignored = { id: "evt_ignored", type: "plan.created" };
+      const webhook = `${apiUrl}/functions/v1/billing-webhook`;
+      await eventually(async () => {
+        const { status, body } = await deliver(webhook, ignored);
+        return status === expected || body === expected;
+      });
+    };
+    await Deno.writeTextFile(file, code.replace('"OK"', '"OK, changed"'));
+    await answers("OK, changed");
+    await Deno.writeTextFile(file, `${code}\nconst x = ;\n`);
+    await stack.line(/SyntaxError: Expression expected/);
+    await answers(503);
+    await Deno.writeTextFile(file, code);
+    await answers("OK");
   });
 
   await test.step("deploy.md and stripe.md: settings in a file, which are served at once", async () => {
@@ -126,11 +153,12 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
     const text = await Deno.readTextFile(settings);
     const changed = text.replace(signing, "whsec_only_in_the_file");
     await Deno.writeTextFile(settings, changed);
-    await isServed(commandOf("docs/deploy.md", "deno task trigger"));
+    await served(works(commandOf("docs/deploy.md", "deno task trigger")));
     assertWorks(await tell("docs/deploy.md", "deno task doctor"), "0 FAIL");
     await Deno.remove(settings);
     assertWorks(await type(blockOf("docs/stripe.md", "echo PROVIDER_A")), "");
-    await isServed("deno task trigger invoice.payment_failed");
+    await served(works("deno task trigger invoice.payment_failed"));
+    await stack.line(/ notified +payment of €\d+\.\d\d failed for acc_/);
   });
 
   await test.step("the doctor, with what is pasted: its output has none of it", async () => {
@@ -147,8 +175,8 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
     }
     const rotation = blockOf("SECURITY.md", "deno task doctor");
     assertWorks(await type(rotation, signing), "0 FAIL");
+    // Its secret was that of a stack without any.
     await Deno.remove(settings);
-    await isServed("deno task trigger invoice.payment_failed");
   });
 
   await test.step("app.md: a user reads their own plan and is let in", async () => {
@@ -183,11 +211,17 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
     const { said } = await tell("docs/operate.md", "deno task trigger");
     assertStringIncludes(said, "422 Event is not valid");
     assertMatch(said, /error_code +event_invalid/);
+    // From the worker, which start wakes; what may heal raises no alert yet.
+    await stack.line(/ alert +event_invalid: \d new, \d open/);
   });
 
   await test.step("what is advised for an update without a creation leads to what it reports", async () => {
     const update = "deno task trigger customer.subscription.updated";
     const { said } = await type(`${update} --subscription sub_late`);
+    const failed = await stack.line(/500 failed .*sub_late/);
+    const next = await stack.line(/subscription_unknown: Apply its creation/);
+    const lines = stack.lines();
+    assertEquals(lines.indexOf(next), lines.indexOf(failed) + 1);
     const [advised = ""] =
       /deno task trigger \S+created .*sub_late/.exec(said) ??
         [];
@@ -205,7 +239,7 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
     const [first = ""] = handlersPage().handlers;
     assertWorks(await type(psql, first), "");
     assertWorks(await tell("docs/handlers.md", "echo HANDLE"), "");
-    await eventually(async () => {
+    await served(async () => {
       const { code } = await tell("docs/handlers.md", "deno task trigger");
       const { said } = await type(psql, "select * from failed_payments;");
       return code === 0 && said.includes('"failed_at":');
@@ -215,13 +249,18 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
   await test.step("providers.md: a first event of Paddle's", async () => {
     const page = "docs/providers.md";
     assertWorks(await tell(page, "echo PROVIDER_A"), "");
-    await eventually(async () => {
+    await served(async () => {
       const { code, said } = await tell(page, "deno task trigger");
       return code === 0 && said.includes("(paddle)");
     });
   });
 
-  await test.step("README: reset", async () => {
+  await test.step("README: reset; no line was wider than the terminal", async () => {
+    // But for the paths in Deno's own messages.
+    const wide = stack.lines().filter((line) =>
+      line.length >= 80 && !/^ +(?:at .*)?[("]?(?:file:)?\//.test(line)
+    );
+    assertEquals(wide, []);
     assertEquals(await stack.stop(), []);
     assertWorks(await type("deno task reset"), "Emptied");
     assertEquals(existsSync(env["BILLING_STACK_DATA"]!), false);
@@ -234,17 +273,6 @@ Deno.test("every command in the docs is typed, or listed with the reason why not
     !ELSEWHERE.some(([commands]) => commands.test(text))
   );
   assertEquals(missing, []);
-});
-
-Deno.test("every task that the docs name exists, and every task is documented", () => {
-  const { tasks } = JSON.parse(readPage("deno.json"));
-  const named = pages().flatMap((page) =>
-    Array.from(
-      readPage(page).matchAll(/(?:deno|deno@[\d.]+) task ([a-z][a-z:]*)/g),
-      ([, name = ""]) => name,
-    )
-  );
-  assertEquals([...new Set(named)].sort(), Object.keys(tasks).sort());
 });
 
 Deno.test("every link in the docs leads to a page and a heading", () => {

@@ -13,11 +13,12 @@ import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { deliverAll, deliveriesOf } from "../property/histories/deliver_all.ts";
 import { assertEndState } from "../property/histories/end_state.ts";
 import { eventsOf, sampleHistories } from "../property/histories/history.ts";
-import { startOwnStack } from "../support/stacks.ts";
+import { copyStackTemplate, startOwnStack } from "../support/stacks.ts";
 import { leftOf, processTree } from "../support/machine.ts";
 import { freshSeed } from "../support/random.ts";
 import { deliver } from "../support/send.ts";
 import { READY, stackPlace } from "../support/terminal.ts";
+import { setting } from "../support/test_environment.ts";
 
 const HISTORIES = 40;
 const CONNECTIONS = 16;
@@ -53,6 +54,7 @@ const AT_LEAST = 10;
 const FAILING_DELIVERIES = 400;
 
 const dataDir = await Deno.makeTempDir({ prefix: "billing-webhook-ended-" });
+await copyStackTemplate(setting("TEST_STACK_TEMPLATE"), dataDir);
 Deno.test.afterAll(() => Deno.remove(dataDir, { recursive: true }));
 
 /**

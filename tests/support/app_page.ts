@@ -59,7 +59,7 @@ export const RIGHTS = ["on table billing.", "on table public."]
   .map(sqlOf).join("\n");
 
 export async function loadAppCode(): Promise<AppCode> {
-  const code = await writeDocCode("app.md");
+  const code = await writeDocCode(["docs/app.md"]);
   const modules = await Promise.all(code.files.map((file) => import(file)));
   return Object.assign({}, ...modules, {
     [Symbol.asyncDispose]: () => code[Symbol.asyncDispose](),

@@ -1,9 +1,4 @@
-/**
- * Databases beside the first one, on the local stack's server, and their
- * migrations.
- */
 import { REPOSITORY } from "../../scripts/common/how_started.ts";
-import { runSupabaseCli } from "../../scripts/local_stack/tools.ts";
 import {
   DATABASE_SQL,
   databaseUrls,
@@ -13,8 +8,7 @@ import {
 /**
  * Supabase's default privileges before 30 October 2026, for tests: everything
  * that `postgres` creates in schema public is granted to the API's roles. Run it
- * as `postgres`, before the migrations. Since that day nothing is granted, and so
- * the local stack starts without.
+ * as `postgres`, before the migrations.
  */
 export const LEGACY_DEFAULT_PRIVILEGES_SQL = `
   alter default privileges for role postgres in schema public
@@ -28,8 +22,7 @@ export const LEGACY_DEFAULT_PRIVILEGES_SQL = `
 /**
  * Settings of the Supabase CLI in tests, which save a third of the processor time
  * of a command: the CLI runs on Bun, whose optimizing compiler does not pay off in
- * so short a time. Bun does not document this setting. If a later CLI refuses it,
- * remove it.
+ * so short a time. Bun does not document it.
  */
 export const CLI_ENVIRONMENT = { BUN_JSC_useDFGJIT: "0" } as const;
 
@@ -110,19 +103,4 @@ export async function migrate(
       });
     }
   });
-}
-
-/** Applies a project's migrations with the Supabase CLI itself. */
-export async function migrateByCli(
-  databaseUrl: string,
-  project: string = REPOSITORY,
-): Promise<void> {
-  const home = await Deno.makeTempDir({ prefix: "billing-webhook-cli-" });
-  const remote = `--remote=${databaseUrl}?sslmode=disable`;
-  await runSupabaseCli(["migration", "up", remote, "--yes"], {
-    purpose: "apply the migrations",
-    home,
-    cwd: project,
-    env: CLI_ENVIRONMENT,
-  }).finally(() => Deno.remove(home, { recursive: true }));
 }

@@ -1,7 +1,3 @@
-/**
- * The code in the pages and snippets: commands, SQL and TypeScript for readers to
- * copy.
- */
 import { basename } from "node:path";
 
 const ROOT = new URL("../../", import.meta.url);
@@ -23,10 +19,7 @@ export function pages(): string[] {
   return ["", "docs/"].flatMap((folder) => filesIn(folder, ".md"));
 }
 
-/**
- * Returns the fenced blocks of a language in a page. Indented blocks come
- * without their indentation.
- */
+/** Returns the fenced blocks of a language, without their indentation. */
 export function fencedBlocks(
   markdown: string,
   { page, language }: { page: string; language: string },
@@ -95,11 +88,7 @@ export function handlersPage(): { handlers: string[]; test: string } {
   };
 }
 
-/**
- * Replaces a block's placeholders, which look like `<event id>`.
- *
- * @throws {Error} If a placeholder has no value.
- */
+/** Replaces a block's placeholders, which look like `<event id>`. */
 export function fillIn(
   sql: string,
   values: Readonly<Record<string, string>>,
@@ -112,20 +101,25 @@ export function fillIn(
 }
 
 /**
- * Writes the TypeScript of a page in `docs` into a folder of its own, one file per
- * block, beside the generated types. Returns the paths, in the page's order.
+ * Writes the TypeScript of pages into a folder of its own, one file per block,
+ * beside the generated types. Returns the paths, in the pages' order.
  */
 export async function writeDocCode(
-  page: string,
+  pages: readonly string[],
 ): Promise<AsyncDisposable & { readonly files: readonly string[] }> {
   const folder = await Deno.makeTempDir({ prefix: "billing-webhook-docs-" });
   await Deno.copyFile(new URL(TYPES, ROOT), `${folder}/database.types.ts`);
   const files: string[] = [];
-  const markdown = readPage(`docs/${page}`);
-  for (const block of fencedBlocks(markdown, { page, language: "ts" })) {
-    const name = block.place.replace(":", "_line_").replace(".md", "");
-    files.push(`${folder}/${name}.ts`);
-    await Deno.writeTextFile(files.at(-1)!, block.text);
+  for (const page of pages) {
+    for (
+      const { place, text } of fencedBlocks(readPage(page), {
+        page: basename(page, ".md"),
+        language: "ts",
+      })
+    ) {
+      files.push(`${folder}/${place.replace(":", "_line_")}.ts`);
+      await Deno.writeTextFile(files.at(-1)!, text);
+    }
   }
   return {
     files,

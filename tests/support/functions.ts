@@ -1,7 +1,3 @@
-/**
- * Receivers and workers, each in a process of its own, against the stack under
- * test, with the environment that a test wants.
- */
 import {
   type Environment,
   functionEnvironment,
@@ -32,10 +28,7 @@ export interface ServedFunction extends AsyncDisposable {
 }
 
 interface ServeOptions {
-  /**
-   * On top of what the platform gives and the local secrets; what is undefined is
-   * not set.
-   */
+  /** Over what the platform gives and the local secrets; undefined: not set. */
   readonly env?: Readonly<Record<string, string | undefined>>;
 }
 
@@ -122,12 +115,7 @@ export const NO_COUNTS: NotificationCounts = {
 
 type Counts = Record<string, number>;
 
-/**
- * Starts a worker on a free port. Its `wake` takes a turn, and returns its counts
- * of notifications.
- *
- * @param env On top of what the platform gives; it names the channel.
- */
+/** Starts a worker; its `wake` takes a turn, and returns counts of notifications. */
 export async function startWorker(
   env: Environment,
 ): Promise<ServedFunction & { wake(): Promise<Counts> }> {

@@ -1,6 +1,4 @@
-/**
- * A Supabase project in a folder of its own, below git, to add the receiver to.
- */
+/** A Supabase project in a folder of its own, to add the receiver to. */
 import { assertEquals } from "@std/assert";
 import { dirname, join } from "node:path";
 import { makePlan, type Plan, writePlan } from "../../scripts/add/plan.ts";
@@ -23,11 +21,7 @@ export const THEIRS = {
   "migrations/20250101000000_first.sql": "select 1;\n",
 } as const;
 
-/**
- * Makes a project with these files, which are committed.
- *
- * @param files Texts by path, below `supabase`.
- */
+/** Makes a project with these files, by their paths below `supabase`. */
 export async function makeProject(
   files: Readonly<Record<string, string>> = THEIRS,
 ) {
@@ -66,7 +60,6 @@ export async function makeProject(
   for (const [name, text] of Object.entries(files)) {
     await project.write(name, text);
   }
-  await commitAll(path);
   return project;
 }
 

@@ -1,7 +1,3 @@
-/**
- * What a worker works on, failed events and notifications, and what an operator
- * or a test does about them.
- */
 import { assert } from "@std/assert";
 import type { Row, Sql } from "postgres";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
@@ -57,10 +53,8 @@ export async function endPauses(sql: Sql): Promise<void> {
 }
 
 /**
- * Creates notifications that are due. Nothing else is due then, and no receiver
- * is paused.
- *
- * @returns the IDs of their events
+ * Creates notifications that are due, and returns the IDs of their events. Nothing
+ * else is due then, and no receiver is paused.
  */
 export async function oweNotifications(
   sql: Sql,

@@ -1,9 +1,4 @@
-/** Random choices that a seed determines, so that each run can be repeated. */
-
-/**
- * Returns the seed of a property: `PROPERTY_SEED` to repeat a run, else a new
- * one. Tests print it.
- */
+/** Returns the seed of a property: `PROPERTY_SEED`, else a new one. */
 export function freshSeed(): number {
   const given = Deno.env.get("PROPERTY_SEED");
   return given === undefined
@@ -11,10 +6,7 @@ export function freshSeed(): number {
     : Number(given);
 }
 
-/**
- * Returns how many cases to try: `FUZZ_CASES`, or what a run of the gate can
- * afford.
- */
+/** Returns how many cases to try: `FUZZ_CASES`, or what the gate can afford. */
 export function caseCount(standard: number): number {
   return Number(Deno.env.get("FUZZ_CASES") ?? standard);
 }

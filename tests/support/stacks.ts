@@ -21,8 +21,6 @@ export const LEGACY_DATABASE = "legacy_default_privileges";
 /**
  * Makes a state folder with what each stack of the tests begins with: Postgres,
  * its databases and all migrations. To copy it takes a fraction of the time.
- *
- * @param folder A new folder. No stack runs in it afterwards.
  */
 export async function makeStackTemplate(
   folder: string,
@@ -41,7 +39,7 @@ export async function makeStackTemplate(
   });
 }
 
-/** Copies a template into a new folder, for {@linkcode startStack}. */
+/** Copies a template into another folder, for {@linkcode startStack}. */
 export async function copyStackTemplate(
   template: string,
   folder: string,
@@ -54,10 +52,8 @@ export async function copyStackTemplate(
 }
 
 /**
- * Starts a stack on free ports, with empty tables.
- *
- * @param options.env For its functions, on top of the local settings.
- * @param options.fsync Whether Postgres survives a kill; slower.
+ * Starts a stack on free ports, with empty tables. `env` is on top of its functions'
+ * local settings; only with `fsync` does Postgres survive a kill.
  */
 export async function startOwnStack(
   { env = {}, fsync = false }: { env?: Environment; fsync?: boolean } = {},
@@ -88,11 +84,7 @@ export async function killFunction(port: number): Promise<void> {
   }
 }
 
-/**
- * Starts a PostgREST on free ports, with no gateway in front of it.
- *
- * @param databaseUrl Of any of the server's databases.
- */
+/** Starts a PostgREST for any of the server's databases, without a gateway. */
 export async function startPostgrest(
   databaseUrl: string,
 ): Promise<AsyncDisposable & { readonly url: string }> {

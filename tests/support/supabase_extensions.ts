@@ -20,8 +20,6 @@ const CONTROLS = [
  * Puts stand-ins for pg_cron, pg_net and Vault where a server finds them, so
  * that `create extension` takes them, until they are disposed of. The server
  * may be running already.
- *
- * @param shareFolder the server's share folder, which holds `extension`
  */
 export async function installSupabaseExtensions(
   shareFolder: string,

@@ -29,9 +29,8 @@ export type Terminal = Awaited<ReturnType<typeof openTerminal>>;
 /**
  * Opens a terminal whose `deno`, also if npx fetches it, is this Deno, whose
  * `psql` runs the same SQL, and whose `supabase` is the pinned CLI, not used yet.
- *
- * @param filledIn what the user types instead of which texts, in this order
- * @param options.hasTools false for a user who has only Node.js
+ * `filledIn` has what the user types instead of which texts, in this order; without
+ * tools, the user has only Node.js.
  */
 export async function openTerminal(
   path: string,
@@ -80,11 +79,7 @@ export async function openTerminal(
         .map((bytes) => new TextDecoder().decode(bytes)).join("");
       return { code, said: plain(said) };
     },
-    /**
-     * Types the command that starts the stack, and waits until it is ready.
-     *
-     * @param options.columns gives it a terminal of this width, not a pipe
-     */
+    /** Types the command that starts the stack, and waits until it is ready. */
     start(command: string, { columns }: { columns?: number } = {}) {
       const { text, options } = bash(`exec ${command}`);
       const atTerminal = `stty cols ${columns}; ${text}`;

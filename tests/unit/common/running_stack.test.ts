@@ -1,7 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { join } from "node:path";
 import {
-  isListening,
   isLoopback,
   isLoopbackHost,
 } from "../../../scripts/common/loopback.ts";
@@ -36,18 +35,6 @@ Deno.test("isLoopback() and isLoopbackHost() know this machine, with any scheme 
   }
   for (const text of ["", "nonsense", "localhost:", "localhost:x", "::1"]) {
     assertEquals([isLoopback(text), isLoopbackHost(text)], [false, false]);
-  }
-});
-
-Deno.test("isListening() returns false for a connection with itself", async () => {
-  const { connect } = Deno;
-  const port = 54322;
-  const itself = { localAddr: { port }, [Symbol.dispose]() {} };
-  Deno.connect = (() => Promise.resolve(itself)) as unknown as typeof connect;
-  try {
-    assertEquals(await isListening(port), false);
-  } finally {
-    Deno.connect = connect;
   }
 });
 

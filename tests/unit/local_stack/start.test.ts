@@ -5,19 +5,16 @@
 import {
   assert,
   assertEquals,
-  assertMatch,
   assertRejects,
   assertStringIncludes,
   assertThrows,
 } from "@std/assert";
-import { Webhook } from "standardwebhooks";
 import { UsageError } from "../../../scripts/common/cli.ts";
 import { LOCAL_SIGNING_SECRETS } from "../../../scripts/common/environment.ts";
 import { localKeys } from "../../../scripts/local_stack/keys.ts";
 import { lookUpProcess } from "../../../scripts/common/processes.ts";
 import { spawnGroup } from "../../../scripts/local_stack/tools.ts";
 import { announcement } from "../../../scripts/local_stack/announcement.ts";
-import { startNotificationReceiver } from "../../../scripts/local_stack/notification_receiver.ts";
 import { holdPorts } from "../../../scripts/local_stack/ports.ts";
 import { parseStartArguments } from "../../../scripts/local_stack/start_arguments.ts";
 import { openStateFolder } from "../../../scripts/local_stack/state_folder.ts";
@@ -43,7 +40,7 @@ const TAKEN = [
 Deno.test("parseStartArguments() moves the ports; options win over variables", () => {
   for (const [line, env, ports, dataDir = undefined] of TAKEN) {
     const found = parseStartArguments(line.split(" ").filter(Boolean), env);
-    assertEquals<unknown>(found, { ports, dataDir, json: false });
+    assertEquals<unknown>(found, { ports, dataDir });
   }
   for (
     const [line, env, message] of [
@@ -160,34 +157,4 @@ Deno.test("announcement() prints the local secrets, and only names the user's", 
       LOCAL_SIGNING_SECRETS.PROVIDER_B_SIGNING_SECRET,
     ]
   ) assertStringIncludes(text, part);
-});
-
-Deno.test("startNotificationReceiver() prints what is signed, and nothing of the rest", async () => {
-  const printed: string[] = [];
-  await using receiver = startNotificationReceiver((line) =>
-    printed.push(line)
-  );
-  const { NOTIFICATION_URL: url, NOTIFICATION_SIGNING_SECRET: own } = receiver
-    .addTo({});
-  const about = { account_id: "acc_1", subscription_id: "sub_1" };
-  const data = { ...about, amount_due: 1900, currency: "eur" };
-  const body = JSON.stringify({ type: "billing.payment_failed", data });
-  const now = new Date();
-  for (
-    const [secret, expected, line] of [
-      [own!, 200, /^verified: payment of €19.00 failed for acc_1 \(sub_1\)$/],
-      ["whsec_b3RoZXItc2VjcmV0LTAx", 401, /^refused: (?!.*acc_1)/],
-    ] as const
-  ) {
-    const headers = {
-      "webhook-id": "id_1",
-      "webhook-timestamp": `${Math.floor(now.getTime() / 1000)}`,
-      "webhook-signature": new Webhook(secret).sign("id_1", now, body),
-    };
-    const { status } = await fetch(url!, { method: "POST", body, headers });
-    assertEquals(status, expected);
-    assertMatch(printed.pop() ?? "", line);
-  }
-  const theirs = { ALERT_URL: "a", RESEND_API_KEY: "r" };
-  assertEquals(receiver.addTo(theirs), theirs);
 });
