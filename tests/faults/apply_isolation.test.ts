@@ -67,19 +67,16 @@ const HOLDS: Record<string, Hold> = {
 };
 
 for (const [what, { prepare, lock }] of Object.entries(HOLDS)) {
-  for (const every of [50, 5, 2, 1]) {
-    Deno.test(`a call of which ${TOGETHER / every} of ${TOGETHER} ${what} applies the others`, async () => {
-      const events = (await recorded(TOGETHER)).map((id) => update(id));
-      const isTouched = (_: unknown, i: number) => i % every === every - 1;
-      const touched = events.filter(isTouched);
-      const outcomes = (ofTouched: string, ofOthers: string) =>
-        events.map((_, i) => isTouched(_, i) ? ofTouched : ofOthers);
-      await prepare?.(touched);
-      const said = await whileHeld(lock(touched), () => apply(events));
-      assertEquals(said, outcomes(LOCKED, "applied"));
-      assertEquals(await apply(events), outcomes("applied", "duplicate"));
-    });
-  }
+  Deno.test(`a call of which every second of ${TOGETHER} ${what} applies the others`, async () => {
+    const events = (await recorded(TOGETHER)).map((id) => update(id));
+    const outcomes = (ofTouched: string, ofOthers: string) =>
+      events.map((_, i) => i % 2 ? ofTouched : ofOthers);
+    const touched = events.filter((_, i) => i % 2);
+    await prepare?.(touched);
+    const said = await whileHeld(lock(touched), () => apply(events));
+    assertEquals(said, outcomes(LOCKED, "applied"));
+    assertEquals(await apply(events), outcomes("applied", "duplicate"));
+  });
 }
 
 Deno.test("waits for other calls, one after the other, are one wait", async () => {

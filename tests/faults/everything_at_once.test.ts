@@ -26,12 +26,12 @@ import { startReceiver, startWorker, wake } from "../support/functions.ts";
 import { connect, emptyTables } from "../support/tables.ts";
 import { type Action, actions } from "./operators.ts";
 
-const SECONDS = Number(Deno.env.get("EVERYTHING_SECONDS") ?? "4");
+const SECONDS = Number(Deno.env.get("EVERYTHING_SECONDS") ?? "2");
 const CONNECTIONS = 16;
 /** Each lane has its lot to the end before the next, and a lot has a tail. */
 const LANES = 4;
 const HISTORIES_IN_A_LOT = 6;
-const NOTIFICATIONS = 300;
+const NOTIFICATIONS = 150;
 const LIMITED_SHARE = 0.02;
 /** Those who go on until everything got through. */
 const HELPERS = new Set(["retries of all", "ended leases"]);

@@ -1,12 +1,11 @@
 /**
  * docs/handlers.md: its handlers on a whole stack, with duplicates, failures and
- * retries, and accounts from checkout.
+ * retries.
  */
-import { assert, assertEquals } from "@std/assert";
+import { assertEquals } from "@std/assert";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { handlersPage } from "../support/docs.ts";
-import { eventually } from "../support/hang_limit.ts";
 import { deliver, post } from "../support/send.ts";
 import { startOwnStack } from "../support/stacks.ts";
 
@@ -28,22 +27,8 @@ const { stack, sql } = own;
 Deno.test.afterAll(() => own[Symbol.asyncDispose]());
 const webhook = `${stack.urls.webhookProcess}/billing-webhook`;
 
-/** Counts the statements of handlers, which may change nothing. */
-const RUNS = `
-  create table public.runs (handler text);
-  create function public.count_run() returns trigger language plpgsql as $$
-  begin
-    insert into public.runs values (tg_table_name);
-    return null;
-  end $$;
-  create trigger runs after insert on public.failed_payments
-    for each statement execute function public.count_run();
-  create trigger runs after insert on public.credits
-    for each statement execute function public.count_run();
-  create trigger runs after insert on public.refunds
-    for each statement execute function public.count_run();
-  insert into public.plan_credits values ('price_pro', 30);`;
-for (const text of [...handlersPage().handlers, RUNS]) {
+const PLANS = "insert into public.plan_credits values ('price_pro', 30)";
+for (const text of [...handlersPage().handlers, PLANS]) {
   await sql.unsafe(text).simple();
 }
 
@@ -170,6 +155,8 @@ Deno.test("whatever fails, is retried and delivered again, each event has its ef
     assertEquals([...await sql`select error from billing.open_failures`], []);
   });
 
+  const rows = await sql`select from public.failed_payments`;
+  assertEquals(rows.length, failed.length);
   const credits = await sql`
     select account_id, credits::int from public.credit_balances order by 1`;
   assertEquals(credits.map((row) => Object.values(row).join(" ")), [
@@ -180,47 +167,4 @@ Deno.test("whatever fails, is retried and delivered again, each event has its ef
     "acc_twice 100",
     "acc_whole 0",
   ]);
-  const runs = await sql`
-    select handler, count(*)::int from public.runs group by 1 order by 1`;
-  assertEquals(runs.map((row) => Object.values(row)), [
-    ["credits", checkouts.length + periods.length],
-    ["failed_payments", failed.length],
-    ["refunds", refunds.length],
-  ]);
 });
-
-for (const [which, status] of [["second", 422], ["first", 200]] as const) {
-  Deno.test(`with a payment link, the account has access within 2 s of the second event, if the checkout comes ${which}`, async () => {
-    const customer = uniqueId("cus");
-    const account = uniqueId("acc");
-    const events = [
-      subscriptionEvent("customer.subscription.created", {
-        account: null,
-        customer,
-      }),
-      event(
-        COMPLETED,
-        session({}, {
-          mode: "subscription",
-          customer,
-          client_reference_id: account,
-        }),
-      ),
-    ];
-    if (which === "first") events.reverse();
-    const answers = [];
-    for (const event of events) {
-      answers.push((await deliver(webhook, event)).status);
-    }
-    const answeredMs = performance.now();
-    assertEquals(answers, [status, 200]);
-    await eventually(async () => {
-      const [row] = await sql`
-        select public.billing_has_access(${account}) as has_access`;
-      return row?.["has_access"];
-    });
-    const waitedMs = Math.round(performance.now() - answeredMs);
-    console.log(`access ${waitedMs} ms later`);
-    assert(waitedMs < 2_000, `${waitedMs} ms`);
-  });
-}

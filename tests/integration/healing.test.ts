@@ -17,7 +17,7 @@ import {
 import { deliver, post } from "../support/send.ts";
 import { killFunction, startOwnStack } from "../support/stacks.ts";
 
-const PAIRS = 1_000;
+const PAIRS = 200;
 const CONNECTIONS = 16;
 /** Every tenth has a failed payment besides. */
 const INVOICES = PAIRS / 10;
@@ -38,12 +38,11 @@ Deno.test.afterAll(async () => {
 });
 const webhook = `${stack.urls.webhookProcess}/billing-webhook`;
 
-/** Wakes the worker as the schedule does, and returns its counts. */
+/** Wakes the worker as the schedule does. */
 async function wakeBySchedule() {
   const headers = { apikey: stack.keys.secret };
   const { status, body } = await post(stack.urls.worker, { headers });
   assertEquals(status, 200, body);
-  return JSON.parse(body);
 }
 
 /** The events of a pair, in the order in which they must not come. */
@@ -152,66 +151,39 @@ Deno.test("so they are if the worker is killed in between, at the next wake of t
 
 const EVENTS = 120;
 
-/** Harms the database, and returns what ends the harm. */
-type Harm = () => Promise<() => Promise<unknown>>;
-const HARMS: Record<string, Harm> = {
-  "a table is locked": async () => {
-    const session = await sql.reserve();
-    await session`begin`;
-    await session`lock table billing.failed_events`;
-    return async () => {
-      await session`rollback`;
-      session.release();
-    };
-  },
-  "the disk is full": async () => {
-    await sql.unsafe(`
-      create function public.no_space() returns trigger language plpgsql as $$
-      begin
-        raise 'could not extend file: No space left on device'
-          using errcode = '53100';
-      end $$;
-      create trigger no_space before insert on billing.processed_events
-      for each statement execute function public.no_space();`);
-    return () => sql`drop function public.no_space() cascade`;
-  },
-  "Postgres was killed": async () => {
-    await stack.postgres.kill();
-    return () => stack.postgres.start();
-  },
-};
-for (const [name, harm] of Object.entries(HARMS)) {
-  Deno.test(`with PROVIDER_A_FAILURES=acknowledge, nothing is answered 200 that is not stored, while ${name}`, async () => {
-    const setting = { PROVIDER_A_FAILURES: "acknowledge" };
-    await stack.restartFunctions({ ...env, ...setting });
-    const answered: string[] = [];
-    const others: number[] = [];
-    const events = Array.from(
-      { length: EVENTS },
-      (_, index) =>
-        index % 3 === 0
-          ? subscriptionEvent("customer.subscription.created")
-          : index % 3 === 1
-          ? invoiceEvent()
-          : edited(invoiceEvent(), { created: "soon" }),
-    ).entries();
-    let harmed: ReturnType<Harm> | undefined;
-    await Promise.all(Array.from({ length: CONNECTIONS }, async () => {
-      for (const [index, event] of events) {
-        if (index === EVENTS / 3) await (harmed = harm());
-        if (index === 2 * EVENTS / 3) await (await harmed)?.();
-        const { status } = await deliver(webhook, event);
-        if (status === 200) answered.push((event as { id: string }).id);
-        else others.push(status);
+Deno.test("with PROVIDER_A_FAILURES=acknowledge, nothing is answered 200 that is not stored, while Postgres is killed", async () => {
+  const setting = { PROVIDER_A_FAILURES: "acknowledge" };
+  await stack.restartFunctions({ ...env, ...setting });
+  const answered: string[] = [];
+  const others: number[] = [];
+  const events = Array.from(
+    { length: EVENTS },
+    (_, index) =>
+      index % 3 === 0
+        ? subscriptionEvent("customer.subscription.created")
+        : index % 3 === 1
+        ? invoiceEvent()
+        : edited(invoiceEvent(), { created: "soon" }),
+  ).entries();
+  let killed: Promise<void> | undefined;
+  await Promise.all(Array.from({ length: CONNECTIONS }, async () => {
+    for (const [index, event] of events) {
+      if (index === EVENTS / 3) await (killed = stack.postgres.kill());
+      if (index === 2 * EVENTS / 3) {
+        await killed;
+        await stack.postgres.start();
       }
-    }));
-    console.log(`${answered.length} answered 200, ${others.length} not`);
-    assert(answered.length > 0 && others.length > 0);
-    const stored = await sql`
-      select event_id from billing.processed_events
-      union
-      select event_id from billing.failed_events`;
-    const ids = new Set(stored.map(({ event_id }) => event_id));
-    assertEquals(answered.filter((id) => !ids.has(id)), []);
-  });
-}
+      const { status } = await deliver(webhook, event);
+      if (status === 200) answered.push((event as { id: string }).id);
+      else others.push(status);
+    }
+  }));
+  console.log(`${answered.length} answered 200, ${others.length} not`);
+  assert(answered.length > 0 && others.length > 0);
+  const stored = await sql`
+    select event_id from billing.processed_events
+    union
+    select event_id from billing.failed_events`;
+  const ids = new Set(stored.map(({ event_id }) => event_id));
+  assertEquals(answered.filter((id) => !ids.has(id)), []);
+});

@@ -9,61 +9,14 @@ import {
   startMailApi,
   startNotifiedEndpoint,
 } from "../support/notified.ts";
-import {
-  endPauses,
-  outboxRow,
-  oweNotifications,
-  putOffAll,
-  settledRow,
-} from "../support/queues.ts";
-import {
-  NO_COUNTS,
-  type ServedFunction,
-  startReceiver,
-  startWorker,
-} from "../support/functions.ts";
+import { outboxRow, oweNotifications, settledRow } from "../support/queues.ts";
+import { type ServedFunction, startWorker } from "../support/functions.ts";
 import { deliver, post } from "../support/send.ts";
 import { startOwnStack } from "../support/stacks.ts";
 import { connect } from "../support/tables.ts";
 
 const sql = connect();
 Deno.test.afterAll(() => sql.end());
-
-Deno.test("an account is notified of a failed payment once, however often its event is delivered and however many workers are woken", async () => {
-  await using stack = new AsyncDisposableStack();
-  const endpoint = stack.use(startNotifiedEndpoint());
-  const receiver = stack.use(await startReceiver());
-  const first = stack.use(await startWorker(endpoint.env));
-  const second = stack.use(await startWorker(endpoint.env));
-  await putOffAll(sql);
-  await endPauses(sql);
-  const subscription = uniqueId("sub");
-  const creation = subscriptionEvent("customer.subscription.created", {
-    subscription,
-  });
-  assertEquals((await deliver(receiver.url, creation)).status, 200);
-  const event = invoiceEvent({ subscription });
-  const answers = await Promise.all(
-    Array.from({ length: 10 }, () => deliver(receiver.url, event)),
-  );
-  assertEquals(answers.map(({ status }) => status), Array(10).fill(200));
-
-  const held = Promise.withResolvers<void>();
-  stack.defer(held.resolve);
-  endpoint.answerWith(() => held.promise.then(() => new Response("OK")));
-  const call = first.wake();
-  await endpoint.arrived(event.id);
-  // The queue is the first one's.
-  assertEquals(await second.wake(), NO_COUNTS);
-  held.resolve();
-  assertEquals(await call, { ...NO_COUNTS, claimed: 1, sent: 1 });
-  assertEquals((await deliver(receiver.url, event)).status, 200);
-  assertEquals(await second.wake(), NO_COUNTS);
-  const row = await outboxRow(sql, event.id);
-  assertEquals([row.status, row.attempts], ["sent", 1]);
-  assertEquals(endpoint.arrivals.map(({ id }) => id), [row.id]);
-  assertEquals(endpoint.refused, []);
-});
 
 Deno.test("a worker delivers for callers with a secret key of its project, under either name of the setting, and for nobody else", async () => {
   const { secret, publishable, anon, serviceRole } = await localKeys();

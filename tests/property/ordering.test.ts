@@ -11,7 +11,6 @@ import { freshSeed, seededRandom, shuffled } from "../support/random.ts";
 import { apply, deliverTogether } from "./sql_delivery.ts";
 import { connect } from "../support/tables.ts";
 
-const FIXED_SEED = 20261121;
 /** As many as the receiver sends together; they have nothing in common. */
 const TOGETHER = 50;
 const CONNECTIONS = 8;
@@ -29,16 +28,14 @@ function histories(most: number) {
     });
 }
 
-for (const seed of [FIXED_SEED, freshSeed()]) {
-  Deno.test(`billing_apply_events() ends in the state of the order of occurrence, seed ${seed}`, () =>
-    fc.assert(
-      fc.asyncProperty(histories(TOGETHER), async (those) => {
-        await deliverTogether(those.map(({ deliveries }) => deliveries), sql);
-        await assertEndState({ events: eventsOf(those) }, sql);
-      }),
-      { seed, numRuns: 30 },
-    ));
-}
+Deno.test("billing_apply_events() ends in the state of the order of occurrence", () =>
+  fc.assert(
+    fc.asyncProperty(histories(TOGETHER), async (those) => {
+      await deliverTogether(those.map(({ deliveries }) => deliveries), sql);
+      await assertEndState({ events: eventsOf(those) }, sql);
+    }),
+    { seed: freshSeed(), numRuns: 10 },
+  ));
 
 Deno.test("billing_apply_events() neither deadlocks nor loses under overlapping arrays at once", async () => {
   const seed = freshSeed();
@@ -69,6 +66,6 @@ Deno.test("billing_apply_events() neither deadlocks nor loses under overlapping 
         await assertEndState({ events }, sql);
       },
     ),
-    { seed, numRuns: 40, endOnFailure: true },
+    { seed, numRuns: 15, endOnFailure: true },
   );
 });

@@ -28,8 +28,8 @@ export interface Arrival {
 
 type Answer = (arrival: Arrival) => Response | Promise<Response>;
 
-/** Starts an endpoint; by default on a free port. */
-export function startNotifiedEndpoint({ port = 0 } = {}) {
+/** Starts an endpoint on a free port. */
+export function startNotifiedEndpoint() {
   const webhook = new Webhook(NOTIFICATION_SECRET);
   const arrivals: Arrival[] = [];
   const refused: string[] = [];
@@ -38,7 +38,7 @@ export function startNotifiedEndpoint({ port = 0 } = {}) {
   const ending = new AbortController();
   const server = Deno.serve({
     hostname: "127.0.0.1",
-    port,
+    port: 0,
     signal: ending.signal,
     onListen: () => {},
   }, async (request) => {

@@ -3,14 +3,9 @@ import type { Row, Sql } from "postgres";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { eventually } from "./hang_limit.ts";
 
-export async function failureOf(
-  sql: Sql,
-  eventId: string,
-  { provider = "a" } = {},
-): Promise<Row> {
+export async function failureOf(sql: Sql, eventId: string): Promise<Row> {
   const [row] = await sql`
-    select * from billing.failed_events
-    where event_id = ${eventId} and provider = ${provider}`;
+    select * from billing.failed_events where event_id = ${eventId}`;
   assert(row, `Nothing failed under the id ${eventId}`);
   return row;
 }

@@ -28,17 +28,6 @@ export async function storedEvent(sql: postgres.Sql, eventId: string) {
   return { ledger, failures, notifications };
 }
 
-/** Returns a subscription with the specification's fields, or undefined. */
-export async function subscriptionRecord(
-  sql: postgres.Sql,
-  id: string,
-): Promise<Record<string, unknown> | undefined> {
-  const [row] = await sql`
-    select id, provider, account_id, status, plan_id, current_period_end, canceled_at
-    from billing.subscriptions where id = ${id}`;
-  return row && { ...row };
-}
-
 /** Returns how many rows each table holds, to show that nothing was stored. */
 export async function rowCounts(
   sql: postgres.Sql,

@@ -12,18 +12,13 @@ export interface Delivery {
   readonly body: object;
 }
 
-export interface DeliveryFigures {
-  readonly deliveries: number;
-  /** Answers that were each followed by another delivery. */
-  readonly retries: number;
-}
-
 /** Between rounds; a real provider waits far longer. */
 const PAUSE_MS = 20;
 
 /**
  * Delivers over several connections at once. What fails goes to the end of the
- * queue, as a provider's retry comes after other events.
+ * queue, as a provider's retry comes after other events. Returns how many deliveries
+ * that took, and how many were repeated.
  *
  * @param options.onAnswer Gets each status; 0 if there was no answer.
  * @throws {Error} If none is accepted any more.
@@ -37,7 +32,7 @@ export async function deliverAll(
       onAnswer?: (delivery: Delivery, status: number) => void;
       takes?: (status: number) => boolean;
     },
-): Promise<DeliveryFigures> {
+) {
   const queue = [...deliveries];
   let made = 0;
   let acceptedAt = performance.now();
