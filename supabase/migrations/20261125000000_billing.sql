@@ -61,34 +61,26 @@ create schema if not exists billing;
 comment on schema billing is 'The billing webhook receiver: subscriptions and what keeps them in step with the provider. Not for the Data API.';
 
 -- Besides the columns for the app, a row has marks: which event each field came from. Events arrive late, twice and in
--- any order, and the ordering rule (billing_2_rule.sql) needs no other memory.
+-- any order, and the ordering rule (billing_2_rule.sql) needs no other memory:
+--   past_due_as_of      the earliest time at which it is known to have been past_due after not_past_due_as_of
+--   not_past_due_as_of  the newest time at which it is known to have been something else
+--   account_as_of       mark of the creation that named the account; null if it had no time, or if nobody named it
+--   changed_as_of       mark of the newest creation or update: the provider's reports came from it
+--   changed_in_second   what that update replaced; after more with this mark, what each stated and replaced
+--   canceled_as_of      mark of the newest deletion
 create table billing.subscriptions (
   id text collate "C" primary key check (char_length(id) between 1 and 255),
   provider text collate "C" not null check (char_length(provider) between 1 and 32),
   account_id text collate "C" not null check (char_length(account_id) between 1 and 255),
   status text not null check (char_length(status) between 1 and 255),
   plan_id text collate "C" not null check (char_length(plan_id) between 1 and 255),
-  current_period_end timestamptz,
-  canceled_at timestamptz,
-  provider_status text,
-  customer_id text collate "C",
-  quantity integer,
-  cancel_at timestamptz,
-  trial_end timestamptz,
-  paused text,
-  paused_until timestamptz,
-  livemode boolean,
-  items jsonb check (jsonb_typeof(items) = 'array'),
-  items_complete boolean,
-  past_due_since timestamptz,
+  current_period_end timestamptz, canceled_at timestamptz,
+  provider_status text, customer_id text collate "C", quantity integer, cancel_at timestamptz, trial_end timestamptz,
+  paused text, paused_until timestamptz, livemode boolean,
+  items jsonb check (jsonb_typeof(items) = 'array'), items_complete boolean,
 
-  past_due_as_of timestamptz,
-  not_past_due_as_of timestamptz,
-  recovered_as_of timestamptz,
-  account_as_of bigint,
-  changed_as_of bigint,
-  changed_in_second jsonb,
-  canceled_as_of bigint
+  past_due_since timestamptz, past_due_as_of timestamptz, not_past_due_as_of timestamptz, recovered_as_of timestamptz,
+  account_as_of bigint, changed_as_of bigint, changed_in_second jsonb, canceled_as_of bigint
 )
 -- Room on each page for the next version of a row: updates stay there and touch no index (no indexed column changes).
 with (fillfactor = 80);
@@ -96,43 +88,27 @@ with (fillfactor = 80);
 -- An app asks by account, account_of_customer by customer.
 create index subscriptions_account_id on billing.subscriptions (account_id);
 create index subscriptions_customer_id on billing.subscriptions (provider, customer_id) where customer_id is not null;
-comment on table billing.subscriptions is 'One row per subscription, kept in step with its provider by public.billing_apply_events.';
-comment on column billing.subscriptions.id is 'The provider''s subscription identifier.';
-comment on column billing.subscriptions.provider is 'The provider that created it. Events from another provider for it are refused.';
+comment on table billing.subscriptions is
+  'One row per subscription, kept in step with its provider by public.billing_apply_events. The columns that end with _as_of and changed_in_second are for the order of events.';
+comment on column billing.subscriptions.provider is 'Who created it. Events from another provider for it are refused.';
 comment on column billing.subscriptions.account_id is
-  'The owning account: metadata.accountId of the newest creation that has it, or else the answer of billing.account_of_customer.';
+  'metadata.accountId of the newest creation that has it, or else the answer of billing.account_of_customer.';
 comment on column billing.subscriptions.status is
   'active after a creation, canceled after a deletion, otherwise as the provider reports it in an update.';
 comment on column billing.subscriptions.plan_id is 'Price of the first item, or of the first licensed one (PLAN_ITEM).';
-comment on column billing.subscriptions.current_period_end is 'End of the current billing period; null if the provider does not report one.';
+comment on column billing.subscriptions.current_period_end is 'Null if the provider does not report one.';
 comment on column billing.subscriptions.canceled_at is 'When this service handled the deletion; null if there was none.';
 comment on column billing.subscriptions.provider_status is
-  'The status as the newest creation or update reports it, such as incomplete or trialing. A creation sets status to active, whatever it reports; a deletion does not change this column.';
-comment on column billing.subscriptions.customer_id is 'The provider''s customer identifier.';
-comment on column billing.subscriptions.quantity is 'Quantity of the same item, such as seats; null for usage-based prices.';
+  'As the newest creation or update reports it, such as incomplete or trialing.';
+comment on column billing.subscriptions.quantity is 'Of the same item, such as seats; null for usage-based prices.';
 comment on column billing.subscriptions.cancel_at is
-  'When the subscription is going to end: the provider''s cancel_at, or else the end of the period if cancel_at_period_end is set; null if it continues.';
-comment on column billing.subscriptions.trial_end is 'When the trial ends or ended; null if there was none.';
+  'When it is going to end: the provider''s cancel_at, or the end of the period if cancel_at_period_end is set.';
 comment on column billing.subscriptions.paused is
-  'pause_collection.behavior: void, keep_as_draft or mark_uncollectible; null if the collection of payments is not paused.';
-comment on column billing.subscriptions.paused_until is 'pause_collection.resumes_at: when the pause ends by itself; null if it does not.';
-comment on column billing.subscriptions.livemode is 'True if the provider moved real money, false in its test mode.';
-comment on column billing.subscriptions.items is
-  'All items: item_id, price_id, product_id, quantity, usage_type, current_period_end of each. billing.subscription_items has a row per item.';
+  'pause_collection.behavior: void, keep_as_draft or mark_uncollectible; null if payments are collected.';
 comment on column billing.subscriptions.items_complete is 'False if the provider''s event did not have all items.';
-comment on column billing.subscriptions.past_due_since is 'Since when the provider''s status is past_due, as far as events show; null if it is not.';
-comment on column billing.subscriptions.past_due_as_of is
-  'Ordering: the earliest time at which the provider''s status is known to have been past_due after not_past_due_as_of.';
-comment on column billing.subscriptions.not_past_due_as_of is
-  'Ordering: the newest time at which the provider''s status is known to have been other than past_due.';
+comment on column billing.subscriptions.past_due_since is 'Since when provider_status is past_due, as far as events show.';
 comment on column billing.subscriptions.recovered_as_of is
-  'The time of the newest update that ended past_due, unpaid or incomplete with active or trialing: what was said of a payment before is no news.';
-comment on column billing.subscriptions.account_as_of is
-  'Ordering: mark of the creation that account_id came from; null if it had no time, or if it is the account of the customer''s other subscriptions. billing.time_of() returns the time of a mark.';
-comment on column billing.subscriptions.changed_as_of is 'Ordering: mark of the newest creation or update; what the provider reports came from it.';
-comment on column billing.subscriptions.changed_in_second is
-  'Ordering: what the update marked changed_as_of says that it replaced; after more updates with that mark, what each of them stated and replaced.';
-comment on column billing.subscriptions.canceled_as_of is 'Ordering: mark of the newest deletion; null if there was none or it had no time.';
+  'The newest update that ended past_due, unpaid or incomplete: what was said of a payment before is no news.';
 
 -- The transaction that applies an event writes its row, so neither the row nor the effect exists without the other.
 -- Not partitioned: the primary key, which makes events unique, would have to contain the partition key.
@@ -146,7 +122,6 @@ create table billing.processed_events (
 );
 create index processed_events_processed_at on billing.processed_events (processed_at);
 comment on table billing.processed_events is 'The ledger of applied events. An event with a row here is a duplicate if it arrives again.';
-comment on column billing.processed_events.type is 'The provider''s own name of the event''s type.';
 comment on column billing.processed_events.outcome is 'applied; or stale: the event was older than the record.';
 
 -- One row per event, however often it fails. A later delivery that applies it, a requested retry, or a person resolves
@@ -156,26 +131,17 @@ create table billing.failed_events (
   provider text collate "C" not null check (char_length(provider) between 1 and 32),
   event_id text collate "C" not null check (char_length(event_id) between 1 and 255),
   type text,
-  payload jsonb,
-  payload_encoding text not null check (payload_encoding in ('json', 'text', 'base64')),
+  payload jsonb, payload_encoding text not null check (payload_encoding in ('json', 'text', 'base64')),
   original_payload jsonb,
-  error_code text not null,
-  error text not null,
+  error_code text not null, error text not null,
   attempts integer not null default 1 check (attempts > 0),
-  first_failed_at timestamptz not null default now(),
-  last_failed_at timestamptz not null default now(),
-  retry_requested_at timestamptz,
-  next_retry_at timestamptz,
-  scheduled_retries smallint not null default 0 check (scheduled_retries >= 0),
-  retry_lease_id uuid,
+  first_failed_at timestamptz not null default now(), last_failed_at timestamptz not null default now(),
+  retry_requested_at timestamptz, next_retry_at timestamptz,
+  scheduled_retries smallint not null default 0 check (scheduled_retries >= 0), retry_lease_id uuid,
   resolved_at timestamptz,
   resolution text check (resolution in ('applied', 'duplicate', 'stale', 'ignored', 'by hand')),
-  resolution_note text,
-  resolved_by text,
-  kind text,
-  subscription_id text collate "C",
-  customer_id text collate "C",
-  account_id text collate "C",
+  resolution_note text, resolved_by text,
+  kind text, subscription_id text collate "C", customer_id text collate "C", account_id text collate "C",
   occurred_at timestamptz,
   -- In this order, since people search by the id alone.
   primary key (event_id, provider),
@@ -195,32 +161,18 @@ where resolution is null and kind in ('creation', 'opening_update') and error_co
 create index failed_events_resolved on billing.failed_events (resolved_at) where resolved_at is not null;
 comment on table billing.failed_events is
   'Verified events that failed, one row per event. Open while resolved_at is null. docs/operate.md says what to do.';
-comment on column billing.failed_events.event_id is 'The event''s id; sha256:<hash of the body in hex> if it has no usable id.';
+comment on column billing.failed_events.event_id is 'sha256:<hash of the body in hex> if it has no usable id.';
 comment on column billing.failed_events.type is 'The provider''s own name of the event''s type; null if it cannot be read.';
-comment on column billing.failed_events.payload is
-  'The whole event as received, or as repaired; payload_encoding says how to read it. Null after pruning.';
+comment on column billing.failed_events.payload is 'As received, or as repaired: then original_payload is as received. Null after pruning.';
 comment on column billing.failed_events.payload_encoding is
-  'json: the event itself. text: the body as a JSON string, if jsonb cannot store it as JSON, or only with numbers of more than 40 digits. base64: the bytes of the body as a JSON string, if they are not text.';
-comment on column billing.failed_events.original_payload is 'The payload as received, if payload was repaired since.';
-comment on column billing.failed_events.error_code is 'Why it failed: one of the codes in docs/operate.md.';
+  'json: the event. text: the body as a JSON string, if jsonb cannot store it as JSON. base64: its bytes, if they are no text.';
 comment on column billing.failed_events.error is
-  'The message of the newest failure that is about the event itself: a delivery that fails with repair_pending keeps it.';
-comment on column billing.failed_events.attempts is 'How many deliveries and retries of this event have failed.';
-comment on column billing.failed_events.retry_requested_at is 'When a retry was requested; null after the worker has tried.';
-comment on column billing.failed_events.next_retry_at is
-  'When the worker retries it by itself; null if it does not: the code is none that heals, the payload was repaired, or all retries have failed.';
-comment on column billing.failed_events.scheduled_retries is 'How many retries of the schedule have failed.';
-comment on column billing.failed_events.retry_lease_id is 'The run of the worker that has claimed the row; null after a repair.';
-comment on column billing.failed_events.resolved_at is 'When it was resolved; null while it is open.';
+  'Of the newest failure that is about the event itself: a delivery that fails with repair_pending keeps it.';
+comment on column billing.failed_events.retry_requested_at is 'Null after the worker has tried.';
+comment on column billing.failed_events.next_retry_at is 'When the worker retries it by itself; null if it does not.';
 comment on column billing.failed_events.resolution is
-  'How it was resolved: applied, stale or duplicate according to the ledger, ignored because it has no effect, or by hand.';
-comment on column billing.failed_events.resolution_note is 'The reason, if it was resolved by hand.';
-comment on column billing.failed_events.resolved_by is 'The person, if it was resolved by hand.';
-comment on column billing.failed_events.kind is 'What the event does: creation, update, opening_update, deletion, payment_failed or notice; null if it cannot be read.';
-comment on column billing.failed_events.subscription_id is 'The subscription, if the event names it.';
-comment on column billing.failed_events.customer_id is 'The provider''s customer, if the event names it.';
-comment on column billing.failed_events.account_id is 'The account, if the event names it.';
-comment on column billing.failed_events.occurred_at is 'When the event occurred, if it says so.';
+  'applied, stale or duplicate according to the ledger, ignored because it has no effect, or by hand.';
+comment on column billing.failed_events.kind is 'What the event does: a kind of billing.event; null if it cannot be read.';
 
 create table billing.plan_features (
   plan_id text collate "C" not null,
@@ -232,7 +184,6 @@ create table billing.plan_features (
 comment on table billing.plan_features is
   'What a plan includes, filled by you: billing_has_feature and billing_feature_amount read it.';
 comment on column billing.plan_features.plan_id is 'A price, or a product: the row of the price wins.';
-comment on column billing.plan_features.feature is 'Any name that your app knows, such as seats.';
 comment on column billing.plan_features.amount is 'How much of it; null means unlimited.';
 comment on column billing.plan_features.per_unit is 'Whether the amount counts once per unit of the item''s quantity; if not, once.';
 
@@ -247,34 +198,21 @@ create table billing.customers (
 );
 create index customers_account_id on billing.customers (account_id);
 comment on table billing.customers is
-  'Which account a provider''s customer belongs to. A new row retries the open failures of creations that lacked it.';
-comment on column billing.customers.account_id is 'The account; yours to correct.';
+  'Whose a customer is; yours to correct. A new row retries the open failures of creations that lacked it.';
 
--- The transaction that applies the event writes the row, so that no notification is lost; it is delivered outside of
--- it.
+-- The transaction that applies the event writes the row, so none is lost; it is delivered outside of it.
 create table billing.notifications (
   id uuid generated always as (md5(provider || '/' || event_id || '/' || kind)::uuid) stored primary key,
-  provider text collate "C" not null,
-  event_id text collate "C" not null,
+  provider text collate "C" not null, event_id text collate "C" not null,
   kind text not null default 'payment_failed'
     check (kind in ('payment_failed', 'action_required', 'trial_ending', 'recovered', 'ended')),
   status text not null default 'pending' check (status in ('pending', 'sent', 'dead', 'undeliverable', 'withdrawn')),
-  account_id text collate "C" not null,
-  subscription_id text collate "C" not null,
-  invoice_id text collate "C",
-  hosted_invoice_url text,
-  amount_due bigint,
-  currency text,
-  attempt_count integer,
-  next_payment_attempt timestamptz,
+  account_id text collate "C" not null, subscription_id text collate "C" not null, invoice_id text collate "C",
+  hosted_invoice_url text, amount_due bigint, currency text, attempt_count integer, next_payment_attempt timestamptz,
   trial_end timestamptz,
-  occurred_at timestamptz not null default now(),
-  created_at timestamptz not null default now(),
-  attempts integer not null default 0 check (attempts >= 0),
-  next_attempt_at timestamptz not null default now(),
-  last_error text,
-  limited_since timestamptz,
-  sent_at timestamptz,
+  occurred_at timestamptz not null default now(), created_at timestamptz not null default now(),
+  attempts integer not null default 0 check (attempts >= 0), next_attempt_at timestamptz not null default now(),
+  last_error text, sent_at timestamptz,
   unique (provider, event_id)
 );
 
@@ -285,33 +223,21 @@ create index notifications_given_up on billing.notifications (created_at) where 
 create index notifications_settled on billing.notifications (created_at) where status <> 'pending';
 comment on table billing.notifications is 'The outbox: one notification to its account per event that NOTIFY asks for.';
 comment on column billing.notifications.id is
-  'Made of provider, event and kind: the same for all attempts, and after a backup is restored and the provider sends its events again, so that the receiver can deduplicate by it.';
-comment on column billing.notifications.event_id is 'The event that created it.';
-comment on column billing.notifications.kind is 'payment_failed, action_required, trial_ending, recovered or ended.';
+  'The same for all attempts, and after a restored backup meets the event again: the receiver can deduplicate by it.';
 comment on column billing.notifications.status is
-  'pending until it is delivered (sent), given up (dead), no longer true (withdrawn), or the account turns out to have no address (undeliverable).';
-comment on column billing.notifications.account_id is 'The account that owned the subscription when the event was applied.';
-comment on column billing.notifications.invoice_id is 'The invoice that was not paid, if the event names it.';
-comment on column billing.notifications.hosted_invoice_url is 'Where the account can pay the invoice; https only.';
+  'pending until it is sent, given up (dead), no longer true (withdrawn), or without an address (undeliverable).';
 comment on column billing.notifications.amount_due is 'In the smallest unit of the currency, such as cents.';
-comment on column billing.notifications.currency is 'Three lower-case letters, such as eur.';
 comment on column billing.notifications.attempt_count is 'How often the provider has tried to collect the payment.';
 comment on column billing.notifications.next_payment_attempt is
   'When the provider tries again. Null if it does not; if attempt_count is null too, the event did not state it.';
-comment on column billing.notifications.trial_end is 'When the trial was going to end.';
-comment on column billing.notifications.occurred_at is 'When the event occurred; if it does not say so, when it was handled.';
-comment on column billing.notifications.attempts is 'Counted when a worker claims it, before sending. Not counted if the receiver answers 429.';
-comment on column billing.notifications.next_attempt_at is 'While pending: when it is due.';
-comment on column billing.notifications.last_error is 'The error of the last failed attempt, or why it was withdrawn.';
-comment on column billing.notifications.limited_since is 'When the current series of 429 answers began; null after any other answer.';
+comment on column billing.notifications.attempts is 'Counted at the claim, before sending. Not counted if the receiver answers 429.';
 
 -- At most one row per code, so it is never pruned.
 create table billing.alerts (
   error_code text primary key,
   opened_at timestamptz, -- when the operator was first told since none was open; null once told that all are resolved
   alerted_at timestamptz not null, -- when the operator was last told of new ones: at most once an hour
-  reported integer not null check (reported >= 0), -- how many of the open failures the operator was told about
-  reported_until timestamptz not null -- first_failed_at of the newest of them
+  reported integer not null check (reported >= 0) -- how many of the open failures the operator was told about
 );
 comment on table billing.alerts is 'What the operator was told about the failures of each error code.';
 
@@ -340,32 +266,25 @@ comment on table billing.leases is 'Which run of the worker has a queue: retries
 
 -- Receivers that answered 429. It is shared by all runs, so it is in the database.
 create table billing.pauses (
-  destination text primary key,
+  destination text primary key, -- resend, the host of NOTIFICATION_URL, or "alerts to" and the host of ALERT_URL
   paused_until timestamptz not null
 );
 comment on table billing.pauses is 'Receivers of notifications or alerts that asked for a pause. Deleting a row ends the pause.';
-comment on column billing.pauses.destination is 'resend, the host of NOTIFICATION_URL, or "alerts to" and the host of ALERT_URL.';
 
-alter table billing.subscriptions enable row level security;
-alter table billing.processed_events enable row level security;
-alter table billing.failed_events enable row level security;
-alter table billing.customers enable row level security;
-alter table billing.plan_features enable row level security;
-alter table billing.notifications enable row level security;
-alter table billing.alerts enable row level security;
-alter table billing.leases enable row level security;
-alter table billing.pauses enable row level security;
-alter table billing.erasures enable row level security;
-alter table billing.erasure_key enable row level security;
+do $$
+declare
+  name text;
+begin
+  for name in select t.tablename from pg_catalog.pg_tables t where t.schemaname = 'billing' loop
+    execute format('alter table billing.%I enable row level security', name);
+  end loop;
+end;
+$$;
 
 -- supabase/schemas/billing_2_rule.sql
 
 -- The rule: what an event does to the record of its subscription. Nothing here reads or writes a table, so a list of
 -- cases tests it (supabase/tests/rule.test.sql).
---
---   billing.next    the rule: the record after an event
---   billing.settle  the updates of one instant
---   billing.fold    the rule over the events of a subscription, in order
 
 -- The columns that the rule reads and writes. What an app adds to the table is not among them, and stays as it is.
 create or replace view billing.records with (security_invoker = true) as
@@ -377,8 +296,7 @@ select
 from billing.subscriptions;
 comment on view billing.records is 'The subscriptions as the ordering rule reads and writes them.';
 
--- An event as it is on the wire. A report or previous names columns of billing.records;
--- a column that a report does not name keeps its value.
+-- An event as it is on the wire. A column that its report does not name keeps its value.
 create type billing.event as (
   place integer, -- in the array of the call
   provider text,
@@ -388,7 +306,7 @@ create type billing.event as (
   occurred_at timestamptz, -- null if the event does not say
   subscription_id text,
   account_id text,
-  report jsonb,
+  report jsonb, -- names columns of billing.records, and so does previous
   previous jsonb, -- what an update replaced; null if it does not say
   payment jsonb, -- what the account may be told, by column of billing.notifications; and once_per_invoice
   retry jsonb, -- of a worker: event_id of the row in failed_events, and lease_id
@@ -425,10 +343,7 @@ comment on function billing.time_of is 'Returns the time of a mark, such as subs
 -- marks of these events. An event that is older than all that it would set is stale. An event without a time is never
 -- older; as a second creation, it is stale. One of an erased account has no effect.
 --
--- before: the step before it; null for the first event of a subscription.
--- stored: the record in the table; null if there is none.
---
--- Its error codes are this service's own SQLSTATEs:
+-- before is the step before it, stored the record in the table; null if there is none. Its error codes:
 --   BW001  no such subscription (yet): a later retry may find it
 --   BW002  the subscription belongs to the other provider
 --   BW003  events of this kind have no effect in this database
@@ -556,8 +471,8 @@ begin
     e.account_id := r.account_id;
   end if;
 
-  -- Since when the provider's status is past_due: the earliest known time after it was last known to be another one. A
-  -- minimum after a maximum does not depend on the order of arrival; so stale events count too.
+  -- Since when it is past_due: the earliest known time after it was last known to be something else. A minimum after a
+  -- maximum does not depend on the order of arrival; so stale events count too.
   if reported is not null and (outcome = 'applied' or mark is not null) then
     if reported <> 'past_due' or e.previous ->> 'provider_status' <> 'past_due' then
       r.not_past_due_as_of := greatest(r.not_past_due_as_of, occurred_at);
@@ -591,11 +506,9 @@ create or replace aggregate billing.fold (billing.records, billing.event) (sfunc
 -- events in the same second. An update states all of its values and names those that it replaced. A previous value that
 -- equals the update's own replaced nothing: Stripe sends all old items if any part of them changed.
 --
--- That leaves exactly one value per field, unless the field changed back within the second, or an update does not say
--- what it replaced. Then the later arrival wins.
---
--- changed_in_second has the last 50 updates. While there is only one, it has just what that one replaced, because the
--- record has what it states.
+-- That leaves one value per field, unless the field changed back within the second, or an update does not say what it
+-- replaced. Then the later arrival wins. changed_in_second has the last 50 updates; while there is only one, just what
+-- that one replaced, because the record has what it states.
 create or replace function billing.settle(r billing.records, e billing.event)
 returns billing.records
 language plpgsql stable set search_path = '' -- plpgsql keeps the plan, sql does not
@@ -652,12 +565,6 @@ $$;
 
 -- How an array of events is applied: exactly once, each with its own outcome, in one call.
 --
---   public.billing_apply_events         the call: reads the events, sorts them, answers
---   public.billing_apply_handled_event  one event, and the app's handler of its type
---   billing.attempt                     all together; if a statement raises, each half by itself
---   billing.apply                       claims, locks, works out, writes
---   billing.work_out                    what the events do, by the rule
---
 -- A fault of one event is its outcome. What a statement raises (a check or trigger of the app, a lock) concerns all
 -- events of that statement, so each half is tried by itself, down to the one at fault: it fails, and the others are
 -- applied.
@@ -665,11 +572,11 @@ $$;
 -- Locks are taken in one order: rows of the ledger by key, subscriptions by id, customers, rows of failed_events. Only
 -- other calls are waited for, and only by the first try: a person who has locked a record must not hold up the events
 -- of others. The receiver tries an event again that found its record locked. All waits of a call take about half a
--- second (billing.lock_patience), so that an event behind such a call is still answered in time; none takes as long as
--- deadlock_timeout (a second by default), so that no call becomes the victim of a deadlock.
+-- second (billing.lock_patience); none takes as long as deadlock_timeout (a second by default), so that no call becomes
+-- the victim of a deadlock.
 
--- What a call answers for an event. retries, in some answer of a call: failures that lacked an event are retried now.
-create type billing.answer as (place integer, outcome text, error_code text, error text, retries boolean);
+-- What a call answers for an event.
+create type billing.answer as (place integer, outcome text, error_code text, error text);
 
 -- Works out what sorted events do: folds those of each subscription over its record. Writes nothing. Locks the records
 -- without waiting (55P03). changed: records to write. any_filed: an event is from a retry or has an open failure.
@@ -684,7 +591,7 @@ begin
   select
     -- Without the records, of which the last counts: fifty steps are copied often.
     array_agg(((f.step).event, null, (f.step).outcome, (f.step).error_code, (f.step).error)::billing.step),
-    array_agg((((f.step).event).place, (f.step).outcome, (f.step).error_code, (f.step).error, null)::billing.answer),
+    array_agg((((f.step).event).place, (f.step).outcome, (f.step).error_code, (f.step).error)::billing.answer),
     array_agg((f.step).record) filter (where f.is_last and (f.step).record is distinct from f.stored),
     bool_or(((f.step).event).payment is not null),
     bool_or(f.is_filed),
@@ -698,8 +605,7 @@ begin
       s.stored,
       billing.fold(s.stored, t.e) over sequence as step,
       lead(true) over sequence is null as is_last,
-      -- By resolution: for resolved_at, Postgres may take the index of open failures
-      -- without a key, and read all of them. A join or "not exists" may, too.
+      -- For resolved_at, Postgres may read all of the index of open failures. A join or "not exists" may, too.
       (t.e).retry is not null or (
         select true from billing.failed_events o
         where o.provider = (t.e).provider and o.event_id = (t.e).event_id and o.resolution is null
@@ -722,8 +628,7 @@ return case when clock_timestamp() < statement_timestamp() + interval '0.3 s' th
 -- Applies sorted events; raises an error if they cannot be applied together.
 create or replace function billing.apply(todo billing.event[])
 returns billing.answer[] language plpgsql volatile set search_path = ''
--- A plan that was made while a table was empty would read all of it, and be kept. The
--- settings hold for the functions that this calls as well.
+-- A plan that was made while a table was empty would read all of it, and be kept. They hold for what this calls, too.
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
@@ -812,7 +717,13 @@ begin
     perform billing.notify_accounts(work.steps);
   end if;
   if work.any_checkout then
-    perform billing.keep_customers(work.steps);
+    -- What is there wins: the app may have corrected it.
+    insert into billing.customers (provider, customer_id, account_id)
+    select distinct on (e.provider, c.id) e.provider, c.id, e.account_id
+    from unnest(work.steps) as s, unnest(array[s.event]) as e, lateral (select e.report ->> 'customer_id') as c (id)
+    where e.kind = 'checkout' and s.outcome = 'applied' and c.id is not null and e.account_id is not null
+    order by e.provider, c.id, e.occurred_at, e.place
+    on conflict do nothing;
   end if;
   if work.any_filed then
     perform billing.resolve_failures(work.steps);
@@ -820,7 +731,7 @@ begin
 
   answers := coalesce(work.answers, '{}');
   if work.any_creation then
-    answers[1].retries := billing.cure(work.steps);
+    perform billing.cure(work.steps);
   end if;
   if work.any_stale then
     update billing.processed_events p set outcome = 'stale'
@@ -845,30 +756,12 @@ begin
   if cardinality(answers) < cardinality(todo) then
     answers := answers || billing.answer_others(todo, claimed, answers);
   end if;
-  if work.any_checkout then
-    set constraints billing.retry_creations immediate;
-    answers[1].retries := answers[1].retries or exists (
-      select from unnest(work.steps) as s where (s.event).kind = 'checkout' and billing.retries_creations(s.event)
-    );
-  end if;
   return answers;
 end;
 $$;
 
--- Keeps whose the customers of checkouts are. What is there wins: the app may have corrected it.
-create or replace function billing.keep_customers(steps billing.step[])
-returns void language sql volatile set search_path = '' as $$
-  insert into billing.customers (provider, customer_id, account_id)
-  select distinct on (e.provider, c.id) e.provider, c.id, e.account_id
-  from unnest(steps) as s, unnest(array[s.event]) as e, lateral (select e.report ->> 'customer_id') as c (id)
-  where e.kind = 'checkout' and s.outcome = 'applied' and c.id is not null and e.account_id is not null
-  order by e.provider, c.id, e.occurred_at, e.place
-  on conflict do nothing
-$$;
-
 -- Requests a retry of the creations that lacked the account of a new customer, from a checkout or from the app. A call
--- that stores such a failure takes the same lock, so one of the two sees the other. Deferred, so that the lock is
--- short.
+-- that stores such a failure takes the same lock, so one of the two sees the other.
 create or replace function billing.retry_creations()
 returns trigger language plpgsql volatile set search_path = '' as $$
 begin
@@ -879,8 +772,7 @@ begin
     where f.customer_id = new.customer_id and f.provider = new.provider
       and f.resolution is null and f.kind in ('creation', 'opening_update')
       and f.error_code = 'event_invalid' and f.error = billing.lacks_account()
-      -- A repair waits for its person.
-      and f.original_payload is null
+      and f.original_payload is null -- A repair waits for its person.
     for update skip locked
   )
   update billing.failed_events f set retry_requested_at = coalesce(f.retry_requested_at, now()), retry_lease_id = null
@@ -892,6 +784,7 @@ begin
 end;
 $$;
 
+-- Deferred, so that the lock is short.
 create constraint trigger retry_creations after insert on billing.customers deferrable initially deferred
 for each row execute function billing.retry_creations();
 
@@ -901,21 +794,15 @@ create or replace function billing.customer_lock(provider text, customer_id text
 returns bigint language sql immutable
 return hashtextextended('billing.customers', 0) + (hashtext(provider || ':' || customer_id) & 1023);
 
--- Returns whether creations of the event's customer are to be retried now.
-create or replace function billing.retries_creations(e billing.event)
-returns boolean language sql stable set search_path = '' as $$
-  select exists (
-    select from billing.failed_events f
-    where f.customer_id = e.report ->> 'customer_id' and f.provider = e.provider
-      and f.resolution is null and f.kind in ('creation', 'opening_update') and f.error_code = 'event_invalid'
-      and f.retry_requested_at is not null
-  )
+-- Returns whether a retry is requested, so that the receiver wakes the worker.
+create or replace function billing.has_request()
+returns boolean language sql stable set search_path = '' set enable_seqscan = off as $$
+  select exists (select from billing.failed_events f where f.retry_requested_at is not null)
 $$;
 
--- Writes the notifications that applied events owe, in the transaction that applies them. With once_per_invoice, the
--- first event of an invoice creates the only one of its kind; one that was withdrawn has told nobody, and does not
--- count. Two events of an invoice cannot both find none: an invoice belongs to one subscription, whose lock the caller
--- holds.
+-- Writes the notifications that applied events owe. With once_per_invoice, the first event of an invoice creates the
+-- only one of its kind; one that was withdrawn has told nobody, and does not count. Two events of an invoice cannot
+-- both find none: it belongs to one subscription, whose lock the caller holds.
 create or replace function billing.notify_accounts(steps billing.step[])
 returns void language plpgsql volatile set search_path = '' as $$
 begin
@@ -943,10 +830,9 @@ begin
 end;
 $$;
 
--- Resolves the open failures of these events. A repair must not get lost: an event whose payload was repaired is
--- applied by nobody but the worker that has claimed the repair, and a worker does not apply an event whose row was
--- repaired, resolved or claimed again after its claim. A repair ends the claim, so the lease tells.
---   BW004  a repaired payload of this event waits for its retry
+-- Resolves the open failures of these events. An event whose payload was repaired is applied by nobody but the worker
+-- that has claimed the repair, and a worker does not apply an event whose row was repaired, resolved or claimed again
+-- after its claim (BW004). A repair ends the claim, so the lease tells.
 create or replace function billing.resolve_failures(steps billing.step[])
 returns void language plpgsql volatile set search_path = '' as $$
 declare
@@ -986,22 +872,17 @@ begin
   from unnest(steps) as s
   where o.provider = (s.event).provider and o.event_id = any (array[(s.event).event_id, (s.event).retry ->> 'event_id'])
     and o.resolution is null and s.outcome not in ('failed', 'erased');
-  -- Nothing of an erased account is kept, but that there was an event.
-  update billing.failed_events o set
-    resolved_at = now(), resolution = 'ignored', next_retry_at = null, retry_requested_at = null, retry_lease_id = null,
-    payload = null, original_payload = null, error = 'Its account was erased.',
-    subscription_id = null, customer_id = null, account_id = null
-  from unnest(steps) as s
+  -- Nothing of an erased account is kept.
+  delete from billing.failed_events o using unnest(steps) as s
   where o.provider = (s.event).provider and o.event_id = any (array[(s.event).event_id, (s.event).retry ->> 'event_id'])
     and o.resolution is null and s.outcome = 'erased';
 end;
 $$;
 
 -- Requests a retry of the failures that lacked one of these creations, whichever came first:
--- billing_record_failed_event looks for the subscription under the lock that the caller holds. Returns whether there
--- are any.
+-- billing_record_failed_event looks for the subscription under the lock that the caller holds.
 create or replace function billing.cure(steps billing.step[])
-returns boolean language sql volatile set search_path = '' as $$
+returns void language sql volatile set search_path = '' as $$
   with waiting as materialized (
     select f.provider, f.event_id
     from billing.failed_events f
@@ -1017,14 +898,10 @@ returns boolean language sql volatile set search_path = '' as $$
         where (s.event).subscription_id = f.subscription_id and (s.event).provider = f.provider and s.outcome = 'applied'
       )
     for update skip locked
-  ),
-  requested as (
-    -- A run that is trying one of them found nothing, and must not settle it as failed.
-    update billing.failed_events f set retry_requested_at = coalesce(f.retry_requested_at, now()), retry_lease_id = null
-    from waiting w where f.provider = w.provider and f.event_id = w.event_id
-    returning f.subscription_id
   )
-  select bool_or(true) from requested
+  -- A run that is trying one of them found nothing, and must not settle it as failed.
+  update billing.failed_events f set retry_requested_at = coalesce(f.retry_requested_at, now()), retry_lease_id = null
+  from waiting w where f.provider = w.provider and f.event_id = w.event_id
 $$;
 
 -- Returns whether the subscription or customer is of an account that was erased.
@@ -1036,31 +913,16 @@ returns boolean language sql stable set search_path = '' as $$
   )
 $$;
 
--- Answers the events of a call that it did not claim. A copy of one that failed has failed as well. The others are
--- duplicates, and resolve their failures.
+-- Answers the events of a call that it did not claim: a copy of one that failed has failed as well, others are
+-- duplicates.
 create or replace function billing.answer_others(
   todo billing.event[], claimed billing.event[], answers billing.answer[]
 )
-returns billing.answer[] language plpgsql volatile set search_path = '' as $$
+returns billing.answer[] language plpgsql stable set search_path = '' as $$
 begin
-  -- By key: at a row that changed meanwhile, ctid finds nothing.
-  with unlocked as materialized (
-    select o.provider, o.event_id
-    from unnest(todo) as e, lateral (
-      select f.provider, f.event_id
-      from billing.failed_events f
-      where f.provider = e.provider and f.event_id = e.event_id and f.resolution is null
-      for update skip locked
-    ) as o
-    where (e.provider, e.event_id) not in (select c.provider, c.event_id from unnest(claimed) as c)
-  )
-  update billing.failed_events f set
-    resolved_at = now(), resolution = 'duplicate', next_retry_at = null, retry_requested_at = null, retry_lease_id = null
-  from unlocked u where f.provider = u.provider and f.event_id = u.event_id;
-
   return array(
     select (
-      e.place, case when a.outcome = 'failed' then 'failed' else 'duplicate' end, a.error_code, a.error, null
+      e.place, case when a.outcome = 'failed' then 'failed' else 'duplicate' end, a.error_code, a.error
     )::billing.answer
     from unnest(todo) as e
     left join unnest(claimed) as c on c.provider = e.provider and c.event_id = e.event_id
@@ -1071,9 +933,7 @@ end;
 $$;
 
 -- Returns whether the account of a customer is known. Then an event's subscription is ours, and its creation may still
--- come:
---   BW006  no such subscription yet, but its customer is known
--- If account_of_customer raises an error, nobody knows; then it is taken for known.
+-- come (BW006). If account_of_customer raises an error, it is taken for known.
 create or replace function billing.is_known_customer(provider text, customer_id text)
 returns boolean language plpgsql volatile set search_path = '' as $$
 begin
@@ -1083,9 +943,8 @@ exception when others then
 end;
 $$;
 
--- Applies sorted events together. If that raises an error, applies each half by itself, down to the event at fault,
--- which fails. Whatever the error is: one of the server may be of one event, too, and PostgREST before 16 repeats a
--- call that raises 40001 without end.
+-- Applies sorted events together, or each half by itself. Whatever the error is: one of the server may be of one event,
+-- too, and PostgREST before 16 repeats a call that raises 40001 without end.
 create or replace function billing.attempt(todo billing.event[])
 returns billing.answer[] language plpgsql volatile set search_path = '' as $$
 declare
@@ -1098,7 +957,7 @@ begin
   return answers;
 exception when others or assert_failure then
   if half = 0 then
-    return array[(todo[1].place, 'failed', sqlstate, sqlerrm, null)::billing.answer];
+    return array[(todo[1].place, 'failed', sqlstate, sqlerrm)::billing.answer];
   end if;
   -- The second half holds what the first has locked, so two calls could wait for each other.
   perform set_config('lock_timeout', billing.lock_patience(), true);
@@ -1117,6 +976,8 @@ declare
   blank billing.event;
   todo billing.event[];
   asking text[];
+  may_cure boolean;
+  answers billing.answer[];
 begin
   blank.handled_at := now();
   select
@@ -1128,24 +989,24 @@ begin
       billing.mark(e) nulls last,
       e.place
     ), '{}'),
-    array_agg(e.subscription_id) filter (where e.kind in ('creation', 'opening_update') and e.account_id is null)
-  into todo, asking
+    array_agg(e.subscription_id) filter (where e.kind in ('creation', 'opening_update') and e.account_id is null),
+    bool_or(e.kind in ('creation', 'opening_update', 'checkout'))
+  into todo, asking, may_cure
   from jsonb_populate_recordset(blank, events) as e;
 
   if asking is null then
-    return query select * from unnest(billing.attempt(todo));
+    answers := billing.attempt(todo);
   else
-    -- A subscription that does not name its account may have that of another one of
-    -- the array. So it comes after the others.
-    return query select * from unnest(
+    -- A subscription that does not name its account may have that of another one of the array.
+    answers :=
       billing.attempt(array(select e from unnest(todo) as e where (e.subscription_id = any (asking)) is not true))
-      || billing.attempt(array(select e from unnest(todo) as e where e.subscription_id = any (asking)))
-    );
+      || billing.attempt(array(select e from unnest(todo) as e where e.subscription_id = any (asking)));
   end if;
+  may_cure := may_cure and billing.has_request();
+  return query select a.*, may_cure from unnest(answers) as a;
 end;
 $$;
 
--- Returns the name of the handler of a type.
 create or replace function billing.handler_name(type text)
 returns text language sql immutable
 return 'on_' || regexp_replace(type, '[^a-z0-9]', '_', 'g');
@@ -1157,23 +1018,21 @@ declare
   name constant text := billing.handler_name(type);
   handler constant oid := to_regprocedure(format('billing.%I(text, jsonb)', name));
 begin
-  if handler is null and exists (
-    select from pg_proc p where p.pronamespace = 'billing'::regnamespace and p.proname = name::name
-  ) then
-    return format('billing.%1$s has other arguments: it must be billing.%1$s(provider text, event jsonb).', name);
-  elsif handler is null then
-    return format(
-      'billing.%1$s is not there: create function billing.%1$s(provider text, event jsonb) returns void.', name
-    );
-  elsif not has_function_privilege(handler, 'execute') then
-    return format('%1$s may not execute it: grant execute on function billing.%2$s to %1$s;', current_user, name);
-  end if;
-  return null;
+  return case
+    when handler is null and exists (
+      select from pg_proc p where p.pronamespace = 'billing'::regnamespace and p.proname = name::name
+    ) then
+      format('billing.%1$s has other arguments: it must be billing.%1$s(provider text, event jsonb).', name)
+    when handler is null then
+      format('billing.%1$s is not there: create function billing.%1$s(provider text, event jsonb) returns void.', name)
+    when not has_function_privilege(handler, 'execute') then
+      format('%1$s may not execute it: grant execute on function billing.%2$s to %1$s;', current_user, name)
+  end;
 end;
 $$;
 
--- Runs the app's handler of an event, with the same settings as when somebody tries it in the SQL editor. What it sets
--- does not outlive it, since the connection is used again: neither the role nor, for the session, any other setting.
+-- Runs the app's handler with the same settings as when somebody tries it in the SQL editor. What it sets does not
+-- outlive it, since the connection is used again: neither the role nor, for the session, any other setting.
 create or replace function billing.run_handler(e billing.event, payload jsonb)
 returns void language plpgsql volatile
 set search_path = public, extensions, pg_temp
@@ -1210,8 +1069,7 @@ declare
   answer billing.answer;
   lack text;
   parsed jsonb;
-  reads boolean := false;
-  runs boolean := false;
+  stage text;
 begin
   begin
     answer := (billing.apply(array[e]))[1];
@@ -1220,21 +1078,19 @@ begin
       if lack is not null then
         raise exception using errcode = 'BW007', message = lack;
       end if;
-      reads := true;
+      stage := 'read';
       parsed := event ->> 'payload';
-      reads := false;
-      runs := true;
+      stage := 'run';
       perform billing.run_handler(e, parsed);
-      answer.retries := answer.retries or billing.retries_creations(e);
     end if;
     set constraints all immediate;
   exception when others or query_canceled or assert_failure then
     answer := case
-      when runs or sqlstate = '57014' then (e.place, 'failed', 'BW008', format(
+      when stage = 'run' or sqlstate = '57014' then (e.place, 'failed', 'BW008', format(
         'billing.%s raised %s: %s', billing.handler_name(e.type), sqlstate, left(sqlerrm, 1000)
-      ), null)::billing.answer
-      when reads then (e.place, 'failed', 'BW009', 'jsonb cannot hold the event: ' || sqlerrm, null)::billing.answer
-      else (e.place, 'failed', sqlstate, sqlerrm, null)::billing.answer
+      ))::billing.answer
+      when stage = 'read' then (e.place, 'failed', 'BW009', 'jsonb cannot hold the event: ' || sqlerrm)::billing.answer
+      else (e.place, 'failed', sqlstate, sqlerrm)::billing.answer
     end;
   end;
   -- Of the session, which a rollback does not release.
@@ -1250,17 +1106,18 @@ set lock_timeout = '500ms'
 -- PostgREST applies it to the whole call.
 set statement_timeout = '2500ms'
 as $$
+declare
+  answer constant billing.answer :=
+    billing.apply_with_handler(event || jsonb_build_object('place', 1, 'handled_at', now()));
 begin
-  return query select *
-  from billing.apply_with_handler(event || jsonb_build_object('place', 1, 'handled_at', now()));
+  return query select answer.*, billing.has_request();
 end;
 $$;
 comment on function public.billing_apply_handled_event is
   'Applies one event exactly once, and runs the handler of its type, billing.on_<type>, in the same transaction. The event is as for billing_apply_events, with the payload as text. Returns a row as billing_apply_events does.';
 comment on function public.billing_apply_events is
-  'Applies each event of an array exactly once. Returns a row per event: its place, the outcome (applied, duplicate, stale, erased or failed), for failed the SQLSTATE and message, and, in some row, whether failures that lacked an event are retried now. docs/decisions.md has the form of an event.';
+  'Applies each event of an array exactly once. Returns a row per event: its place, the outcome (applied, duplicate, stale, erased or failed), for failed the SQLSTATE and message, and whether a retry is requested, if an event may have cured a failure. docs/decisions.md has the form of an event.';
 
--- For a person who repairs an event. What it does is undone before it returns.
 create or replace function public.billing_try_event(event jsonb)
 returns table (outcome text, error_code text, error text)
 language plpgsql volatile set search_path = ''
@@ -1285,7 +1142,7 @@ begin
 end;
 $$;
 comment on function public.billing_try_event is
-  'Returns what an event would come to, and does nothing: the outcome (applied, duplicate, stale, erased or failed), and for failed the SQLSTATE and message. For the console.';
+  'Returns what an event would come to, and undoes it: the outcome (applied, duplicate, stale, erased or failed), and for failed the SQLSTATE and message. For the console.';
 
 -- supabase/schemas/billing_4_failures.sql
 
@@ -1301,9 +1158,8 @@ returns boolean language sql immutable set search_path = '' as $$
   )
 $$;
 
--- The schedule of retries without a person, for failures whose cause may pass; null if no retry is coming. retries:
--- how many of the schedule have failed. Each wait counts from the attempt before it. After the last one, a failure
--- stays for a person; so does one with another code, and one whose payload was repaired.
+-- When the schedule retries a failure whose cause may pass; null if it does not: another code, a repaired payload, or
+-- all have failed. retries: how many of the schedule have failed. Each wait counts from the attempt before it.
 create or replace function billing.next_retry(error_code text, is_repaired boolean, retries integer)
 returns timestamptz language sql stable set search_path = ''
 return case when not is_repaired and error_code in (
@@ -1311,23 +1167,16 @@ return case when not is_repaired and error_code in (
   'handler_missing', 'deployment_fault', 'internal_error'
 ) then clock_timestamp() + ('{1 min,5 min,30 min,2 h,6 h,12 h,24 h}'::interval[])[retries + 1] end;
 
--- Stores a verified event that could not be processed, or counts one more attempt and reopens its row. It is a
--- separate call, because the transaction that should have applied the event was rolled back.
+-- A separate call, because the transaction that should have applied the event was rolled back.
 --
--- The body arrives as text, or as base64 if it is not text, and becomes jsonb here: parsing and serializing it before
--- would turn 1e400 into null and round large integers. A body that jsonb refuses (\u0000, a lone surrogate, nesting
--- beyond the stack) is stored as a JSON string of the text.
+-- The body becomes jsonb here: parsing and serializing it before would turn 1e400 into null and round large integers.
+-- One that jsonb refuses (\u0000, a lone surrogate, nesting beyond the stack) is stored as a JSON string of the text.
 --
--- The event may have been applied after all, or be applied right now. So this holds the event's row in the ledger
--- while it writes: an event that is already applied is not stored, and one that is applied later finds the row and
--- resolves it. Returns:
---   applied   it was applied, and the caller acknowledges the delivery as a duplicate
---   erased    its account was erased, so nothing is stored
---   stored    it is an open failure
---   retry     so it is, and a retry is requested at once: what it lacked has come meanwhile
+-- The event may have been applied after all, or be applied right now. So this holds the event's row in the ledger while
+-- it writes: what is applied already is not stored, and who applies it later finds the row and resolves it.
+--
 -- Other deliveries of the event wait for this, with the events in their calls. So it waits only briefly for a locked
--- row: half a second if the event may be applied right now, and less if somebody has locked its failure, because such
--- events often come many at a time, and each takes a connection.
+-- row: half a second if the event may be applied right now, less if somebody has locked its failure.
 create or replace function public.billing_record_failed_event(
   p_provider text, p_event_id text, p_body text, p_body_encoding text, p_error_code text, p_error text,
   p_type text default null, p_kind text default null, p_subscription_id text default null,
@@ -1377,14 +1226,11 @@ begin
   )
   on conflict (provider, event_id) do update set
     -- A repair stays; the provider sends the old body again.
-    type = case when f.original_payload is null then excluded.type else f.type end,
-    payload = case when f.original_payload is null then excluded.payload else f.payload end,
-    payload_encoding = case when f.original_payload is null then excluded.payload_encoding else f.payload_encoding end,
-    kind = case when f.original_payload is null then excluded.kind else f.kind end,
-    subscription_id = case when f.original_payload is null then excluded.subscription_id else f.subscription_id end,
-    customer_id = case when f.original_payload is null then excluded.customer_id else f.customer_id end,
-    account_id = case when f.original_payload is null then excluded.account_id else f.account_id end,
-    occurred_at = case when f.original_payload is null then excluded.occurred_at else f.occurred_at end,
+    (type, payload, payload_encoding, kind, subscription_id, customer_id, account_id, occurred_at) = (
+      select
+        k.type, k.payload, k.payload_encoding, k.kind, k.subscription_id, k.customer_id, k.account_id, k.occurred_at
+      from unnest(array[case when f.original_payload is null then excluded else f end]) as k
+    ),
     -- So does the error of a repaired row: rows are retried by it.
     error_code = case when excluded.error_code = 'repair_pending' then f.error_code else excluded.error_code end,
     error = case when excluded.error_code = 'repair_pending' then f.error else excluded.error end,
@@ -1406,7 +1252,7 @@ begin
 end;
 $$;
 comment on function public.billing_record_failed_event is
-  'Stores a failed event, or counts one more attempt and reopens it. p_body_encoding: text or base64. Returns stored; retry if a retry is requested too; applied, and stores nothing, if the event has been applied meanwhile; or erased, and stores nothing, if its account was erased.';
+  'Stores a failed event, or counts one more attempt and reopens it. p_body_encoding: text or base64. Returns stored; retry, if what it lacked has come and a retry is requested too; applied, and stores nothing, if the event has been applied meanwhile; or erased, and stores nothing, if its account was erased.';
 
 -- Returns whether what a failure lacked has come since: the creation of its subscription, or the account of its
 -- customer. Each is added under a lock, which this takes too.
@@ -1430,11 +1276,10 @@ begin
 end;
 $$;
 
--- Keeps the received payload when somebody repairs it (`update billing.failed_events set payload = ...`): a change of
--- the payload that does not count an attempt, as billing_record_failed_event always does. A worker that has claimed
--- the row has read the old payload, so a repair ends its claim: billing.resolve_failures then refuses the old payload,
--- and the requested retry uses the repaired one, and reads the columns anew that only the receiver can read from a
--- payload. A resolved row cannot be repaired: it would look as if the repaired payload had been applied.
+-- Keeps the received payload when somebody repairs it: a change of the payload that does not count an attempt, as
+-- billing_record_failed_event always does. A repair ends the claim of a worker that has read the old payload:
+-- billing.resolve_failures then refuses the old one, and the requested retry uses the repaired one. A resolved row
+-- cannot be repaired: it would look as if the repaired payload had been applied.
 create or replace function billing.keep_original_payload()
 returns trigger language plpgsql volatile set search_path = '' as $$
 begin
@@ -1460,7 +1305,6 @@ create or replace trigger keep_original_payload before update of payload on bill
 when (old.payload is distinct from new.payload and new.payload is not null and old.attempts = new.attempts)
 execute function billing.keep_original_payload();
 
--- The first thing to look at: all open failures, the most frequent error first.
 create or replace view billing.open_failures with (security_invoker = true) as
 select
   count(*) over (partition by f.error_code) as alike,
@@ -1472,8 +1316,7 @@ where f.resolved_at is null
 order by alike desc, f.error_code, f.first_failed_at;
 comment on view billing.open_failures is 'Open failures, the most frequent error first. alike: the number of open failures with the same error_code.';
 
--- Returns the failure that a person names, and locks it: the open one, if both providers have an event with this id.
--- If both are open, or neither is, the person must name the provider.
+-- Returns the failure that a person names, and locks it; of both providers' events with this id, the only open one.
 create or replace function billing.named_failure(event_id text, of_provider text)
 returns billing.failed_events language plpgsql volatile set search_path = '' as $$
 declare
@@ -1496,8 +1339,6 @@ begin
 end;
 $$;
 
--- Requests a retry. The worker retries the event at its next run, through the code that handles deliveries; if
--- billing.schedule_worker was run, it is woken at once. The row then shows the outcome.
 create or replace function billing.retry_failed_event(event_id text, of_provider text default null)
 returns text language plpgsql volatile set search_path = '' as $$
 declare
@@ -1515,11 +1356,10 @@ begin
 end;
 $$;
 comment on function billing.retry_failed_event is
-  'Run in the SQL editor: requests a retry of an open failure. Raises an error if no failed event has this id, if both providers have one and of_provider is missing, or if the payload was pruned.';
+  'Run in the SQL editor: requests a retry of an open failure, through the code that handles deliveries. Raises an error if no failed event has this id, if both providers have one and of_provider is missing, or if the payload was pruned.';
 
--- Requests a retry of all open failures that match, and lets their schedule begin anew. The worker retries them in the
--- order in which the events occurred. It locks many rows, so it must not wait for a locked one: the transaction that
--- holds the lock may wait for one of these rows (a deadlock), and deliveries of these events would wait as well.
+-- Their schedule begins anew. It locks many rows, so it must not wait for a locked one: the transaction that holds the
+-- lock may wait for one of these rows (a deadlock), and deliveries of these events would wait as well.
 create or replace function billing.retry_failed_events(
   of_type text default null, of_error_code text default null, failed_since timestamptz default null,
   failed_until timestamptz default null
@@ -1574,7 +1414,6 @@ begin
 end;
 $$;
 
--- For an event that need not be applied any more. The failure reopens if the event fails again.
 create or replace function billing.resolve_failed_event(
   event_id text, reason text, who text default current_user, of_provider text default null
 )
@@ -1600,9 +1439,9 @@ $$;
 comment on function billing.resolve_failed_event is
   'Run in the SQL editor: resolves an open failure without applying the event; stores the reason and the name. Raises an error if both providers have a failed event with this id and of_provider is missing.';
 
--- Takes or extends the lease of a queue for a run of the worker; false if another run has it, which then looks once
--- more for work before it ends. Claims of a queue run one after the other, because this locks its row.
-create or replace function billing.hold_lease(p_queue text, p_lease_id uuid)
+-- Takes or extends the lease of a queue; false if another run has it, which then looks once more for work before it
+-- ends, or if its receiver has asked for a pause. Claims of a queue run one after the other: this locks its row.
+create or replace function billing.hold_lease(p_queue text, p_lease_id uuid, p_destination text default null)
 returns boolean language plpgsql volatile set search_path = '' as $$
 begin
   -- Longer than a batch takes. After a crash, the queue rests as long.
@@ -1614,13 +1453,12 @@ begin
     update billing.leases l set is_wanted = true where l.queue = p_queue and not l.is_wanted;
     return false;
   end if;
-  return true;
+  return not exists (select from billing.pauses p where p.destination = p_destination and p.paused_until > now());
 end;
 $$;
 
--- If another run has asked for the queue meanwhile, there may be work that this one has missed: then this returns
--- true, and the run goes on; one whose time is over (p_is_last) wakes the worker instead. With p_is_scheduled,
--- it notes that the schedule has woken a run that ended without a fault, also if another one has the lease.
+-- A run whose time is over (p_is_last) wakes the worker instead of going on. p_is_scheduled is noted also if another
+-- run has the lease.
 create or replace function public.billing_release_lease(
   p_queue text, p_lease_id uuid, p_is_last boolean default true, p_is_scheduled boolean default false
 )
@@ -1650,24 +1488,19 @@ $$;
 comment on function public.billing_release_lease is
   'Ends the lease of a queue (retries or notifications) at the end of a run; or, unless p_is_last, returns true if another run has asked for the queue meanwhile, so that this one goes on. p_is_scheduled: the schedule has woken the run, which ended without a fault.';
 
--- Hands failures to retry to the run of the worker that holds the queue: those whose retry was requested before those
--- that are due by schedule, each in the order in which the events occurred; at the same time, creations first. An
--- update must not be tried before its creation. So while an event of a subscription is locked by another session, or
--- was claimed by this run and not settled, later ones of it are left out.
+-- Requested ones come before those that are due by schedule, each in the order in which the events occurred; at the
+-- same time, creations first. An update must not be tried before its creation. So while an event of a subscription is
+-- locked by another session, or was claimed by this run and not settled, later ones of it are left out.
 --
 -- What an earlier run has left unsettled comes later and alone, with all of its subscription: one event that takes all
 -- the time of a call then holds up only itself. What a handler may have refused comes later too: the next one may be
 -- as slow.
 --
 -- A worker has 256 MB of memory, so a batch is limited in bytes of JSON text, in which a control character counts six.
--- A payload that no worker can hold fails here; otherwise it would be first in every claim.
 create or replace function public.billing_claim_failed_events(p_lease_id uuid, p_limit integer)
 returns table (provider text, event_id text, body text, body_encoding text)
 language plpgsql volatile set search_path = '' as $$
 #variable_conflict use_column
-declare
-  batch_bytes constant integer := 4 * 1024 * 1024;
-  worker_bytes constant integer := 16 * 1024 * 1024;
 begin
   if not billing.hold_lease('retries', p_lease_id) then
     return;
@@ -1710,26 +1543,15 @@ begin
     order by w.turn
     limit p_limit
   ),
-  too_large as (
-    update billing.failed_events f set
-      retry_requested_at = null, next_retry_at = null, attempts = f.attempts + 1, last_failed_at = now(),
-      error_code = 'body_too_large',
-      error = format(
-        'The payload has %s bytes as JSON text, more than the worker can retry (%s).', d.bytes, worker_bytes
-      )
-    from due d
-    where f.provider = d.provider and f.event_id = d.event_id and d.bytes > worker_bytes
-  ),
   claimed as (
     update billing.failed_events f set retry_lease_id = p_lease_id
     from (
       select d.*, sum(d.bytes) over so_far as bytes_so_far, bool_or(d.is_left) over so_far as any_left
       from due d
-      where d.bytes <= worker_bytes
       window so_far as (order by d.turn)
     ) as d
     where f.provider = d.provider and f.event_id = d.event_id
-      and (d.bytes_so_far <= batch_bytes and not d.any_left or d.bytes_so_far = d.bytes)
+      and (d.bytes_so_far <= 4 * 1024 * 1024 and not d.any_left or d.bytes_so_far = d.bytes)
     returning f.*, d.turn
   )
   select
@@ -1740,13 +1562,12 @@ begin
 end;
 $$;
 comment on function public.billing_claim_failed_events is
-  'Claims up to p_limit failures to retry, requested ones first, for a run of the worker, in the order in which the events occurred, and at most 4 MiB unless a single one is larger; none while another run has the queue. body_encoding: text or base64. A payload of more than 16 MiB of JSON text fails with body_too_large.';
+  'Claims up to p_limit failures to retry, requested ones first, for a run of the worker, in the order in which the events occurred, and at most 4 MiB unless a single one is larger; none while another run has the queue. body_encoding: text or base64.';
 
--- A row that was resolved meanwhile stays resolved. A failure counts as an attempt. It ends the request, if there was
--- one, and then leaves the schedule as it is; else it uses up a retry of the schedule. A requested retry that found
--- the record locked stays requested, and keeps its claim, as one that the run does not settle, so only the next run
--- tries it again. One that the run had no time for (untried) ends its claim alone. Columns that only the receiver can
--- read from a payload are read anew, because it may have been repaired.
+-- A row that was resolved meanwhile stays resolved. A failure ends the request, if there was one, and then leaves the
+-- schedule as it is; else it uses up a retry of the schedule. A requested retry that found the record locked stays
+-- requested, and keeps its claim, so only the next run tries it again. One that the run had no time for (untried) ends
+-- its claim alone. Columns that only the receiver can read from a payload are read anew: it may have been repaired.
 --
 -- The id in a repaired payload may differ from that of its row, which may be the hash of the body. The row's id gets a
 -- row in the ledger too, so that the old body, delivered again, does not reopen an applied event.
@@ -1863,11 +1684,10 @@ begin
 end;
 $$;
 
--- Hands due notifications to the run of the worker that holds the queue, unless their receiver has asked for a pause.
--- The attempt is counted here, before sending, so that a notification that crashes every worker is given up in the
--- end. One that is not settled is due again after a minute. Each is checked here: one that is not true is withdrawn,
--- or due again after a minute if it may become true. So that a call stays short, it checks at most a thousand; if it
--- has handed out none of them, the run is to go on.
+-- The attempt is counted here, before sending, so that a notification that crashes every worker is given up in the end.
+-- One that is not settled is due again after a minute. Each is checked here: one that is not true is withdrawn, or due
+-- again after a minute if it may become true. So that a call stays short, it checks at most a thousand; if it has
+-- handed out none of them, the run is to go on.
 create or replace function public.billing_claim_notifications(p_lease_id uuid, p_limit integer, p_destination text)
 returns table (
   id uuid, attempt integer, kind text, provider text, event_id text, account_id text, subscription_id text,
@@ -1882,7 +1702,7 @@ declare
   fault record;
   claimed uuid[] := '{}';
 begin
-  if not billing.hold_lease('notifications', p_lease_id) or billing.is_paused(p_destination) then
+  if not billing.hold_lease('notifications', p_lease_id, p_destination) then
     return;
   end if;
 
@@ -1924,18 +1744,14 @@ comment on function public.billing_claim_notifications is
   'Claims up to p_limit due notifications for a run of the worker and counts the attempt; none while another run has the queue, or while the receiver has asked for a pause.';
 
 -- A failed notification is due again after the next wait plus up to 10 %, so that those that failed together are not
--- all due at the same time. Retry-After can make it later, at most by a day.
---
--- `limited` (429) and `unsent` do not count as attempts. A 429 pauses all notifications to the receiver for the time
--- in Retry-After, or for a minute. If it answers only 429, one is given up after the time that all attempts would have
--- taken.
+-- all due at the same time. Retry-After can make it later, at most by a day. `limited` (429) and `unsent` do not count
+-- as attempts; a 429 pauses all notifications to the receiver, for a minute without Retry-After.
 --
 -- It does not wait for a notification that another session has locked, because the others would be sent again.
 create or replace function public.billing_settle_notifications(p_lease_id uuid, p_destination text, results jsonb)
 returns integer language plpgsql volatile set search_path = '' as $$
 declare
   waits constant interval[] := billing.notification_waits();
-  patience constant interval := (select sum(w.wait) from unnest(waits) as w (wait));
   resume_at timestamptz;
   settled integer;
 begin
@@ -1958,7 +1774,6 @@ begin
   )
   update billing.notifications n set
     status = case
-      when r.result = 'limited' and n.limited_since < now() - patience then 'dead'
       when r.result in ('limited', 'unsent') then 'pending'
       when r.result <> 'failed' then r.result
       when n.attempts > cardinality(waits) then 'dead'
@@ -1975,12 +1790,6 @@ begin
         waits[least(n.attempts, cardinality(waits))] * (1 + random() * 0.1),
         make_interval(secs => least(coalesce(r.retry_after_seconds, 0), 86400))
       )
-    end,
-    limited_since = case
-      when r.result = 'unsent' then n.limited_since
-      -- Cleared if it is given up, so that someone who resets it starts anew.
-      when r.result = 'limited' and not n.limited_since < now() - patience then n.limited_since
-      when r.result = 'limited' and n.limited_since is null then now()
     end
   -- Numeric, because a date may be thousands of years away.
   from jsonb_to_recordset(results) as r (id uuid, result text, error text, retry_after_seconds numeric)
@@ -1991,11 +1800,6 @@ end;
 $$;
 comment on function public.billing_settle_notifications is
   'Stores the results of a run''s notifications. results: id, result (sent, failed, dead, undeliverable, limited or unsent), error, retry_after_seconds. Returns how many were settled: none if another run has the queue.';
-
-create or replace function billing.is_paused(p_destination text)
-returns boolean language sql stable set search_path = '' as $$
-  select exists (select from billing.pauses p where p.destination = p_destination and p.paused_until > now())
-$$;
 
 -- Pauses a receiver for at least a second and at most a day. Returns until when.
 create or replace function billing.pause(p_destination text, p_seconds numeric)
@@ -2013,32 +1817,25 @@ create or replace function billing.is_alarming(f billing.failed_events)
 returns boolean language sql immutable
 return f.scheduled_retries > 0 or f.next_retry_at is null and f.retry_requested_at is null;
 
--- Returns the alerts that are due, to the run of the worker that holds the queue. They are a level and not rows of the
--- outbox: what is open, compared with what the operator was told. So nothing untrue is ever sent, and one that could
--- not be sent is due again at the next run, with the same id.
+-- Alerts are a level and not rows of the outbox: what is open, compared with what the operator was told. So nothing
+-- untrue is ever sent, and one that could not be sent is due again at the next run, with the same id.
 --
--- failure_opened: failures with an error code are open that do not heal by themselves, and that the operator was not
--- told about; at most one per code and hour. A failure is new if it failed for the first time after those that were
--- counted. If that gives too few, because one opened again or has got another error code, the difference of the
--- numbers counts. failures_resolved: the operator was told, and none is open any more.
+-- failure_opened: more failures with an error code are open that do not heal by themselves than the operator was told;
+-- at most one per code and hour. failures_resolved: the operator was told, and none is open any more.
 create or replace function public.billing_claim_alerts(p_lease_id uuid, p_destination text)
 returns table (id uuid, kind text, alert jsonb, created_at timestamptz)
 language plpgsql volatile set search_path = '' as $$
 #variable_conflict use_column
 begin
-  if not billing.hold_lease('notifications', p_lease_id) or billing.is_paused(p_destination) then
+  if not billing.hold_lease('notifications', p_lease_id, p_destination) then
     return;
   end if;
-  -- Fewer are open than were reported: the next one is new.
-  update billing.alerts a set reported = o.failures
-  from (
-    select t.error_code, count(f.event_id) as failures
-    from billing.alerts t
-    left join billing.failed_events f
-      on f.error_code = t.error_code and f.resolved_at is null and billing.is_alarming(f)
-    group by t.error_code
-  ) as o
-  where a.error_code = o.error_code and a.reported > o.failures;
+  -- If fewer are open than were reported, the next one is new.
+  update billing.alerts a set reported = least(a.reported, (
+    select count(*) from billing.failed_events f
+    where f.error_code = a.error_code and f.resolved_at is null and billing.is_alarming(f)
+  ))
+  where a.reported > 0;
 
   return query
   select md5(concat_ws('/', d.kind, d.error_code, d.told_at))::uuid, d.kind, d.alert, now()
@@ -2049,29 +1846,27 @@ begin
         'error_code', o.error_code,
         -- What Postgres says may repeat the data of an event.
         'error', case when o.error_code <> 'apply_failed' then left(newest.error, 500) end,
-        'open', o.failures, 'new', greatest(o.later, o.failures - coalesce(a.reported, 0)),
+        'open', o.failures, 'new', o.failures - coalesce(a.reported, 0),
         'first_failed_at', o.first_failed_at, 'last_failed_at', o.last_failed_at,
-        'newest_first_failed_at', newest.first_failed_at,
         'provider', newest.provider, 'event_id', newest.event_id, 'event_type', left(newest.type, 255)
       )) as alert
     from (
       select
-        f.error_code, count(*) as failures, count(*) filter (where f.first_failed_at > t.reported_until) as later,
-        min(f.first_failed_at) as first_failed_at, max(f.last_failed_at) as last_failed_at
+        f.error_code, count(*) as failures, min(f.first_failed_at) as first_failed_at,
+        max(f.last_failed_at) as last_failed_at
       from billing.failed_events f
-      left join billing.alerts t using (error_code)
       where f.resolved_at is null and billing.is_alarming(f)
       group by f.error_code
     ) as o
     left join billing.alerts a using (error_code)
     cross join lateral (
-      select x.error, x.provider, x.event_id, x.type, x.first_failed_at
+      select x.error, x.provider, x.event_id, x.type
       from billing.failed_events x
       where x.error_code = o.error_code and x.resolved_at is null and billing.is_alarming(x)
       order by x.first_failed_at desc
       limit 1
     ) as newest
-    where greatest(o.later, o.failures - coalesce(a.reported, 0)) > 0
+    where o.failures > coalesce(a.reported, 0)
       and (a.alerted_at is null or a.alerted_at <= now() - interval '1 hour')
     union all
     select
@@ -2103,30 +1898,18 @@ begin
   where r.result = 'limited'
   having count(*) > 0;
 
-  with told as (
-    select r.kind, r.alert
-    from jsonb_to_recordset(results) as r (result text, kind text, alert jsonb)
-    where r.result = 'sent'
-  ),
-  closed as (
-    update billing.alerts a set opened_at = null, reported = 0
-    from told t
-    where t.kind = 'failures_resolved' and a.error_code = t.alert ->> 'error_code'
-    returning 1
-  ),
-  opened as (
-    insert into billing.alerts as a (error_code, opened_at, alerted_at, reported, reported_until)
-    select
-      t.alert ->> 'error_code', now(), now(), (t.alert ->> 'open')::integer,
-      (t.alert ->> 'newest_first_failed_at')::timestamptz
-    from told t
-    where t.kind = 'failure_opened'
-    on conflict (error_code) do update set
-      opened_at = coalesce(a.opened_at, excluded.opened_at), alerted_at = excluded.alerted_at,
-      reported = excluded.reported, reported_until = excluded.reported_until
-    returning 1
-  )
-  select (select count(*) from closed) + (select count(*) from opened) into settled;
+  -- Of failures_resolved, `open` is missing.
+  insert into billing.alerts as a (error_code, opened_at, alerted_at, reported)
+  select
+    r.alert ->> 'error_code', case r.kind when 'failure_opened' then now() end, now(),
+    coalesce(r.alert -> 'open', '0')::integer
+  from jsonb_to_recordset(results) as r (result text, kind text, alert jsonb)
+  where r.result = 'sent'
+  on conflict (error_code) do update set
+    opened_at = case when excluded.opened_at is not null then coalesce(a.opened_at, excluded.opened_at) end,
+    alerted_at = case when excluded.opened_at is null then a.alerted_at else excluded.alerted_at end,
+    reported = excluded.reported;
+  get diagnostics settled = row_count;
   return settled;
 end;
 $$;
@@ -2141,9 +1924,8 @@ comment on function public.billing_settle_alerts is
 -- none of them, so nothing here uses them before billing.schedule_worker is run.
 
 -- The call is fire and forget: the worker claims its work in the database, so a lost or duplicate call does no harm. It
--- waits 5 s for a reply, however long the worker runs: a long wait may delay the project's other calls through pg_net.
--- Without a queue, it is the schedule that wakes it: billing.health shows when such a run last ended without a fault.
--- service_role may not read Vault or use pg_net in every project; the schedule then wakes the worker within a minute.
+-- waits 5 s for a reply: a long wait may delay the project's other calls through pg_net. Without a queue, it is the
+-- schedule that wakes it. If service_role may not use Vault or pg_net, the schedule wakes the worker within a minute.
 create or replace function billing.wake_worker(queue text default null)
 returns boolean language plpgsql volatile set search_path = '' as $$
 declare
@@ -2173,8 +1955,8 @@ $$;
 comment on function billing.wake_worker is
   'Wakes the worker without waiting for it. Returns false if billing.schedule_worker was not run, or if the caller may not use what it needs.';
 
--- The call of the worker carries the secret key, so it goes over https. Only a local stack has no certificate: its
--- names are those that a database on this machine, in a container or not, reaches it by.
+-- The call of the worker carries the secret key, so it goes over https, but on a local stack, by its names in and out
+-- of a container.
 create or replace function billing.schedule_worker(project_url text, secret_key text)
 returns text language plpgsql volatile set search_path = '' as $$
 declare
@@ -2220,7 +2002,6 @@ comment on function billing.schedule_worker is
 create or replace function billing.unschedule_worker()
 returns text language plpgsql volatile set search_path = '' as $$
 begin
-  perform billing.prune_runs('infinity');
   if to_regclass('cron.job') is not null then
     execute $sql$
       select cron.unschedule(j.jobname) from cron.job j where j.jobname in ('billing-worker', 'billing-prune')
@@ -2236,10 +2017,9 @@ end;
 $$;
 comment on function billing.unschedule_worker is 'Undoes billing.schedule_worker, and deletes its secrets from Vault.';
 
--- One batch per table and call, so that no call holds locks for long; billing.schedule_worker runs it often. The
--- defaults: a provider retries for three days, and lets a person resend an event for 30 days. The ledger keeps 90
--- days, so it still has every event that can arrive again. Payloads contain personal data and are deleted first, 30
--- days after the failure was resolved. Open failures and pending notifications are never deleted.
+-- One batch per table and call, so that no call holds locks for long. The defaults: a provider lets a person resend an
+-- event for 30 days, so the ledger still has every event that can arrive again. Payloads contain personal data and go
+-- first. Open failures and pending notifications are never deleted.
 create or replace function billing.prune(
   ledger_keeps interval default '90 days', settled_rows_keep interval default '90 days',
   payloads_keep interval default '30 days', batch_size integer default 20000
@@ -2247,8 +2027,8 @@ create or replace function billing.prune(
 returns table (ledger_rows bigint, payloads bigint, failures bigint, notifications bigint)
 language plpgsql volatile set search_path = '' as $$
 begin
-  -- By ctid, which cannot change while the row is locked. With a join by key, a plan may
-  -- read the whole table, or select the batch again for every row.
+  -- By ctid, which cannot change while the row is locked. With a join by key, a plan may read the whole table, or
+  -- select the batch again for every row.
   delete from billing.processed_events t where t.ctid = any (array(
     select o.ctid from billing.processed_events o where o.processed_at < now() - ledger_keeps
     order by o.processed_at limit batch_size for update skip locked
@@ -2272,32 +2052,24 @@ begin
   ));
   get diagnostics notifications = row_count;
 
-  -- Once an hour: there, nothing is indexed by time.
-  if extract(minute from now()) < 5 then
-    perform billing.prune_runs(now() - interval '1 day');
+  -- pg_cron keeps a row of each run for ever.
+  if to_regclass('cron.job_run_details') is not null then
+    begin
+      execute $sql$
+        delete from cron.job_run_details d using cron.job j
+        where j.jobname in ('billing-worker', 'billing-prune') and d.jobid = j.jobid
+          -- A run that could not connect has no end.
+          and coalesce(d.end_time, d.start_time, '-infinity') < now() - interval '1 day'
+      $sql$;
+    exception when insufficient_privilege then
+      null;
+    end;
   end if;
   return next;
 end;
 $$;
 comment on function billing.prune is
   'Deletes up to batch_size old rows of each table, and the payloads of resolved failures earlier than their rows. Returns how many of each.';
-
--- Deletes what pg_cron keeps for ever of each run, of our own jobs alone. If pg_cron does not let us, they stay.
-create or replace function billing.prune_runs(ended_before timestamptz)
-returns void language plpgsql volatile set search_path = '' as $$
-begin
-  if to_regclass('cron.job_run_details') is not null then
-    execute $sql$
-      delete from cron.job_run_details d using cron.job j
-      where j.jobname in ('billing-worker', 'billing-prune') and d.jobid = j.jobid
-        -- A run that could not connect has no end.
-        and coalesce(d.end_time, d.start_time, '-infinity') < $1
-    $sql$ using ended_before;
-  end if;
-exception when insufficient_privilege or undefined_column then
-  null;
-end;
-$$;
 
 -- Returns whose an account's IDs are: those of its records, and those that only failures or customers name.
 create or replace function billing.ids_of(of_account text)
@@ -2310,11 +2082,9 @@ language sql stable set search_path = '' as $$
   select c.provider, null, c.customer_id from billing.customers c where c.account_id = of_account
 $$;
 
--- Deletes what is stored of an account, and remembers its subscriptions and customers by a hash, so that their later
--- events have no effect and are not stored. A customer that has a subscription of another account is left to that. It
--- does not find failures that could not be read.
---
--- @param force also if a subscription is not canceled: nobody will hear of its end
+-- Remembers its subscriptions and customers by a hash. A customer that has a subscription of another account is left to
+-- that. It does not find failures that could not be read. force: also if a subscription is not canceled, whose end
+-- nobody will hear of.
 create or replace function billing.erase_account(account_id text, force boolean default false)
 returns text language plpgsql volatile set search_path = '' as $$
 #variable_conflict use_column
@@ -2390,7 +2160,6 @@ $$;
 comment on function billing.erase_account is
   'Run in the SQL editor: deletes what is stored of an account. Later events of its subscriptions and customers have no effect. Raises an error while a subscription is not canceled, unless force is true.';
 
--- Lets the events of a subscription or customer of an erased account have an effect again.
 create or replace function billing.forget_erasure(provider text, id text)
 returns text language plpgsql volatile set search_path = '' as $$
 begin
@@ -2406,8 +2175,7 @@ $$;
 comment on function billing.forget_erasure is
   'Run in the SQL editor: undoes billing.erase_account for a subscription or customer, for its events to come.';
 
--- Views for monitoring. Both stay fast when the ledger is large: events per hour read the last three days through the
--- index, and the size of the ledger is the planner's estimate.
+-- Views for monitoring, fast with a large ledger, too: its size is the planner's estimate.
 create or replace view billing.events_per_hour with (security_invoker = true) as
 select date_trunc('hour', e.at) as hour, e.type, e.outcome, count(*) as events
 from (
@@ -2456,21 +2224,20 @@ comment on view billing.health is
 
 -- supabase/schemas/billing_7_access.sql
 
--- Who may do what. The Data API reaches only schema public. What it needs there are windows (views) and functions,
--- with the caller's rights; every name begins with billing_. Nobody but service_role may use schema billing. So a
--- right on a window or function in public is worth nothing to anon and authenticated by itself, wherever it comes
--- from: default privileges, a squash, or a restored dump.
+-- Who may do what. The Data API reaches only schema public. What it needs there are windows (views) and functions, with
+-- the caller's rights. Nobody but service_role may use schema billing, so a right on a window or function is worth
+-- nothing to anon and authenticated by itself, wherever it comes from: default privileges, a squash, or a restored
+-- dump.
 
--- For apps and commands. It has only what an app may show, and the rule of access, once for the app, its server and
--- its policies. paid_until: until when the account may use what it pays for, but for a grace of the app:
+-- For apps and commands: what an app may show, and the rule of access. paid_until: until when the account may use what
+-- it pays for, but for a grace of the app:
 --   infinity if the provider's status is active or trialing: of both, Stripe says that it is safe to provide the
 --     service ("How subscriptions work"). Not by `status`, which a creation sets to active even if the first payment
 --     has not been made; a deletion decides in any case. Every other status, an unknown one too, does not count.
 --   if it is past_due, since when, from which a grace counts. Not current_period_end: Stripe moves the period on at
---     renewal, about an hour before it tries to collect ("What events can I see when a subscription is renewed?"), and
---     the event of a renewal may come late. Only if no event shows since when it is past_due, the grace begins there.
---   null while its invoices are voided (`paused`, until `paused_until`), since nobody pays for that time. Stripe names
---     all three ways of pausing for a service that continues; docs/app.md says what `void` means here.
+--     renewal, about an hour before it tries to collect, and the event of a renewal may come late. Only if no event
+--     shows since when it is past_due, the grace begins there.
+--   null while its invoices are voided (`paused`): nobody pays for that time (docs/app.md).
 --   null from the time on at which it was going to be canceled, because the event of the deletion may come late.
 create or replace view public.billing_subscriptions with (security_invoker = true) as
 select
@@ -2494,7 +2261,7 @@ select
   end as paid_until
 from billing.subscriptions s;
 comment on view public.billing_subscriptions is
-  'One row per subscription, with paid_until: infinity while it is paid, a time if it is past due since then, else null. Users see nothing until the app grants it: docs/app.md.';
+  'One row per subscription, with paid_until: infinity while it is paid, a time if it is past due since then, else null.';
 
 create or replace view public.billing_subscription_items with (security_invoker = true) as
 select
@@ -2504,8 +2271,6 @@ from public.billing_subscriptions s,
   jsonb_to_recordset(s.items) as i (
     item_id text, price_id text, product_id text, quantity integer, usage_type text, current_period_end timestamptz
   );
-comment on view public.billing_subscription_items is 'One row per item of a subscription. Users see nothing until the app grants it: docs/app.md.';
-
 create or replace view billing.subscription_items with (security_invoker = true) as
 select subscription_id, provider, account_id, item_id, price_id, product_id, quantity, usage_type, current_period_end
 from public.billing_subscription_items;
@@ -2513,9 +2278,8 @@ comment on view billing.subscription_items is 'One row per item of a subscriptio
 
 create or replace view public.billing_plan_features with (security_invoker = true) as
 select plan_id, feature, amount, per_unit from billing.plan_features;
-comment on view public.billing_plan_features is 'billing.plan_features. Users see nothing until the app grants it: docs/app.md.';
 
--- For reconcile and the console: with the ordering columns.
+-- For commands. The records have their ordering columns; version changes whenever the row does.
 create or replace view public.billing_records with (security_invoker = true) as
 select
   s.id, s.provider, s.account_id, s.status, s.plan_id, s.current_period_end, s.canceled_at, s.provider_status,
@@ -2524,48 +2288,32 @@ select
   billing.time_of(s.account_as_of) as account_as_of, billing.time_of(s.changed_as_of) as changed_as_of,
   coalesce(s.changed_as_of & 3 = 1, false) as changed_by_update, billing.time_of(s.canceled_as_of) as canceled_as_of
 from billing.subscriptions s;
-comment on view public.billing_records is 'The subscriptions with their ordering columns, for service_role.';
-
 create or replace view public.billing_processed_events with (security_invoker = true) as
 select provider, event_id, type, outcome, processed_at from billing.processed_events;
-comment on view public.billing_processed_events is 'billing.processed_events, for service_role.';
-
--- version changes whenever the row does. A repair is an update of payload.
 create or replace view public.billing_failed_events with (security_invoker = true) as
 select
   provider, event_id, type, payload, payload_encoding, original_payload, error_code, error, attempts, first_failed_at,
   last_failed_at, next_retry_at, retry_requested_at, retry_lease_id, resolved_at, resolution, resolution_note,
   resolved_by, kind, subscription_id, customer_id, account_id, occurred_at, xmin::text as version
 from billing.failed_events;
-comment on view public.billing_failed_events is 'billing.failed_events, for service_role.';
-
 create or replace view public.billing_notifications with (security_invoker = true) as
 select
   id, provider, event_id, kind, status, account_id, subscription_id, invoice_id,
   created_at, occurred_at, attempts, next_attempt_at, last_error, sent_at
 from billing.notifications;
-comment on view public.billing_notifications is 'billing.notifications, for service_role.';
-
 create or replace view public.billing_customers with (security_invoker = true) as
 select provider, customer_id, account_id, created_at from billing.customers;
-comment on view public.billing_customers is 'billing.customers, for service_role: the app may add rows and correct them.';
-
 create or replace view public.billing_health with (security_invoker = true) as
 select
   last_event_at, open_failures, oldest_open_failure, retries_requested, notifications_pending,
   oldest_pending_notification, notifications_given_up, last_scheduled_run_at, ledger_rows_estimate, handlers
 from billing.health;
-comment on view public.billing_health is 'billing.health, for service_role.';
-
 create or replace view public.billing_events_per_hour with (security_invoker = true) as
 select hour, type, outcome, events from billing.events_per_hour;
-comment on view public.billing_events_per_hour is 'billing.events_per_hour, for service_role.';
 
--- Returns whether an account may use what it pays for: see paid_until. It reads the window, so a user sees what a
--- policy lets them see, and needs no right on schema billing.
---
--- Postgres does not inline a function with a subquery; so the fixed search_path does not cost a better plan. The body
--- is a string, because a parsed one skips the check of usage on schema billing.
+-- It reads the window, so a user sees what a policy lets them see, and needs no right on schema billing. Postgres does
+-- not inline a function with a subquery, so the fixed search_path does not cost a better plan. The body is a string,
+-- because a parsed one skips the check of usage on schema billing.
 create or replace function public.billing_has_access(account_id text, grace interval default '0')
 returns boolean language sql stable set search_path = '' as $$
   select exists (
@@ -2577,11 +2325,8 @@ $$;
 comment on function public.billing_has_access is
   'Returns whether the account has a subscription that is active or on trial, or past_due for less than the grace. It looks at the rows that the caller may read.';
 
--- Returns how much of a feature an account has: the sum over the items of its subscriptions that count; null if it is
--- unlimited. Of the rows of an item's price and product, that of the price counts.
---
--- In plpgsql, because it keeps the plan: that of a function in SQL is made at each call of billing_has_feature, and
--- takes more time than the rest.
+-- The sum over the items of its subscriptions that count. Of the rows of an item's price and product, that of the price
+-- counts. In plpgsql, which keeps the plan: to plan it at each call takes more time than the rest.
 create or replace function public.billing_feature_amount(account_id text, feature text, grace interval default '0')
 returns bigint language plpgsql stable set search_path = '' as $$
 begin
@@ -2670,12 +2415,12 @@ revoke execute on all functions in schema billing from public;
 grant usage on schema billing to service_role;
 grant select, insert, update on all tables in schema billing to service_role;
 revoke insert, update on billing.erasures, billing.erasure_key from service_role;
-grant delete on billing.processed_events, billing.customers, billing.plan_features to service_role;
+grant delete on billing.processed_events, billing.failed_events, billing.customers, billing.plan_features
+to service_role;
 grant execute on all functions in schema billing to service_role;
 -- Only for the SQL editor.
 revoke execute on function
-  billing.schedule_worker, billing.unschedule_worker, billing.prune, billing.prune_runs,
-  billing.erase_account, billing.forget_erasure
+  billing.schedule_worker, billing.unschedule_worker, billing.prune, billing.erase_account, billing.forget_erasure
 from service_role;
 
 -- supabase/schemas/billing_8_yours.sql
@@ -2683,8 +2428,8 @@ from service_role;
 -- The two functions that are yours to replace. `deno task add` writes this file once and never again, and no later
 -- migration contains it. Keep names, arguments and grants. Put your version into a migration of your own.
 
--- Returns the account of a provider's customer, for a subscription that is created without metadata.accountId: from a
--- payment link, a pricing table or the provider's dashboard. Replace it if your project knows its customers better.
+-- For a payment link, a pricing table or the provider's dashboard. Replace it if your project knows its customers
+-- better.
 --
 -- By default, the account is that in billing.customers, or else that of the customer's other subscriptions, ended ones
 -- included. If they have different accounts, it is null: a wrong one would give a stranger what somebody else paid for.
@@ -2707,9 +2452,8 @@ $$;
 comment on function billing.account_of_customer is
   'Returns the account of a customer, for a subscription that is created without metadata.accountId; null if it is not known. Replace it if your project knows its customers'' accounts.';
 
--- Returns the e-mail address of an account; null if it has none. Replace it if your accounts are not your users. By
--- default, an account is a user of Supabase Auth. service_role may not read auth.users, so this function runs with the
--- rights of its owner (security definer). Without an auth schema, as on the local stack, no account has an address.
+-- By default, an account is a user of Supabase Auth. service_role may not read auth.users, so this function runs with
+-- the rights of its owner (security definer). Without an auth schema, as on the local stack, no account has an address.
 create or replace function billing.account_email(account_id text)
 returns text language plpgsql stable security definer set search_path = '' as $$
 declare

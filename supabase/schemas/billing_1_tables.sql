@@ -7,34 +7,26 @@ create schema if not exists billing;
 comment on schema billing is 'The billing webhook receiver: subscriptions and what keeps them in step with the provider. Not for the Data API.';
 
 -- Besides the columns for the app, a row has marks: which event each field came from. Events arrive late, twice and in
--- any order, and the ordering rule (billing_2_rule.sql) needs no other memory.
+-- any order, and the ordering rule (billing_2_rule.sql) needs no other memory:
+--   past_due_as_of      the earliest time at which it is known to have been past_due after not_past_due_as_of
+--   not_past_due_as_of  the newest time at which it is known to have been something else
+--   account_as_of       mark of the creation that named the account; null if it had no time, or if nobody named it
+--   changed_as_of       mark of the newest creation or update: the provider's reports came from it
+--   changed_in_second   what that update replaced; after more with this mark, what each stated and replaced
+--   canceled_as_of      mark of the newest deletion
 create table billing.subscriptions (
   id text collate "C" primary key check (char_length(id) between 1 and 255),
   provider text collate "C" not null check (char_length(provider) between 1 and 32),
   account_id text collate "C" not null check (char_length(account_id) between 1 and 255),
   status text not null check (char_length(status) between 1 and 255),
   plan_id text collate "C" not null check (char_length(plan_id) between 1 and 255),
-  current_period_end timestamptz,
-  canceled_at timestamptz,
-  provider_status text,
-  customer_id text collate "C",
-  quantity integer,
-  cancel_at timestamptz,
-  trial_end timestamptz,
-  paused text,
-  paused_until timestamptz,
-  livemode boolean,
-  items jsonb check (jsonb_typeof(items) = 'array'),
-  items_complete boolean,
-  past_due_since timestamptz,
+  current_period_end timestamptz, canceled_at timestamptz,
+  provider_status text, customer_id text collate "C", quantity integer, cancel_at timestamptz, trial_end timestamptz,
+  paused text, paused_until timestamptz, livemode boolean,
+  items jsonb check (jsonb_typeof(items) = 'array'), items_complete boolean,
 
-  past_due_as_of timestamptz,
-  not_past_due_as_of timestamptz,
-  recovered_as_of timestamptz,
-  account_as_of bigint,
-  changed_as_of bigint,
-  changed_in_second jsonb,
-  canceled_as_of bigint
+  past_due_since timestamptz, past_due_as_of timestamptz, not_past_due_as_of timestamptz, recovered_as_of timestamptz,
+  account_as_of bigint, changed_as_of bigint, changed_in_second jsonb, canceled_as_of bigint
 )
 -- Room on each page for the next version of a row: updates stay there and touch no index (no indexed column changes).
 with (fillfactor = 80);
@@ -42,43 +34,27 @@ with (fillfactor = 80);
 -- An app asks by account, account_of_customer by customer.
 create index subscriptions_account_id on billing.subscriptions (account_id);
 create index subscriptions_customer_id on billing.subscriptions (provider, customer_id) where customer_id is not null;
-comment on table billing.subscriptions is 'One row per subscription, kept in step with its provider by public.billing_apply_events.';
-comment on column billing.subscriptions.id is 'The provider''s subscription identifier.';
-comment on column billing.subscriptions.provider is 'The provider that created it. Events from another provider for it are refused.';
+comment on table billing.subscriptions is
+  'One row per subscription, kept in step with its provider by public.billing_apply_events. The columns that end with _as_of and changed_in_second are for the order of events.';
+comment on column billing.subscriptions.provider is 'Who created it. Events from another provider for it are refused.';
 comment on column billing.subscriptions.account_id is
-  'The owning account: metadata.accountId of the newest creation that has it, or else the answer of billing.account_of_customer.';
+  'metadata.accountId of the newest creation that has it, or else the answer of billing.account_of_customer.';
 comment on column billing.subscriptions.status is
   'active after a creation, canceled after a deletion, otherwise as the provider reports it in an update.';
 comment on column billing.subscriptions.plan_id is 'Price of the first item, or of the first licensed one (PLAN_ITEM).';
-comment on column billing.subscriptions.current_period_end is 'End of the current billing period; null if the provider does not report one.';
+comment on column billing.subscriptions.current_period_end is 'Null if the provider does not report one.';
 comment on column billing.subscriptions.canceled_at is 'When this service handled the deletion; null if there was none.';
 comment on column billing.subscriptions.provider_status is
-  'The status as the newest creation or update reports it, such as incomplete or trialing. A creation sets status to active, whatever it reports; a deletion does not change this column.';
-comment on column billing.subscriptions.customer_id is 'The provider''s customer identifier.';
-comment on column billing.subscriptions.quantity is 'Quantity of the same item, such as seats; null for usage-based prices.';
+  'As the newest creation or update reports it, such as incomplete or trialing.';
+comment on column billing.subscriptions.quantity is 'Of the same item, such as seats; null for usage-based prices.';
 comment on column billing.subscriptions.cancel_at is
-  'When the subscription is going to end: the provider''s cancel_at, or else the end of the period if cancel_at_period_end is set; null if it continues.';
-comment on column billing.subscriptions.trial_end is 'When the trial ends or ended; null if there was none.';
+  'When it is going to end: the provider''s cancel_at, or the end of the period if cancel_at_period_end is set.';
 comment on column billing.subscriptions.paused is
-  'pause_collection.behavior: void, keep_as_draft or mark_uncollectible; null if the collection of payments is not paused.';
-comment on column billing.subscriptions.paused_until is 'pause_collection.resumes_at: when the pause ends by itself; null if it does not.';
-comment on column billing.subscriptions.livemode is 'True if the provider moved real money, false in its test mode.';
-comment on column billing.subscriptions.items is
-  'All items: item_id, price_id, product_id, quantity, usage_type, current_period_end of each. billing.subscription_items has a row per item.';
+  'pause_collection.behavior: void, keep_as_draft or mark_uncollectible; null if payments are collected.';
 comment on column billing.subscriptions.items_complete is 'False if the provider''s event did not have all items.';
-comment on column billing.subscriptions.past_due_since is 'Since when the provider''s status is past_due, as far as events show; null if it is not.';
-comment on column billing.subscriptions.past_due_as_of is
-  'Ordering: the earliest time at which the provider''s status is known to have been past_due after not_past_due_as_of.';
-comment on column billing.subscriptions.not_past_due_as_of is
-  'Ordering: the newest time at which the provider''s status is known to have been other than past_due.';
+comment on column billing.subscriptions.past_due_since is 'Since when provider_status is past_due, as far as events show.';
 comment on column billing.subscriptions.recovered_as_of is
-  'The time of the newest update that ended past_due, unpaid or incomplete with active or trialing: what was said of a payment before is no news.';
-comment on column billing.subscriptions.account_as_of is
-  'Ordering: mark of the creation that account_id came from; null if it had no time, or if it is the account of the customer''s other subscriptions. billing.time_of() returns the time of a mark.';
-comment on column billing.subscriptions.changed_as_of is 'Ordering: mark of the newest creation or update; what the provider reports came from it.';
-comment on column billing.subscriptions.changed_in_second is
-  'Ordering: what the update marked changed_as_of says that it replaced; after more updates with that mark, what each of them stated and replaced.';
-comment on column billing.subscriptions.canceled_as_of is 'Ordering: mark of the newest deletion; null if there was none or it had no time.';
+  'The newest update that ended past_due, unpaid or incomplete: what was said of a payment before is no news.';
 
 -- The transaction that applies an event writes its row, so neither the row nor the effect exists without the other.
 -- Not partitioned: the primary key, which makes events unique, would have to contain the partition key.
@@ -92,7 +68,6 @@ create table billing.processed_events (
 );
 create index processed_events_processed_at on billing.processed_events (processed_at);
 comment on table billing.processed_events is 'The ledger of applied events. An event with a row here is a duplicate if it arrives again.';
-comment on column billing.processed_events.type is 'The provider''s own name of the event''s type.';
 comment on column billing.processed_events.outcome is 'applied; or stale: the event was older than the record.';
 
 -- One row per event, however often it fails. A later delivery that applies it, a requested retry, or a person resolves
@@ -102,26 +77,17 @@ create table billing.failed_events (
   provider text collate "C" not null check (char_length(provider) between 1 and 32),
   event_id text collate "C" not null check (char_length(event_id) between 1 and 255),
   type text,
-  payload jsonb,
-  payload_encoding text not null check (payload_encoding in ('json', 'text', 'base64')),
+  payload jsonb, payload_encoding text not null check (payload_encoding in ('json', 'text', 'base64')),
   original_payload jsonb,
-  error_code text not null,
-  error text not null,
+  error_code text not null, error text not null,
   attempts integer not null default 1 check (attempts > 0),
-  first_failed_at timestamptz not null default now(),
-  last_failed_at timestamptz not null default now(),
-  retry_requested_at timestamptz,
-  next_retry_at timestamptz,
-  scheduled_retries smallint not null default 0 check (scheduled_retries >= 0),
-  retry_lease_id uuid,
+  first_failed_at timestamptz not null default now(), last_failed_at timestamptz not null default now(),
+  retry_requested_at timestamptz, next_retry_at timestamptz,
+  scheduled_retries smallint not null default 0 check (scheduled_retries >= 0), retry_lease_id uuid,
   resolved_at timestamptz,
   resolution text check (resolution in ('applied', 'duplicate', 'stale', 'ignored', 'by hand')),
-  resolution_note text,
-  resolved_by text,
-  kind text,
-  subscription_id text collate "C",
-  customer_id text collate "C",
-  account_id text collate "C",
+  resolution_note text, resolved_by text,
+  kind text, subscription_id text collate "C", customer_id text collate "C", account_id text collate "C",
   occurred_at timestamptz,
   -- In this order, since people search by the id alone.
   primary key (event_id, provider),
@@ -141,32 +107,18 @@ where resolution is null and kind in ('creation', 'opening_update') and error_co
 create index failed_events_resolved on billing.failed_events (resolved_at) where resolved_at is not null;
 comment on table billing.failed_events is
   'Verified events that failed, one row per event. Open while resolved_at is null. docs/operate.md says what to do.';
-comment on column billing.failed_events.event_id is 'The event''s id; sha256:<hash of the body in hex> if it has no usable id.';
+comment on column billing.failed_events.event_id is 'sha256:<hash of the body in hex> if it has no usable id.';
 comment on column billing.failed_events.type is 'The provider''s own name of the event''s type; null if it cannot be read.';
-comment on column billing.failed_events.payload is
-  'The whole event as received, or as repaired; payload_encoding says how to read it. Null after pruning.';
+comment on column billing.failed_events.payload is 'As received, or as repaired: then original_payload is as received. Null after pruning.';
 comment on column billing.failed_events.payload_encoding is
-  'json: the event itself. text: the body as a JSON string, if jsonb cannot store it as JSON, or only with numbers of more than 40 digits. base64: the bytes of the body as a JSON string, if they are not text.';
-comment on column billing.failed_events.original_payload is 'The payload as received, if payload was repaired since.';
-comment on column billing.failed_events.error_code is 'Why it failed: one of the codes in docs/operate.md.';
+  'json: the event. text: the body as a JSON string, if jsonb cannot store it as JSON. base64: its bytes, if they are no text.';
 comment on column billing.failed_events.error is
-  'The message of the newest failure that is about the event itself: a delivery that fails with repair_pending keeps it.';
-comment on column billing.failed_events.attempts is 'How many deliveries and retries of this event have failed.';
-comment on column billing.failed_events.retry_requested_at is 'When a retry was requested; null after the worker has tried.';
-comment on column billing.failed_events.next_retry_at is
-  'When the worker retries it by itself; null if it does not: the code is none that heals, the payload was repaired, or all retries have failed.';
-comment on column billing.failed_events.scheduled_retries is 'How many retries of the schedule have failed.';
-comment on column billing.failed_events.retry_lease_id is 'The run of the worker that has claimed the row; null after a repair.';
-comment on column billing.failed_events.resolved_at is 'When it was resolved; null while it is open.';
+  'Of the newest failure that is about the event itself: a delivery that fails with repair_pending keeps it.';
+comment on column billing.failed_events.retry_requested_at is 'Null after the worker has tried.';
+comment on column billing.failed_events.next_retry_at is 'When the worker retries it by itself; null if it does not.';
 comment on column billing.failed_events.resolution is
-  'How it was resolved: applied, stale or duplicate according to the ledger, ignored because it has no effect, or by hand.';
-comment on column billing.failed_events.resolution_note is 'The reason, if it was resolved by hand.';
-comment on column billing.failed_events.resolved_by is 'The person, if it was resolved by hand.';
-comment on column billing.failed_events.kind is 'What the event does: creation, update, opening_update, deletion, payment_failed or notice; null if it cannot be read.';
-comment on column billing.failed_events.subscription_id is 'The subscription, if the event names it.';
-comment on column billing.failed_events.customer_id is 'The provider''s customer, if the event names it.';
-comment on column billing.failed_events.account_id is 'The account, if the event names it.';
-comment on column billing.failed_events.occurred_at is 'When the event occurred, if it says so.';
+  'applied, stale or duplicate according to the ledger, ignored because it has no effect, or by hand.';
+comment on column billing.failed_events.kind is 'What the event does: a kind of billing.event; null if it cannot be read.';
 
 create table billing.plan_features (
   plan_id text collate "C" not null,
@@ -178,7 +130,6 @@ create table billing.plan_features (
 comment on table billing.plan_features is
   'What a plan includes, filled by you: billing_has_feature and billing_feature_amount read it.';
 comment on column billing.plan_features.plan_id is 'A price, or a product: the row of the price wins.';
-comment on column billing.plan_features.feature is 'Any name that your app knows, such as seats.';
 comment on column billing.plan_features.amount is 'How much of it; null means unlimited.';
 comment on column billing.plan_features.per_unit is 'Whether the amount counts once per unit of the item''s quantity; if not, once.';
 
@@ -193,34 +144,21 @@ create table billing.customers (
 );
 create index customers_account_id on billing.customers (account_id);
 comment on table billing.customers is
-  'Which account a provider''s customer belongs to. A new row retries the open failures of creations that lacked it.';
-comment on column billing.customers.account_id is 'The account; yours to correct.';
+  'Whose a customer is; yours to correct. A new row retries the open failures of creations that lacked it.';
 
--- The transaction that applies the event writes the row, so that no notification is lost; it is delivered outside of
--- it.
+-- The transaction that applies the event writes the row, so none is lost; it is delivered outside of it.
 create table billing.notifications (
   id uuid generated always as (md5(provider || '/' || event_id || '/' || kind)::uuid) stored primary key,
-  provider text collate "C" not null,
-  event_id text collate "C" not null,
+  provider text collate "C" not null, event_id text collate "C" not null,
   kind text not null default 'payment_failed'
     check (kind in ('payment_failed', 'action_required', 'trial_ending', 'recovered', 'ended')),
   status text not null default 'pending' check (status in ('pending', 'sent', 'dead', 'undeliverable', 'withdrawn')),
-  account_id text collate "C" not null,
-  subscription_id text collate "C" not null,
-  invoice_id text collate "C",
-  hosted_invoice_url text,
-  amount_due bigint,
-  currency text,
-  attempt_count integer,
-  next_payment_attempt timestamptz,
+  account_id text collate "C" not null, subscription_id text collate "C" not null, invoice_id text collate "C",
+  hosted_invoice_url text, amount_due bigint, currency text, attempt_count integer, next_payment_attempt timestamptz,
   trial_end timestamptz,
-  occurred_at timestamptz not null default now(),
-  created_at timestamptz not null default now(),
-  attempts integer not null default 0 check (attempts >= 0),
-  next_attempt_at timestamptz not null default now(),
-  last_error text,
-  limited_since timestamptz,
-  sent_at timestamptz,
+  occurred_at timestamptz not null default now(), created_at timestamptz not null default now(),
+  attempts integer not null default 0 check (attempts >= 0), next_attempt_at timestamptz not null default now(),
+  last_error text, sent_at timestamptz,
   unique (provider, event_id)
 );
 
@@ -231,33 +169,21 @@ create index notifications_given_up on billing.notifications (created_at) where 
 create index notifications_settled on billing.notifications (created_at) where status <> 'pending';
 comment on table billing.notifications is 'The outbox: one notification to its account per event that NOTIFY asks for.';
 comment on column billing.notifications.id is
-  'Made of provider, event and kind: the same for all attempts, and after a backup is restored and the provider sends its events again, so that the receiver can deduplicate by it.';
-comment on column billing.notifications.event_id is 'The event that created it.';
-comment on column billing.notifications.kind is 'payment_failed, action_required, trial_ending, recovered or ended.';
+  'The same for all attempts, and after a restored backup meets the event again: the receiver can deduplicate by it.';
 comment on column billing.notifications.status is
-  'pending until it is delivered (sent), given up (dead), no longer true (withdrawn), or the account turns out to have no address (undeliverable).';
-comment on column billing.notifications.account_id is 'The account that owned the subscription when the event was applied.';
-comment on column billing.notifications.invoice_id is 'The invoice that was not paid, if the event names it.';
-comment on column billing.notifications.hosted_invoice_url is 'Where the account can pay the invoice; https only.';
+  'pending until it is sent, given up (dead), no longer true (withdrawn), or without an address (undeliverable).';
 comment on column billing.notifications.amount_due is 'In the smallest unit of the currency, such as cents.';
-comment on column billing.notifications.currency is 'Three lower-case letters, such as eur.';
 comment on column billing.notifications.attempt_count is 'How often the provider has tried to collect the payment.';
 comment on column billing.notifications.next_payment_attempt is
   'When the provider tries again. Null if it does not; if attempt_count is null too, the event did not state it.';
-comment on column billing.notifications.trial_end is 'When the trial was going to end.';
-comment on column billing.notifications.occurred_at is 'When the event occurred; if it does not say so, when it was handled.';
-comment on column billing.notifications.attempts is 'Counted when a worker claims it, before sending. Not counted if the receiver answers 429.';
-comment on column billing.notifications.next_attempt_at is 'While pending: when it is due.';
-comment on column billing.notifications.last_error is 'The error of the last failed attempt, or why it was withdrawn.';
-comment on column billing.notifications.limited_since is 'When the current series of 429 answers began; null after any other answer.';
+comment on column billing.notifications.attempts is 'Counted at the claim, before sending. Not counted if the receiver answers 429.';
 
 -- At most one row per code, so it is never pruned.
 create table billing.alerts (
   error_code text primary key,
   opened_at timestamptz, -- when the operator was first told since none was open; null once told that all are resolved
   alerted_at timestamptz not null, -- when the operator was last told of new ones: at most once an hour
-  reported integer not null check (reported >= 0), -- how many of the open failures the operator was told about
-  reported_until timestamptz not null -- first_failed_at of the newest of them
+  reported integer not null check (reported >= 0) -- how many of the open failures the operator was told about
 );
 comment on table billing.alerts is 'What the operator was told about the failures of each error code.';
 
@@ -286,20 +212,17 @@ comment on table billing.leases is 'Which run of the worker has a queue: retries
 
 -- Receivers that answered 429. It is shared by all runs, so it is in the database.
 create table billing.pauses (
-  destination text primary key,
+  destination text primary key, -- resend, the host of NOTIFICATION_URL, or "alerts to" and the host of ALERT_URL
   paused_until timestamptz not null
 );
 comment on table billing.pauses is 'Receivers of notifications or alerts that asked for a pause. Deleting a row ends the pause.';
-comment on column billing.pauses.destination is 'resend, the host of NOTIFICATION_URL, or "alerts to" and the host of ALERT_URL.';
 
-alter table billing.subscriptions enable row level security;
-alter table billing.processed_events enable row level security;
-alter table billing.failed_events enable row level security;
-alter table billing.customers enable row level security;
-alter table billing.plan_features enable row level security;
-alter table billing.notifications enable row level security;
-alter table billing.alerts enable row level security;
-alter table billing.leases enable row level security;
-alter table billing.pauses enable row level security;
-alter table billing.erasures enable row level security;
-alter table billing.erasure_key enable row level security;
+do $$
+declare
+  name text;
+begin
+  for name in select t.tablename from pg_catalog.pg_tables t where t.schemaname = 'billing' loop
+    execute format('alter table billing.%I enable row level security', name);
+  end loop;
+end;
+$$;

@@ -1,9 +1,5 @@
 -- The rule: what an event does to the record of its subscription. Nothing here reads or writes a table, so a list of
 -- cases tests it (supabase/tests/rule.test.sql).
---
---   billing.next    the rule: the record after an event
---   billing.settle  the updates of one instant
---   billing.fold    the rule over the events of a subscription, in order
 
 -- The columns that the rule reads and writes. What an app adds to the table is not among them, and stays as it is.
 create or replace view billing.records with (security_invoker = true) as
@@ -15,8 +11,7 @@ select
 from billing.subscriptions;
 comment on view billing.records is 'The subscriptions as the ordering rule reads and writes them.';
 
--- An event as it is on the wire. A report or previous names columns of billing.records;
--- a column that a report does not name keeps its value.
+-- An event as it is on the wire. A column that its report does not name keeps its value.
 create type billing.event as (
   place integer, -- in the array of the call
   provider text,
@@ -26,7 +21,7 @@ create type billing.event as (
   occurred_at timestamptz, -- null if the event does not say
   subscription_id text,
   account_id text,
-  report jsonb,
+  report jsonb, -- names columns of billing.records, and so does previous
   previous jsonb, -- what an update replaced; null if it does not say
   payment jsonb, -- what the account may be told, by column of billing.notifications; and once_per_invoice
   retry jsonb, -- of a worker: event_id of the row in failed_events, and lease_id
@@ -63,10 +58,7 @@ comment on function billing.time_of is 'Returns the time of a mark, such as subs
 -- marks of these events. An event that is older than all that it would set is stale. An event without a time is never
 -- older; as a second creation, it is stale. One of an erased account has no effect.
 --
--- before: the step before it; null for the first event of a subscription.
--- stored: the record in the table; null if there is none.
---
--- Its error codes are this service's own SQLSTATEs:
+-- before is the step before it, stored the record in the table; null if there is none. Its error codes:
 --   BW001  no such subscription (yet): a later retry may find it
 --   BW002  the subscription belongs to the other provider
 --   BW003  events of this kind have no effect in this database
@@ -194,8 +186,8 @@ begin
     e.account_id := r.account_id;
   end if;
 
-  -- Since when the provider's status is past_due: the earliest known time after it was last known to be another one. A
-  -- minimum after a maximum does not depend on the order of arrival; so stale events count too.
+  -- Since when it is past_due: the earliest known time after it was last known to be something else. A minimum after a
+  -- maximum does not depend on the order of arrival; so stale events count too.
   if reported is not null and (outcome = 'applied' or mark is not null) then
     if reported <> 'past_due' or e.previous ->> 'provider_status' <> 'past_due' then
       r.not_past_due_as_of := greatest(r.not_past_due_as_of, occurred_at);
@@ -229,11 +221,9 @@ create or replace aggregate billing.fold (billing.records, billing.event) (sfunc
 -- events in the same second. An update states all of its values and names those that it replaced. A previous value that
 -- equals the update's own replaced nothing: Stripe sends all old items if any part of them changed.
 --
--- That leaves exactly one value per field, unless the field changed back within the second, or an update does not say
--- what it replaced. Then the later arrival wins.
---
--- changed_in_second has the last 50 updates. While there is only one, it has just what that one replaced, because the
--- record has what it states.
+-- That leaves one value per field, unless the field changed back within the second, or an update does not say what it
+-- replaced. Then the later arrival wins. changed_in_second has the last 50 updates; while there is only one, just what
+-- that one replaced, because the record has what it states.
 create or replace function billing.settle(r billing.records, e billing.event)
 returns billing.records
 language plpgsql stable set search_path = '' -- plpgsql keeps the plan, sql does not

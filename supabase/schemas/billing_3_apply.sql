@@ -1,11 +1,5 @@
 -- How an array of events is applied: exactly once, each with its own outcome, in one call.
 --
---   public.billing_apply_events         the call: reads the events, sorts them, answers
---   public.billing_apply_handled_event  one event, and the app's handler of its type
---   billing.attempt                     all together; if a statement raises, each half by itself
---   billing.apply                       claims, locks, works out, writes
---   billing.work_out                    what the events do, by the rule
---
 -- A fault of one event is its outcome. What a statement raises (a check or trigger of the app, a lock) concerns all
 -- events of that statement, so each half is tried by itself, down to the one at fault: it fails, and the others are
 -- applied.
@@ -13,11 +7,11 @@
 -- Locks are taken in one order: rows of the ledger by key, subscriptions by id, customers, rows of failed_events. Only
 -- other calls are waited for, and only by the first try: a person who has locked a record must not hold up the events
 -- of others. The receiver tries an event again that found its record locked. All waits of a call take about half a
--- second (billing.lock_patience), so that an event behind such a call is still answered in time; none takes as long as
--- deadlock_timeout (a second by default), so that no call becomes the victim of a deadlock.
+-- second (billing.lock_patience); none takes as long as deadlock_timeout (a second by default), so that no call becomes
+-- the victim of a deadlock.
 
--- What a call answers for an event. retries, in some answer of a call: failures that lacked an event are retried now.
-create type billing.answer as (place integer, outcome text, error_code text, error text, retries boolean);
+-- What a call answers for an event.
+create type billing.answer as (place integer, outcome text, error_code text, error text);
 
 -- Works out what sorted events do: folds those of each subscription over its record. Writes nothing. Locks the records
 -- without waiting (55P03). changed: records to write. any_filed: an event is from a retry or has an open failure.
@@ -32,7 +26,7 @@ begin
   select
     -- Without the records, of which the last counts: fifty steps are copied often.
     array_agg(((f.step).event, null, (f.step).outcome, (f.step).error_code, (f.step).error)::billing.step),
-    array_agg((((f.step).event).place, (f.step).outcome, (f.step).error_code, (f.step).error, null)::billing.answer),
+    array_agg((((f.step).event).place, (f.step).outcome, (f.step).error_code, (f.step).error)::billing.answer),
     array_agg((f.step).record) filter (where f.is_last and (f.step).record is distinct from f.stored),
     bool_or(((f.step).event).payment is not null),
     bool_or(f.is_filed),
@@ -46,8 +40,7 @@ begin
       s.stored,
       billing.fold(s.stored, t.e) over sequence as step,
       lead(true) over sequence is null as is_last,
-      -- By resolution: for resolved_at, Postgres may take the index of open failures
-      -- without a key, and read all of them. A join or "not exists" may, too.
+      -- For resolved_at, Postgres may read all of the index of open failures. A join or "not exists" may, too.
       (t.e).retry is not null or (
         select true from billing.failed_events o
         where o.provider = (t.e).provider and o.event_id = (t.e).event_id and o.resolution is null
@@ -70,8 +63,7 @@ return case when clock_timestamp() < statement_timestamp() + interval '0.3 s' th
 -- Applies sorted events; raises an error if they cannot be applied together.
 create or replace function billing.apply(todo billing.event[])
 returns billing.answer[] language plpgsql volatile set search_path = ''
--- A plan that was made while a table was empty would read all of it, and be kept. The
--- settings hold for the functions that this calls as well.
+-- A plan that was made while a table was empty would read all of it, and be kept. They hold for what this calls, too.
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
@@ -160,7 +152,13 @@ begin
     perform billing.notify_accounts(work.steps);
   end if;
   if work.any_checkout then
-    perform billing.keep_customers(work.steps);
+    -- What is there wins: the app may have corrected it.
+    insert into billing.customers (provider, customer_id, account_id)
+    select distinct on (e.provider, c.id) e.provider, c.id, e.account_id
+    from unnest(work.steps) as s, unnest(array[s.event]) as e, lateral (select e.report ->> 'customer_id') as c (id)
+    where e.kind = 'checkout' and s.outcome = 'applied' and c.id is not null and e.account_id is not null
+    order by e.provider, c.id, e.occurred_at, e.place
+    on conflict do nothing;
   end if;
   if work.any_filed then
     perform billing.resolve_failures(work.steps);
@@ -168,7 +166,7 @@ begin
 
   answers := coalesce(work.answers, '{}');
   if work.any_creation then
-    answers[1].retries := billing.cure(work.steps);
+    perform billing.cure(work.steps);
   end if;
   if work.any_stale then
     update billing.processed_events p set outcome = 'stale'
@@ -193,30 +191,12 @@ begin
   if cardinality(answers) < cardinality(todo) then
     answers := answers || billing.answer_others(todo, claimed, answers);
   end if;
-  if work.any_checkout then
-    set constraints billing.retry_creations immediate;
-    answers[1].retries := answers[1].retries or exists (
-      select from unnest(work.steps) as s where (s.event).kind = 'checkout' and billing.retries_creations(s.event)
-    );
-  end if;
   return answers;
 end;
 $$;
 
--- Keeps whose the customers of checkouts are. What is there wins: the app may have corrected it.
-create or replace function billing.keep_customers(steps billing.step[])
-returns void language sql volatile set search_path = '' as $$
-  insert into billing.customers (provider, customer_id, account_id)
-  select distinct on (e.provider, c.id) e.provider, c.id, e.account_id
-  from unnest(steps) as s, unnest(array[s.event]) as e, lateral (select e.report ->> 'customer_id') as c (id)
-  where e.kind = 'checkout' and s.outcome = 'applied' and c.id is not null and e.account_id is not null
-  order by e.provider, c.id, e.occurred_at, e.place
-  on conflict do nothing
-$$;
-
 -- Requests a retry of the creations that lacked the account of a new customer, from a checkout or from the app. A call
--- that stores such a failure takes the same lock, so one of the two sees the other. Deferred, so that the lock is
--- short.
+-- that stores such a failure takes the same lock, so one of the two sees the other.
 create or replace function billing.retry_creations()
 returns trigger language plpgsql volatile set search_path = '' as $$
 begin
@@ -227,8 +207,7 @@ begin
     where f.customer_id = new.customer_id and f.provider = new.provider
       and f.resolution is null and f.kind in ('creation', 'opening_update')
       and f.error_code = 'event_invalid' and f.error = billing.lacks_account()
-      -- A repair waits for its person.
-      and f.original_payload is null
+      and f.original_payload is null -- A repair waits for its person.
     for update skip locked
   )
   update billing.failed_events f set retry_requested_at = coalesce(f.retry_requested_at, now()), retry_lease_id = null
@@ -240,6 +219,7 @@ begin
 end;
 $$;
 
+-- Deferred, so that the lock is short.
 create constraint trigger retry_creations after insert on billing.customers deferrable initially deferred
 for each row execute function billing.retry_creations();
 
@@ -249,21 +229,15 @@ create or replace function billing.customer_lock(provider text, customer_id text
 returns bigint language sql immutable
 return hashtextextended('billing.customers', 0) + (hashtext(provider || ':' || customer_id) & 1023);
 
--- Returns whether creations of the event's customer are to be retried now.
-create or replace function billing.retries_creations(e billing.event)
-returns boolean language sql stable set search_path = '' as $$
-  select exists (
-    select from billing.failed_events f
-    where f.customer_id = e.report ->> 'customer_id' and f.provider = e.provider
-      and f.resolution is null and f.kind in ('creation', 'opening_update') and f.error_code = 'event_invalid'
-      and f.retry_requested_at is not null
-  )
+-- Returns whether a retry is requested, so that the receiver wakes the worker.
+create or replace function billing.has_request()
+returns boolean language sql stable set search_path = '' set enable_seqscan = off as $$
+  select exists (select from billing.failed_events f where f.retry_requested_at is not null)
 $$;
 
--- Writes the notifications that applied events owe, in the transaction that applies them. With once_per_invoice, the
--- first event of an invoice creates the only one of its kind; one that was withdrawn has told nobody, and does not
--- count. Two events of an invoice cannot both find none: an invoice belongs to one subscription, whose lock the caller
--- holds.
+-- Writes the notifications that applied events owe. With once_per_invoice, the first event of an invoice creates the
+-- only one of its kind; one that was withdrawn has told nobody, and does not count. Two events of an invoice cannot
+-- both find none: it belongs to one subscription, whose lock the caller holds.
 create or replace function billing.notify_accounts(steps billing.step[])
 returns void language plpgsql volatile set search_path = '' as $$
 begin
@@ -291,10 +265,9 @@ begin
 end;
 $$;
 
--- Resolves the open failures of these events. A repair must not get lost: an event whose payload was repaired is
--- applied by nobody but the worker that has claimed the repair, and a worker does not apply an event whose row was
--- repaired, resolved or claimed again after its claim. A repair ends the claim, so the lease tells.
---   BW004  a repaired payload of this event waits for its retry
+-- Resolves the open failures of these events. An event whose payload was repaired is applied by nobody but the worker
+-- that has claimed the repair, and a worker does not apply an event whose row was repaired, resolved or claimed again
+-- after its claim (BW004). A repair ends the claim, so the lease tells.
 create or replace function billing.resolve_failures(steps billing.step[])
 returns void language plpgsql volatile set search_path = '' as $$
 declare
@@ -334,22 +307,17 @@ begin
   from unnest(steps) as s
   where o.provider = (s.event).provider and o.event_id = any (array[(s.event).event_id, (s.event).retry ->> 'event_id'])
     and o.resolution is null and s.outcome not in ('failed', 'erased');
-  -- Nothing of an erased account is kept, but that there was an event.
-  update billing.failed_events o set
-    resolved_at = now(), resolution = 'ignored', next_retry_at = null, retry_requested_at = null, retry_lease_id = null,
-    payload = null, original_payload = null, error = 'Its account was erased.',
-    subscription_id = null, customer_id = null, account_id = null
-  from unnest(steps) as s
+  -- Nothing of an erased account is kept.
+  delete from billing.failed_events o using unnest(steps) as s
   where o.provider = (s.event).provider and o.event_id = any (array[(s.event).event_id, (s.event).retry ->> 'event_id'])
     and o.resolution is null and s.outcome = 'erased';
 end;
 $$;
 
 -- Requests a retry of the failures that lacked one of these creations, whichever came first:
--- billing_record_failed_event looks for the subscription under the lock that the caller holds. Returns whether there
--- are any.
+-- billing_record_failed_event looks for the subscription under the lock that the caller holds.
 create or replace function billing.cure(steps billing.step[])
-returns boolean language sql volatile set search_path = '' as $$
+returns void language sql volatile set search_path = '' as $$
   with waiting as materialized (
     select f.provider, f.event_id
     from billing.failed_events f
@@ -365,14 +333,10 @@ returns boolean language sql volatile set search_path = '' as $$
         where (s.event).subscription_id = f.subscription_id and (s.event).provider = f.provider and s.outcome = 'applied'
       )
     for update skip locked
-  ),
-  requested as (
-    -- A run that is trying one of them found nothing, and must not settle it as failed.
-    update billing.failed_events f set retry_requested_at = coalesce(f.retry_requested_at, now()), retry_lease_id = null
-    from waiting w where f.provider = w.provider and f.event_id = w.event_id
-    returning f.subscription_id
   )
-  select bool_or(true) from requested
+  -- A run that is trying one of them found nothing, and must not settle it as failed.
+  update billing.failed_events f set retry_requested_at = coalesce(f.retry_requested_at, now()), retry_lease_id = null
+  from waiting w where f.provider = w.provider and f.event_id = w.event_id
 $$;
 
 -- Returns whether the subscription or customer is of an account that was erased.
@@ -384,31 +348,16 @@ returns boolean language sql stable set search_path = '' as $$
   )
 $$;
 
--- Answers the events of a call that it did not claim. A copy of one that failed has failed as well. The others are
--- duplicates, and resolve their failures.
+-- Answers the events of a call that it did not claim: a copy of one that failed has failed as well, others are
+-- duplicates.
 create or replace function billing.answer_others(
   todo billing.event[], claimed billing.event[], answers billing.answer[]
 )
-returns billing.answer[] language plpgsql volatile set search_path = '' as $$
+returns billing.answer[] language plpgsql stable set search_path = '' as $$
 begin
-  -- By key: at a row that changed meanwhile, ctid finds nothing.
-  with unlocked as materialized (
-    select o.provider, o.event_id
-    from unnest(todo) as e, lateral (
-      select f.provider, f.event_id
-      from billing.failed_events f
-      where f.provider = e.provider and f.event_id = e.event_id and f.resolution is null
-      for update skip locked
-    ) as o
-    where (e.provider, e.event_id) not in (select c.provider, c.event_id from unnest(claimed) as c)
-  )
-  update billing.failed_events f set
-    resolved_at = now(), resolution = 'duplicate', next_retry_at = null, retry_requested_at = null, retry_lease_id = null
-  from unlocked u where f.provider = u.provider and f.event_id = u.event_id;
-
   return array(
     select (
-      e.place, case when a.outcome = 'failed' then 'failed' else 'duplicate' end, a.error_code, a.error, null
+      e.place, case when a.outcome = 'failed' then 'failed' else 'duplicate' end, a.error_code, a.error
     )::billing.answer
     from unnest(todo) as e
     left join unnest(claimed) as c on c.provider = e.provider and c.event_id = e.event_id
@@ -419,9 +368,7 @@ end;
 $$;
 
 -- Returns whether the account of a customer is known. Then an event's subscription is ours, and its creation may still
--- come:
---   BW006  no such subscription yet, but its customer is known
--- If account_of_customer raises an error, nobody knows; then it is taken for known.
+-- come (BW006). If account_of_customer raises an error, it is taken for known.
 create or replace function billing.is_known_customer(provider text, customer_id text)
 returns boolean language plpgsql volatile set search_path = '' as $$
 begin
@@ -431,9 +378,8 @@ exception when others then
 end;
 $$;
 
--- Applies sorted events together. If that raises an error, applies each half by itself, down to the event at fault,
--- which fails. Whatever the error is: one of the server may be of one event, too, and PostgREST before 16 repeats a
--- call that raises 40001 without end.
+-- Applies sorted events together, or each half by itself. Whatever the error is: one of the server may be of one event,
+-- too, and PostgREST before 16 repeats a call that raises 40001 without end.
 create or replace function billing.attempt(todo billing.event[])
 returns billing.answer[] language plpgsql volatile set search_path = '' as $$
 declare
@@ -446,7 +392,7 @@ begin
   return answers;
 exception when others or assert_failure then
   if half = 0 then
-    return array[(todo[1].place, 'failed', sqlstate, sqlerrm, null)::billing.answer];
+    return array[(todo[1].place, 'failed', sqlstate, sqlerrm)::billing.answer];
   end if;
   -- The second half holds what the first has locked, so two calls could wait for each other.
   perform set_config('lock_timeout', billing.lock_patience(), true);
@@ -465,6 +411,8 @@ declare
   blank billing.event;
   todo billing.event[];
   asking text[];
+  may_cure boolean;
+  answers billing.answer[];
 begin
   blank.handled_at := now();
   select
@@ -476,24 +424,24 @@ begin
       billing.mark(e) nulls last,
       e.place
     ), '{}'),
-    array_agg(e.subscription_id) filter (where e.kind in ('creation', 'opening_update') and e.account_id is null)
-  into todo, asking
+    array_agg(e.subscription_id) filter (where e.kind in ('creation', 'opening_update') and e.account_id is null),
+    bool_or(e.kind in ('creation', 'opening_update', 'checkout'))
+  into todo, asking, may_cure
   from jsonb_populate_recordset(blank, events) as e;
 
   if asking is null then
-    return query select * from unnest(billing.attempt(todo));
+    answers := billing.attempt(todo);
   else
-    -- A subscription that does not name its account may have that of another one of
-    -- the array. So it comes after the others.
-    return query select * from unnest(
+    -- A subscription that does not name its account may have that of another one of the array.
+    answers :=
       billing.attempt(array(select e from unnest(todo) as e where (e.subscription_id = any (asking)) is not true))
-      || billing.attempt(array(select e from unnest(todo) as e where e.subscription_id = any (asking)))
-    );
+      || billing.attempt(array(select e from unnest(todo) as e where e.subscription_id = any (asking)));
   end if;
+  may_cure := may_cure and billing.has_request();
+  return query select a.*, may_cure from unnest(answers) as a;
 end;
 $$;
 
--- Returns the name of the handler of a type.
 create or replace function billing.handler_name(type text)
 returns text language sql immutable
 return 'on_' || regexp_replace(type, '[^a-z0-9]', '_', 'g');
@@ -505,23 +453,21 @@ declare
   name constant text := billing.handler_name(type);
   handler constant oid := to_regprocedure(format('billing.%I(text, jsonb)', name));
 begin
-  if handler is null and exists (
-    select from pg_proc p where p.pronamespace = 'billing'::regnamespace and p.proname = name::name
-  ) then
-    return format('billing.%1$s has other arguments: it must be billing.%1$s(provider text, event jsonb).', name);
-  elsif handler is null then
-    return format(
-      'billing.%1$s is not there: create function billing.%1$s(provider text, event jsonb) returns void.', name
-    );
-  elsif not has_function_privilege(handler, 'execute') then
-    return format('%1$s may not execute it: grant execute on function billing.%2$s to %1$s;', current_user, name);
-  end if;
-  return null;
+  return case
+    when handler is null and exists (
+      select from pg_proc p where p.pronamespace = 'billing'::regnamespace and p.proname = name::name
+    ) then
+      format('billing.%1$s has other arguments: it must be billing.%1$s(provider text, event jsonb).', name)
+    when handler is null then
+      format('billing.%1$s is not there: create function billing.%1$s(provider text, event jsonb) returns void.', name)
+    when not has_function_privilege(handler, 'execute') then
+      format('%1$s may not execute it: grant execute on function billing.%2$s to %1$s;', current_user, name)
+  end;
 end;
 $$;
 
--- Runs the app's handler of an event, with the same settings as when somebody tries it in the SQL editor. What it sets
--- does not outlive it, since the connection is used again: neither the role nor, for the session, any other setting.
+-- Runs the app's handler with the same settings as when somebody tries it in the SQL editor. What it sets does not
+-- outlive it, since the connection is used again: neither the role nor, for the session, any other setting.
 create or replace function billing.run_handler(e billing.event, payload jsonb)
 returns void language plpgsql volatile
 set search_path = public, extensions, pg_temp
@@ -558,8 +504,7 @@ declare
   answer billing.answer;
   lack text;
   parsed jsonb;
-  reads boolean := false;
-  runs boolean := false;
+  stage text;
 begin
   begin
     answer := (billing.apply(array[e]))[1];
@@ -568,21 +513,19 @@ begin
       if lack is not null then
         raise exception using errcode = 'BW007', message = lack;
       end if;
-      reads := true;
+      stage := 'read';
       parsed := event ->> 'payload';
-      reads := false;
-      runs := true;
+      stage := 'run';
       perform billing.run_handler(e, parsed);
-      answer.retries := answer.retries or billing.retries_creations(e);
     end if;
     set constraints all immediate;
   exception when others or query_canceled or assert_failure then
     answer := case
-      when runs or sqlstate = '57014' then (e.place, 'failed', 'BW008', format(
+      when stage = 'run' or sqlstate = '57014' then (e.place, 'failed', 'BW008', format(
         'billing.%s raised %s: %s', billing.handler_name(e.type), sqlstate, left(sqlerrm, 1000)
-      ), null)::billing.answer
-      when reads then (e.place, 'failed', 'BW009', 'jsonb cannot hold the event: ' || sqlerrm, null)::billing.answer
-      else (e.place, 'failed', sqlstate, sqlerrm, null)::billing.answer
+      ))::billing.answer
+      when stage = 'read' then (e.place, 'failed', 'BW009', 'jsonb cannot hold the event: ' || sqlerrm)::billing.answer
+      else (e.place, 'failed', sqlstate, sqlerrm)::billing.answer
     end;
   end;
   -- Of the session, which a rollback does not release.
@@ -598,17 +541,18 @@ set lock_timeout = '500ms'
 -- PostgREST applies it to the whole call.
 set statement_timeout = '2500ms'
 as $$
+declare
+  answer constant billing.answer :=
+    billing.apply_with_handler(event || jsonb_build_object('place', 1, 'handled_at', now()));
 begin
-  return query select *
-  from billing.apply_with_handler(event || jsonb_build_object('place', 1, 'handled_at', now()));
+  return query select answer.*, billing.has_request();
 end;
 $$;
 comment on function public.billing_apply_handled_event is
   'Applies one event exactly once, and runs the handler of its type, billing.on_<type>, in the same transaction. The event is as for billing_apply_events, with the payload as text. Returns a row as billing_apply_events does.';
 comment on function public.billing_apply_events is
-  'Applies each event of an array exactly once. Returns a row per event: its place, the outcome (applied, duplicate, stale, erased or failed), for failed the SQLSTATE and message, and, in some row, whether failures that lacked an event are retried now. docs/decisions.md has the form of an event.';
+  'Applies each event of an array exactly once. Returns a row per event: its place, the outcome (applied, duplicate, stale, erased or failed), for failed the SQLSTATE and message, and whether a retry is requested, if an event may have cured a failure. docs/decisions.md has the form of an event.';
 
--- For a person who repairs an event. What it does is undone before it returns.
 create or replace function public.billing_try_event(event jsonb)
 returns table (outcome text, error_code text, error text)
 language plpgsql volatile set search_path = ''
@@ -633,4 +577,4 @@ begin
 end;
 $$;
 comment on function public.billing_try_event is
-  'Returns what an event would come to, and does nothing: the outcome (applied, duplicate, stale, erased or failed), and for failed the SQLSTATE and message. For the console.';
+  'Returns what an event would come to, and undoes it: the outcome (applied, duplicate, stale, erased or failed), and for failed the SQLSTATE and message. For the console.';

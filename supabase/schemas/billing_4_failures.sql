@@ -10,9 +10,8 @@ returns boolean language sql immutable set search_path = '' as $$
   )
 $$;
 
--- The schedule of retries without a person, for failures whose cause may pass; null if no retry is coming. retries:
--- how many of the schedule have failed. Each wait counts from the attempt before it. After the last one, a failure
--- stays for a person; so does one with another code, and one whose payload was repaired.
+-- When the schedule retries a failure whose cause may pass; null if it does not: another code, a repaired payload, or
+-- all have failed. retries: how many of the schedule have failed. Each wait counts from the attempt before it.
 create or replace function billing.next_retry(error_code text, is_repaired boolean, retries integer)
 returns timestamptz language sql stable set search_path = ''
 return case when not is_repaired and error_code in (
@@ -20,23 +19,16 @@ return case when not is_repaired and error_code in (
   'handler_missing', 'deployment_fault', 'internal_error'
 ) then clock_timestamp() + ('{1 min,5 min,30 min,2 h,6 h,12 h,24 h}'::interval[])[retries + 1] end;
 
--- Stores a verified event that could not be processed, or counts one more attempt and reopens its row. It is a
--- separate call, because the transaction that should have applied the event was rolled back.
+-- A separate call, because the transaction that should have applied the event was rolled back.
 --
--- The body arrives as text, or as base64 if it is not text, and becomes jsonb here: parsing and serializing it before
--- would turn 1e400 into null and round large integers. A body that jsonb refuses (\u0000, a lone surrogate, nesting
--- beyond the stack) is stored as a JSON string of the text.
+-- The body becomes jsonb here: parsing and serializing it before would turn 1e400 into null and round large integers.
+-- One that jsonb refuses (\u0000, a lone surrogate, nesting beyond the stack) is stored as a JSON string of the text.
 --
--- The event may have been applied after all, or be applied right now. So this holds the event's row in the ledger
--- while it writes: an event that is already applied is not stored, and one that is applied later finds the row and
--- resolves it. Returns:
---   applied   it was applied, and the caller acknowledges the delivery as a duplicate
---   erased    its account was erased, so nothing is stored
---   stored    it is an open failure
---   retry     so it is, and a retry is requested at once: what it lacked has come meanwhile
+-- The event may have been applied after all, or be applied right now. So this holds the event's row in the ledger while
+-- it writes: what is applied already is not stored, and who applies it later finds the row and resolves it.
+--
 -- Other deliveries of the event wait for this, with the events in their calls. So it waits only briefly for a locked
--- row: half a second if the event may be applied right now, and less if somebody has locked its failure, because such
--- events often come many at a time, and each takes a connection.
+-- row: half a second if the event may be applied right now, less if somebody has locked its failure.
 create or replace function public.billing_record_failed_event(
   p_provider text, p_event_id text, p_body text, p_body_encoding text, p_error_code text, p_error text,
   p_type text default null, p_kind text default null, p_subscription_id text default null,
@@ -86,14 +78,11 @@ begin
   )
   on conflict (provider, event_id) do update set
     -- A repair stays; the provider sends the old body again.
-    type = case when f.original_payload is null then excluded.type else f.type end,
-    payload = case when f.original_payload is null then excluded.payload else f.payload end,
-    payload_encoding = case when f.original_payload is null then excluded.payload_encoding else f.payload_encoding end,
-    kind = case when f.original_payload is null then excluded.kind else f.kind end,
-    subscription_id = case when f.original_payload is null then excluded.subscription_id else f.subscription_id end,
-    customer_id = case when f.original_payload is null then excluded.customer_id else f.customer_id end,
-    account_id = case when f.original_payload is null then excluded.account_id else f.account_id end,
-    occurred_at = case when f.original_payload is null then excluded.occurred_at else f.occurred_at end,
+    (type, payload, payload_encoding, kind, subscription_id, customer_id, account_id, occurred_at) = (
+      select
+        k.type, k.payload, k.payload_encoding, k.kind, k.subscription_id, k.customer_id, k.account_id, k.occurred_at
+      from unnest(array[case when f.original_payload is null then excluded else f end]) as k
+    ),
     -- So does the error of a repaired row: rows are retried by it.
     error_code = case when excluded.error_code = 'repair_pending' then f.error_code else excluded.error_code end,
     error = case when excluded.error_code = 'repair_pending' then f.error else excluded.error end,
@@ -115,7 +104,7 @@ begin
 end;
 $$;
 comment on function public.billing_record_failed_event is
-  'Stores a failed event, or counts one more attempt and reopens it. p_body_encoding: text or base64. Returns stored; retry if a retry is requested too; applied, and stores nothing, if the event has been applied meanwhile; or erased, and stores nothing, if its account was erased.';
+  'Stores a failed event, or counts one more attempt and reopens it. p_body_encoding: text or base64. Returns stored; retry, if what it lacked has come and a retry is requested too; applied, and stores nothing, if the event has been applied meanwhile; or erased, and stores nothing, if its account was erased.';
 
 -- Returns whether what a failure lacked has come since: the creation of its subscription, or the account of its
 -- customer. Each is added under a lock, which this takes too.
@@ -139,11 +128,10 @@ begin
 end;
 $$;
 
--- Keeps the received payload when somebody repairs it (`update billing.failed_events set payload = ...`): a change of
--- the payload that does not count an attempt, as billing_record_failed_event always does. A worker that has claimed
--- the row has read the old payload, so a repair ends its claim: billing.resolve_failures then refuses the old payload,
--- and the requested retry uses the repaired one, and reads the columns anew that only the receiver can read from a
--- payload. A resolved row cannot be repaired: it would look as if the repaired payload had been applied.
+-- Keeps the received payload when somebody repairs it: a change of the payload that does not count an attempt, as
+-- billing_record_failed_event always does. A repair ends the claim of a worker that has read the old payload:
+-- billing.resolve_failures then refuses the old one, and the requested retry uses the repaired one. A resolved row
+-- cannot be repaired: it would look as if the repaired payload had been applied.
 create or replace function billing.keep_original_payload()
 returns trigger language plpgsql volatile set search_path = '' as $$
 begin
@@ -169,7 +157,6 @@ create or replace trigger keep_original_payload before update of payload on bill
 when (old.payload is distinct from new.payload and new.payload is not null and old.attempts = new.attempts)
 execute function billing.keep_original_payload();
 
--- The first thing to look at: all open failures, the most frequent error first.
 create or replace view billing.open_failures with (security_invoker = true) as
 select
   count(*) over (partition by f.error_code) as alike,
@@ -181,8 +168,7 @@ where f.resolved_at is null
 order by alike desc, f.error_code, f.first_failed_at;
 comment on view billing.open_failures is 'Open failures, the most frequent error first. alike: the number of open failures with the same error_code.';
 
--- Returns the failure that a person names, and locks it: the open one, if both providers have an event with this id.
--- If both are open, or neither is, the person must name the provider.
+-- Returns the failure that a person names, and locks it; of both providers' events with this id, the only open one.
 create or replace function billing.named_failure(event_id text, of_provider text)
 returns billing.failed_events language plpgsql volatile set search_path = '' as $$
 declare
@@ -205,8 +191,6 @@ begin
 end;
 $$;
 
--- Requests a retry. The worker retries the event at its next run, through the code that handles deliveries; if
--- billing.schedule_worker was run, it is woken at once. The row then shows the outcome.
 create or replace function billing.retry_failed_event(event_id text, of_provider text default null)
 returns text language plpgsql volatile set search_path = '' as $$
 declare
@@ -224,11 +208,10 @@ begin
 end;
 $$;
 comment on function billing.retry_failed_event is
-  'Run in the SQL editor: requests a retry of an open failure. Raises an error if no failed event has this id, if both providers have one and of_provider is missing, or if the payload was pruned.';
+  'Run in the SQL editor: requests a retry of an open failure, through the code that handles deliveries. Raises an error if no failed event has this id, if both providers have one and of_provider is missing, or if the payload was pruned.';
 
--- Requests a retry of all open failures that match, and lets their schedule begin anew. The worker retries them in the
--- order in which the events occurred. It locks many rows, so it must not wait for a locked one: the transaction that
--- holds the lock may wait for one of these rows (a deadlock), and deliveries of these events would wait as well.
+-- Their schedule begins anew. It locks many rows, so it must not wait for a locked one: the transaction that holds the
+-- lock may wait for one of these rows (a deadlock), and deliveries of these events would wait as well.
 create or replace function billing.retry_failed_events(
   of_type text default null, of_error_code text default null, failed_since timestamptz default null,
   failed_until timestamptz default null
@@ -283,7 +266,6 @@ begin
 end;
 $$;
 
--- For an event that need not be applied any more. The failure reopens if the event fails again.
 create or replace function billing.resolve_failed_event(
   event_id text, reason text, who text default current_user, of_provider text default null
 )
@@ -309,9 +291,9 @@ $$;
 comment on function billing.resolve_failed_event is
   'Run in the SQL editor: resolves an open failure without applying the event; stores the reason and the name. Raises an error if both providers have a failed event with this id and of_provider is missing.';
 
--- Takes or extends the lease of a queue for a run of the worker; false if another run has it, which then looks once
--- more for work before it ends. Claims of a queue run one after the other, because this locks its row.
-create or replace function billing.hold_lease(p_queue text, p_lease_id uuid)
+-- Takes or extends the lease of a queue; false if another run has it, which then looks once more for work before it
+-- ends, or if its receiver has asked for a pause. Claims of a queue run one after the other: this locks its row.
+create or replace function billing.hold_lease(p_queue text, p_lease_id uuid, p_destination text default null)
 returns boolean language plpgsql volatile set search_path = '' as $$
 begin
   -- Longer than a batch takes. After a crash, the queue rests as long.
@@ -323,13 +305,12 @@ begin
     update billing.leases l set is_wanted = true where l.queue = p_queue and not l.is_wanted;
     return false;
   end if;
-  return true;
+  return not exists (select from billing.pauses p where p.destination = p_destination and p.paused_until > now());
 end;
 $$;
 
--- If another run has asked for the queue meanwhile, there may be work that this one has missed: then this returns
--- true, and the run goes on; one whose time is over (p_is_last) wakes the worker instead. With p_is_scheduled,
--- it notes that the schedule has woken a run that ended without a fault, also if another one has the lease.
+-- A run whose time is over (p_is_last) wakes the worker instead of going on. p_is_scheduled is noted also if another
+-- run has the lease.
 create or replace function public.billing_release_lease(
   p_queue text, p_lease_id uuid, p_is_last boolean default true, p_is_scheduled boolean default false
 )
@@ -359,24 +340,19 @@ $$;
 comment on function public.billing_release_lease is
   'Ends the lease of a queue (retries or notifications) at the end of a run; or, unless p_is_last, returns true if another run has asked for the queue meanwhile, so that this one goes on. p_is_scheduled: the schedule has woken the run, which ended without a fault.';
 
--- Hands failures to retry to the run of the worker that holds the queue: those whose retry was requested before those
--- that are due by schedule, each in the order in which the events occurred; at the same time, creations first. An
--- update must not be tried before its creation. So while an event of a subscription is locked by another session, or
--- was claimed by this run and not settled, later ones of it are left out.
+-- Requested ones come before those that are due by schedule, each in the order in which the events occurred; at the
+-- same time, creations first. An update must not be tried before its creation. So while an event of a subscription is
+-- locked by another session, or was claimed by this run and not settled, later ones of it are left out.
 --
 -- What an earlier run has left unsettled comes later and alone, with all of its subscription: one event that takes all
 -- the time of a call then holds up only itself. What a handler may have refused comes later too: the next one may be
 -- as slow.
 --
 -- A worker has 256 MB of memory, so a batch is limited in bytes of JSON text, in which a control character counts six.
--- A payload that no worker can hold fails here; otherwise it would be first in every claim.
 create or replace function public.billing_claim_failed_events(p_lease_id uuid, p_limit integer)
 returns table (provider text, event_id text, body text, body_encoding text)
 language plpgsql volatile set search_path = '' as $$
 #variable_conflict use_column
-declare
-  batch_bytes constant integer := 4 * 1024 * 1024;
-  worker_bytes constant integer := 16 * 1024 * 1024;
 begin
   if not billing.hold_lease('retries', p_lease_id) then
     return;
@@ -419,26 +395,15 @@ begin
     order by w.turn
     limit p_limit
   ),
-  too_large as (
-    update billing.failed_events f set
-      retry_requested_at = null, next_retry_at = null, attempts = f.attempts + 1, last_failed_at = now(),
-      error_code = 'body_too_large',
-      error = format(
-        'The payload has %s bytes as JSON text, more than the worker can retry (%s).', d.bytes, worker_bytes
-      )
-    from due d
-    where f.provider = d.provider and f.event_id = d.event_id and d.bytes > worker_bytes
-  ),
   claimed as (
     update billing.failed_events f set retry_lease_id = p_lease_id
     from (
       select d.*, sum(d.bytes) over so_far as bytes_so_far, bool_or(d.is_left) over so_far as any_left
       from due d
-      where d.bytes <= worker_bytes
       window so_far as (order by d.turn)
     ) as d
     where f.provider = d.provider and f.event_id = d.event_id
-      and (d.bytes_so_far <= batch_bytes and not d.any_left or d.bytes_so_far = d.bytes)
+      and (d.bytes_so_far <= 4 * 1024 * 1024 and not d.any_left or d.bytes_so_far = d.bytes)
     returning f.*, d.turn
   )
   select
@@ -449,13 +414,12 @@ begin
 end;
 $$;
 comment on function public.billing_claim_failed_events is
-  'Claims up to p_limit failures to retry, requested ones first, for a run of the worker, in the order in which the events occurred, and at most 4 MiB unless a single one is larger; none while another run has the queue. body_encoding: text or base64. A payload of more than 16 MiB of JSON text fails with body_too_large.';
+  'Claims up to p_limit failures to retry, requested ones first, for a run of the worker, in the order in which the events occurred, and at most 4 MiB unless a single one is larger; none while another run has the queue. body_encoding: text or base64.';
 
--- A row that was resolved meanwhile stays resolved. A failure counts as an attempt. It ends the request, if there was
--- one, and then leaves the schedule as it is; else it uses up a retry of the schedule. A requested retry that found
--- the record locked stays requested, and keeps its claim, as one that the run does not settle, so only the next run
--- tries it again. One that the run had no time for (untried) ends its claim alone. Columns that only the receiver can
--- read from a payload are read anew, because it may have been repaired.
+-- A row that was resolved meanwhile stays resolved. A failure ends the request, if there was one, and then leaves the
+-- schedule as it is; else it uses up a retry of the schedule. A requested retry that found the record locked stays
+-- requested, and keeps its claim, so only the next run tries it again. One that the run had no time for (untried) ends
+-- its claim alone. Columns that only the receiver can read from a payload are read anew: it may have been repaired.
 --
 -- The id in a repaired payload may differ from that of its row, which may be the hash of the body. The row's id gets a
 -- row in the ledger too, so that the old body, delivered again, does not reopen an applied event.

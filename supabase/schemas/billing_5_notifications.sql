@@ -37,11 +37,10 @@ begin
 end;
 $$;
 
--- Hands due notifications to the run of the worker that holds the queue, unless their receiver has asked for a pause.
--- The attempt is counted here, before sending, so that a notification that crashes every worker is given up in the
--- end. One that is not settled is due again after a minute. Each is checked here: one that is not true is withdrawn,
--- or due again after a minute if it may become true. So that a call stays short, it checks at most a thousand; if it
--- has handed out none of them, the run is to go on.
+-- The attempt is counted here, before sending, so that a notification that crashes every worker is given up in the end.
+-- One that is not settled is due again after a minute. Each is checked here: one that is not true is withdrawn, or due
+-- again after a minute if it may become true. So that a call stays short, it checks at most a thousand; if it has
+-- handed out none of them, the run is to go on.
 create or replace function public.billing_claim_notifications(p_lease_id uuid, p_limit integer, p_destination text)
 returns table (
   id uuid, attempt integer, kind text, provider text, event_id text, account_id text, subscription_id text,
@@ -56,7 +55,7 @@ declare
   fault record;
   claimed uuid[] := '{}';
 begin
-  if not billing.hold_lease('notifications', p_lease_id) or billing.is_paused(p_destination) then
+  if not billing.hold_lease('notifications', p_lease_id, p_destination) then
     return;
   end if;
 
@@ -98,18 +97,14 @@ comment on function public.billing_claim_notifications is
   'Claims up to p_limit due notifications for a run of the worker and counts the attempt; none while another run has the queue, or while the receiver has asked for a pause.';
 
 -- A failed notification is due again after the next wait plus up to 10 %, so that those that failed together are not
--- all due at the same time. Retry-After can make it later, at most by a day.
---
--- `limited` (429) and `unsent` do not count as attempts. A 429 pauses all notifications to the receiver for the time
--- in Retry-After, or for a minute. If it answers only 429, one is given up after the time that all attempts would have
--- taken.
+-- all due at the same time. Retry-After can make it later, at most by a day. `limited` (429) and `unsent` do not count
+-- as attempts; a 429 pauses all notifications to the receiver, for a minute without Retry-After.
 --
 -- It does not wait for a notification that another session has locked, because the others would be sent again.
 create or replace function public.billing_settle_notifications(p_lease_id uuid, p_destination text, results jsonb)
 returns integer language plpgsql volatile set search_path = '' as $$
 declare
   waits constant interval[] := billing.notification_waits();
-  patience constant interval := (select sum(w.wait) from unnest(waits) as w (wait));
   resume_at timestamptz;
   settled integer;
 begin
@@ -132,7 +127,6 @@ begin
   )
   update billing.notifications n set
     status = case
-      when r.result = 'limited' and n.limited_since < now() - patience then 'dead'
       when r.result in ('limited', 'unsent') then 'pending'
       when r.result <> 'failed' then r.result
       when n.attempts > cardinality(waits) then 'dead'
@@ -149,12 +143,6 @@ begin
         waits[least(n.attempts, cardinality(waits))] * (1 + random() * 0.1),
         make_interval(secs => least(coalesce(r.retry_after_seconds, 0), 86400))
       )
-    end,
-    limited_since = case
-      when r.result = 'unsent' then n.limited_since
-      -- Cleared if it is given up, so that someone who resets it starts anew.
-      when r.result = 'limited' and not n.limited_since < now() - patience then n.limited_since
-      when r.result = 'limited' and n.limited_since is null then now()
     end
   -- Numeric, because a date may be thousands of years away.
   from jsonb_to_recordset(results) as r (id uuid, result text, error text, retry_after_seconds numeric)
@@ -165,11 +153,6 @@ end;
 $$;
 comment on function public.billing_settle_notifications is
   'Stores the results of a run''s notifications. results: id, result (sent, failed, dead, undeliverable, limited or unsent), error, retry_after_seconds. Returns how many were settled: none if another run has the queue.';
-
-create or replace function billing.is_paused(p_destination text)
-returns boolean language sql stable set search_path = '' as $$
-  select exists (select from billing.pauses p where p.destination = p_destination and p.paused_until > now())
-$$;
 
 -- Pauses a receiver for at least a second and at most a day. Returns until when.
 create or replace function billing.pause(p_destination text, p_seconds numeric)
@@ -187,32 +170,25 @@ create or replace function billing.is_alarming(f billing.failed_events)
 returns boolean language sql immutable
 return f.scheduled_retries > 0 or f.next_retry_at is null and f.retry_requested_at is null;
 
--- Returns the alerts that are due, to the run of the worker that holds the queue. They are a level and not rows of the
--- outbox: what is open, compared with what the operator was told. So nothing untrue is ever sent, and one that could
--- not be sent is due again at the next run, with the same id.
+-- Alerts are a level and not rows of the outbox: what is open, compared with what the operator was told. So nothing
+-- untrue is ever sent, and one that could not be sent is due again at the next run, with the same id.
 --
--- failure_opened: failures with an error code are open that do not heal by themselves, and that the operator was not
--- told about; at most one per code and hour. A failure is new if it failed for the first time after those that were
--- counted. If that gives too few, because one opened again or has got another error code, the difference of the
--- numbers counts. failures_resolved: the operator was told, and none is open any more.
+-- failure_opened: more failures with an error code are open that do not heal by themselves than the operator was told;
+-- at most one per code and hour. failures_resolved: the operator was told, and none is open any more.
 create or replace function public.billing_claim_alerts(p_lease_id uuid, p_destination text)
 returns table (id uuid, kind text, alert jsonb, created_at timestamptz)
 language plpgsql volatile set search_path = '' as $$
 #variable_conflict use_column
 begin
-  if not billing.hold_lease('notifications', p_lease_id) or billing.is_paused(p_destination) then
+  if not billing.hold_lease('notifications', p_lease_id, p_destination) then
     return;
   end if;
-  -- Fewer are open than were reported: the next one is new.
-  update billing.alerts a set reported = o.failures
-  from (
-    select t.error_code, count(f.event_id) as failures
-    from billing.alerts t
-    left join billing.failed_events f
-      on f.error_code = t.error_code and f.resolved_at is null and billing.is_alarming(f)
-    group by t.error_code
-  ) as o
-  where a.error_code = o.error_code and a.reported > o.failures;
+  -- If fewer are open than were reported, the next one is new.
+  update billing.alerts a set reported = least(a.reported, (
+    select count(*) from billing.failed_events f
+    where f.error_code = a.error_code and f.resolved_at is null and billing.is_alarming(f)
+  ))
+  where a.reported > 0;
 
   return query
   select md5(concat_ws('/', d.kind, d.error_code, d.told_at))::uuid, d.kind, d.alert, now()
@@ -223,29 +199,27 @@ begin
         'error_code', o.error_code,
         -- What Postgres says may repeat the data of an event.
         'error', case when o.error_code <> 'apply_failed' then left(newest.error, 500) end,
-        'open', o.failures, 'new', greatest(o.later, o.failures - coalesce(a.reported, 0)),
+        'open', o.failures, 'new', o.failures - coalesce(a.reported, 0),
         'first_failed_at', o.first_failed_at, 'last_failed_at', o.last_failed_at,
-        'newest_first_failed_at', newest.first_failed_at,
         'provider', newest.provider, 'event_id', newest.event_id, 'event_type', left(newest.type, 255)
       )) as alert
     from (
       select
-        f.error_code, count(*) as failures, count(*) filter (where f.first_failed_at > t.reported_until) as later,
-        min(f.first_failed_at) as first_failed_at, max(f.last_failed_at) as last_failed_at
+        f.error_code, count(*) as failures, min(f.first_failed_at) as first_failed_at,
+        max(f.last_failed_at) as last_failed_at
       from billing.failed_events f
-      left join billing.alerts t using (error_code)
       where f.resolved_at is null and billing.is_alarming(f)
       group by f.error_code
     ) as o
     left join billing.alerts a using (error_code)
     cross join lateral (
-      select x.error, x.provider, x.event_id, x.type, x.first_failed_at
+      select x.error, x.provider, x.event_id, x.type
       from billing.failed_events x
       where x.error_code = o.error_code and x.resolved_at is null and billing.is_alarming(x)
       order by x.first_failed_at desc
       limit 1
     ) as newest
-    where greatest(o.later, o.failures - coalesce(a.reported, 0)) > 0
+    where o.failures > coalesce(a.reported, 0)
       and (a.alerted_at is null or a.alerted_at <= now() - interval '1 hour')
     union all
     select
@@ -277,30 +251,18 @@ begin
   where r.result = 'limited'
   having count(*) > 0;
 
-  with told as (
-    select r.kind, r.alert
-    from jsonb_to_recordset(results) as r (result text, kind text, alert jsonb)
-    where r.result = 'sent'
-  ),
-  closed as (
-    update billing.alerts a set opened_at = null, reported = 0
-    from told t
-    where t.kind = 'failures_resolved' and a.error_code = t.alert ->> 'error_code'
-    returning 1
-  ),
-  opened as (
-    insert into billing.alerts as a (error_code, opened_at, alerted_at, reported, reported_until)
-    select
-      t.alert ->> 'error_code', now(), now(), (t.alert ->> 'open')::integer,
-      (t.alert ->> 'newest_first_failed_at')::timestamptz
-    from told t
-    where t.kind = 'failure_opened'
-    on conflict (error_code) do update set
-      opened_at = coalesce(a.opened_at, excluded.opened_at), alerted_at = excluded.alerted_at,
-      reported = excluded.reported, reported_until = excluded.reported_until
-    returning 1
-  )
-  select (select count(*) from closed) + (select count(*) from opened) into settled;
+  -- Of failures_resolved, `open` is missing.
+  insert into billing.alerts as a (error_code, opened_at, alerted_at, reported)
+  select
+    r.alert ->> 'error_code', case r.kind when 'failure_opened' then now() end, now(),
+    coalesce(r.alert -> 'open', '0')::integer
+  from jsonb_to_recordset(results) as r (result text, kind text, alert jsonb)
+  where r.result = 'sent'
+  on conflict (error_code) do update set
+    opened_at = case when excluded.opened_at is not null then coalesce(a.opened_at, excluded.opened_at) end,
+    alerted_at = case when excluded.opened_at is null then a.alerted_at else excluded.alerted_at end,
+    reported = excluded.reported;
+  get diagnostics settled = row_count;
   return settled;
 end;
 $$;

@@ -4,9 +4,8 @@
 -- none of them, so nothing here uses them before billing.schedule_worker is run.
 
 -- The call is fire and forget: the worker claims its work in the database, so a lost or duplicate call does no harm. It
--- waits 5 s for a reply, however long the worker runs: a long wait may delay the project's other calls through pg_net.
--- Without a queue, it is the schedule that wakes it: billing.health shows when such a run last ended without a fault.
--- service_role may not read Vault or use pg_net in every project; the schedule then wakes the worker within a minute.
+-- waits 5 s for a reply: a long wait may delay the project's other calls through pg_net. Without a queue, it is the
+-- schedule that wakes it. If service_role may not use Vault or pg_net, the schedule wakes the worker within a minute.
 create or replace function billing.wake_worker(queue text default null)
 returns boolean language plpgsql volatile set search_path = '' as $$
 declare
@@ -36,8 +35,8 @@ $$;
 comment on function billing.wake_worker is
   'Wakes the worker without waiting for it. Returns false if billing.schedule_worker was not run, or if the caller may not use what it needs.';
 
--- The call of the worker carries the secret key, so it goes over https. Only a local stack has no certificate: its
--- names are those that a database on this machine, in a container or not, reaches it by.
+-- The call of the worker carries the secret key, so it goes over https, but on a local stack, by its names in and out
+-- of a container.
 create or replace function billing.schedule_worker(project_url text, secret_key text)
 returns text language plpgsql volatile set search_path = '' as $$
 declare
@@ -83,7 +82,6 @@ comment on function billing.schedule_worker is
 create or replace function billing.unschedule_worker()
 returns text language plpgsql volatile set search_path = '' as $$
 begin
-  perform billing.prune_runs('infinity');
   if to_regclass('cron.job') is not null then
     execute $sql$
       select cron.unschedule(j.jobname) from cron.job j where j.jobname in ('billing-worker', 'billing-prune')
@@ -99,10 +97,9 @@ end;
 $$;
 comment on function billing.unschedule_worker is 'Undoes billing.schedule_worker, and deletes its secrets from Vault.';
 
--- One batch per table and call, so that no call holds locks for long; billing.schedule_worker runs it often. The
--- defaults: a provider retries for three days, and lets a person resend an event for 30 days. The ledger keeps 90
--- days, so it still has every event that can arrive again. Payloads contain personal data and are deleted first, 30
--- days after the failure was resolved. Open failures and pending notifications are never deleted.
+-- One batch per table and call, so that no call holds locks for long. The defaults: a provider lets a person resend an
+-- event for 30 days, so the ledger still has every event that can arrive again. Payloads contain personal data and go
+-- first. Open failures and pending notifications are never deleted.
 create or replace function billing.prune(
   ledger_keeps interval default '90 days', settled_rows_keep interval default '90 days',
   payloads_keep interval default '30 days', batch_size integer default 20000
@@ -110,8 +107,8 @@ create or replace function billing.prune(
 returns table (ledger_rows bigint, payloads bigint, failures bigint, notifications bigint)
 language plpgsql volatile set search_path = '' as $$
 begin
-  -- By ctid, which cannot change while the row is locked. With a join by key, a plan may
-  -- read the whole table, or select the batch again for every row.
+  -- By ctid, which cannot change while the row is locked. With a join by key, a plan may read the whole table, or
+  -- select the batch again for every row.
   delete from billing.processed_events t where t.ctid = any (array(
     select o.ctid from billing.processed_events o where o.processed_at < now() - ledger_keeps
     order by o.processed_at limit batch_size for update skip locked
@@ -135,32 +132,24 @@ begin
   ));
   get diagnostics notifications = row_count;
 
-  -- Once an hour: there, nothing is indexed by time.
-  if extract(minute from now()) < 5 then
-    perform billing.prune_runs(now() - interval '1 day');
+  -- pg_cron keeps a row of each run for ever.
+  if to_regclass('cron.job_run_details') is not null then
+    begin
+      execute $sql$
+        delete from cron.job_run_details d using cron.job j
+        where j.jobname in ('billing-worker', 'billing-prune') and d.jobid = j.jobid
+          -- A run that could not connect has no end.
+          and coalesce(d.end_time, d.start_time, '-infinity') < now() - interval '1 day'
+      $sql$;
+    exception when insufficient_privilege then
+      null;
+    end;
   end if;
   return next;
 end;
 $$;
 comment on function billing.prune is
   'Deletes up to batch_size old rows of each table, and the payloads of resolved failures earlier than their rows. Returns how many of each.';
-
--- Deletes what pg_cron keeps for ever of each run, of our own jobs alone. If pg_cron does not let us, they stay.
-create or replace function billing.prune_runs(ended_before timestamptz)
-returns void language plpgsql volatile set search_path = '' as $$
-begin
-  if to_regclass('cron.job_run_details') is not null then
-    execute $sql$
-      delete from cron.job_run_details d using cron.job j
-      where j.jobname in ('billing-worker', 'billing-prune') and d.jobid = j.jobid
-        -- A run that could not connect has no end.
-        and coalesce(d.end_time, d.start_time, '-infinity') < $1
-    $sql$ using ended_before;
-  end if;
-exception when insufficient_privilege or undefined_column then
-  null;
-end;
-$$;
 
 -- Returns whose an account's IDs are: those of its records, and those that only failures or customers name.
 create or replace function billing.ids_of(of_account text)
@@ -173,11 +162,9 @@ language sql stable set search_path = '' as $$
   select c.provider, null, c.customer_id from billing.customers c where c.account_id = of_account
 $$;
 
--- Deletes what is stored of an account, and remembers its subscriptions and customers by a hash, so that their later
--- events have no effect and are not stored. A customer that has a subscription of another account is left to that. It
--- does not find failures that could not be read.
---
--- @param force also if a subscription is not canceled: nobody will hear of its end
+-- Remembers its subscriptions and customers by a hash. A customer that has a subscription of another account is left to
+-- that. It does not find failures that could not be read. force: also if a subscription is not canceled, whose end
+-- nobody will hear of.
 create or replace function billing.erase_account(account_id text, force boolean default false)
 returns text language plpgsql volatile set search_path = '' as $$
 #variable_conflict use_column
@@ -253,7 +240,6 @@ $$;
 comment on function billing.erase_account is
   'Run in the SQL editor: deletes what is stored of an account. Later events of its subscriptions and customers have no effect. Raises an error while a subscription is not canceled, unless force is true.';
 
--- Lets the events of a subscription or customer of an erased account have an effect again.
 create or replace function billing.forget_erasure(provider text, id text)
 returns text language plpgsql volatile set search_path = '' as $$
 begin
@@ -269,8 +255,7 @@ $$;
 comment on function billing.forget_erasure is
   'Run in the SQL editor: undoes billing.erase_account for a subscription or customer, for its events to come.';
 
--- Views for monitoring. Both stay fast when the ledger is large: events per hour read the last three days through the
--- index, and the size of the ledger is the planner's estimate.
+-- Views for monitoring, fast with a large ledger, too: its size is the planner's estimate.
 create or replace view billing.events_per_hour with (security_invoker = true) as
 select date_trunc('hour', e.at) as hour, e.type, e.outcome, count(*) as events
 from (

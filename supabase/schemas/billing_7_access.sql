@@ -1,18 +1,17 @@
--- Who may do what. The Data API reaches only schema public. What it needs there are windows (views) and functions,
--- with the caller's rights; every name begins with billing_. Nobody but service_role may use schema billing. So a
--- right on a window or function in public is worth nothing to anon and authenticated by itself, wherever it comes
--- from: default privileges, a squash, or a restored dump.
+-- Who may do what. The Data API reaches only schema public. What it needs there are windows (views) and functions, with
+-- the caller's rights. Nobody but service_role may use schema billing, so a right on a window or function is worth
+-- nothing to anon and authenticated by itself, wherever it comes from: default privileges, a squash, or a restored
+-- dump.
 
--- For apps and commands. It has only what an app may show, and the rule of access, once for the app, its server and
--- its policies. paid_until: until when the account may use what it pays for, but for a grace of the app:
+-- For apps and commands: what an app may show, and the rule of access. paid_until: until when the account may use what
+-- it pays for, but for a grace of the app:
 --   infinity if the provider's status is active or trialing: of both, Stripe says that it is safe to provide the
 --     service ("How subscriptions work"). Not by `status`, which a creation sets to active even if the first payment
 --     has not been made; a deletion decides in any case. Every other status, an unknown one too, does not count.
 --   if it is past_due, since when, from which a grace counts. Not current_period_end: Stripe moves the period on at
---     renewal, about an hour before it tries to collect ("What events can I see when a subscription is renewed?"), and
---     the event of a renewal may come late. Only if no event shows since when it is past_due, the grace begins there.
---   null while its invoices are voided (`paused`, until `paused_until`), since nobody pays for that time. Stripe names
---     all three ways of pausing for a service that continues; docs/app.md says what `void` means here.
+--     renewal, about an hour before it tries to collect, and the event of a renewal may come late. Only if no event
+--     shows since when it is past_due, the grace begins there.
+--   null while its invoices are voided (`paused`): nobody pays for that time (docs/app.md).
 --   null from the time on at which it was going to be canceled, because the event of the deletion may come late.
 create or replace view public.billing_subscriptions with (security_invoker = true) as
 select
@@ -36,7 +35,7 @@ select
   end as paid_until
 from billing.subscriptions s;
 comment on view public.billing_subscriptions is
-  'One row per subscription, with paid_until: infinity while it is paid, a time if it is past due since then, else null. Users see nothing until the app grants it: docs/app.md.';
+  'One row per subscription, with paid_until: infinity while it is paid, a time if it is past due since then, else null.';
 
 create or replace view public.billing_subscription_items with (security_invoker = true) as
 select
@@ -46,8 +45,6 @@ from public.billing_subscriptions s,
   jsonb_to_recordset(s.items) as i (
     item_id text, price_id text, product_id text, quantity integer, usage_type text, current_period_end timestamptz
   );
-comment on view public.billing_subscription_items is 'One row per item of a subscription. Users see nothing until the app grants it: docs/app.md.';
-
 create or replace view billing.subscription_items with (security_invoker = true) as
 select subscription_id, provider, account_id, item_id, price_id, product_id, quantity, usage_type, current_period_end
 from public.billing_subscription_items;
@@ -55,9 +52,8 @@ comment on view billing.subscription_items is 'One row per item of a subscriptio
 
 create or replace view public.billing_plan_features with (security_invoker = true) as
 select plan_id, feature, amount, per_unit from billing.plan_features;
-comment on view public.billing_plan_features is 'billing.plan_features. Users see nothing until the app grants it: docs/app.md.';
 
--- For reconcile and the console: with the ordering columns.
+-- For commands. The records have their ordering columns; version changes whenever the row does.
 create or replace view public.billing_records with (security_invoker = true) as
 select
   s.id, s.provider, s.account_id, s.status, s.plan_id, s.current_period_end, s.canceled_at, s.provider_status,
@@ -66,48 +62,32 @@ select
   billing.time_of(s.account_as_of) as account_as_of, billing.time_of(s.changed_as_of) as changed_as_of,
   coalesce(s.changed_as_of & 3 = 1, false) as changed_by_update, billing.time_of(s.canceled_as_of) as canceled_as_of
 from billing.subscriptions s;
-comment on view public.billing_records is 'The subscriptions with their ordering columns, for service_role.';
-
 create or replace view public.billing_processed_events with (security_invoker = true) as
 select provider, event_id, type, outcome, processed_at from billing.processed_events;
-comment on view public.billing_processed_events is 'billing.processed_events, for service_role.';
-
--- version changes whenever the row does. A repair is an update of payload.
 create or replace view public.billing_failed_events with (security_invoker = true) as
 select
   provider, event_id, type, payload, payload_encoding, original_payload, error_code, error, attempts, first_failed_at,
   last_failed_at, next_retry_at, retry_requested_at, retry_lease_id, resolved_at, resolution, resolution_note,
   resolved_by, kind, subscription_id, customer_id, account_id, occurred_at, xmin::text as version
 from billing.failed_events;
-comment on view public.billing_failed_events is 'billing.failed_events, for service_role.';
-
 create or replace view public.billing_notifications with (security_invoker = true) as
 select
   id, provider, event_id, kind, status, account_id, subscription_id, invoice_id,
   created_at, occurred_at, attempts, next_attempt_at, last_error, sent_at
 from billing.notifications;
-comment on view public.billing_notifications is 'billing.notifications, for service_role.';
-
 create or replace view public.billing_customers with (security_invoker = true) as
 select provider, customer_id, account_id, created_at from billing.customers;
-comment on view public.billing_customers is 'billing.customers, for service_role: the app may add rows and correct them.';
-
 create or replace view public.billing_health with (security_invoker = true) as
 select
   last_event_at, open_failures, oldest_open_failure, retries_requested, notifications_pending,
   oldest_pending_notification, notifications_given_up, last_scheduled_run_at, ledger_rows_estimate, handlers
 from billing.health;
-comment on view public.billing_health is 'billing.health, for service_role.';
-
 create or replace view public.billing_events_per_hour with (security_invoker = true) as
 select hour, type, outcome, events from billing.events_per_hour;
-comment on view public.billing_events_per_hour is 'billing.events_per_hour, for service_role.';
 
--- Returns whether an account may use what it pays for: see paid_until. It reads the window, so a user sees what a
--- policy lets them see, and needs no right on schema billing.
---
--- Postgres does not inline a function with a subquery; so the fixed search_path does not cost a better plan. The body
--- is a string, because a parsed one skips the check of usage on schema billing.
+-- It reads the window, so a user sees what a policy lets them see, and needs no right on schema billing. Postgres does
+-- not inline a function with a subquery, so the fixed search_path does not cost a better plan. The body is a string,
+-- because a parsed one skips the check of usage on schema billing.
 create or replace function public.billing_has_access(account_id text, grace interval default '0')
 returns boolean language sql stable set search_path = '' as $$
   select exists (
@@ -119,11 +99,8 @@ $$;
 comment on function public.billing_has_access is
   'Returns whether the account has a subscription that is active or on trial, or past_due for less than the grace. It looks at the rows that the caller may read.';
 
--- Returns how much of a feature an account has: the sum over the items of its subscriptions that count; null if it is
--- unlimited. Of the rows of an item's price and product, that of the price counts.
---
--- In plpgsql, because it keeps the plan: that of a function in SQL is made at each call of billing_has_feature, and
--- takes more time than the rest.
+-- The sum over the items of its subscriptions that count. Of the rows of an item's price and product, that of the price
+-- counts. In plpgsql, which keeps the plan: to plan it at each call takes more time than the rest.
 create or replace function public.billing_feature_amount(account_id text, feature text, grace interval default '0')
 returns bigint language plpgsql stable set search_path = '' as $$
 begin
@@ -212,10 +189,10 @@ revoke execute on all functions in schema billing from public;
 grant usage on schema billing to service_role;
 grant select, insert, update on all tables in schema billing to service_role;
 revoke insert, update on billing.erasures, billing.erasure_key from service_role;
-grant delete on billing.processed_events, billing.customers, billing.plan_features to service_role;
+grant delete on billing.processed_events, billing.failed_events, billing.customers, billing.plan_features
+to service_role;
 grant execute on all functions in schema billing to service_role;
 -- Only for the SQL editor.
 revoke execute on function
-  billing.schedule_worker, billing.unschedule_worker, billing.prune, billing.prune_runs,
-  billing.erase_account, billing.forget_erasure
+  billing.schedule_worker, billing.unschedule_worker, billing.prune, billing.erase_account, billing.forget_erasure
 from service_role;

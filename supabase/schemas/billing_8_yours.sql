@@ -1,8 +1,8 @@
 -- The two functions that are yours to replace. `deno task add` writes this file once and never again, and no later
 -- migration contains it. Keep names, arguments and grants. Put your version into a migration of your own.
 
--- Returns the account of a provider's customer, for a subscription that is created without metadata.accountId: from a
--- payment link, a pricing table or the provider's dashboard. Replace it if your project knows its customers better.
+-- For a payment link, a pricing table or the provider's dashboard. Replace it if your project knows its customers
+-- better.
 --
 -- By default, the account is that in billing.customers, or else that of the customer's other subscriptions, ended ones
 -- included. If they have different accounts, it is null: a wrong one would give a stranger what somebody else paid for.
@@ -25,9 +25,8 @@ $$;
 comment on function billing.account_of_customer is
   'Returns the account of a customer, for a subscription that is created without metadata.accountId; null if it is not known. Replace it if your project knows its customers'' accounts.';
 
--- Returns the e-mail address of an account; null if it has none. Replace it if your accounts are not your users. By
--- default, an account is a user of Supabase Auth. service_role may not read auth.users, so this function runs with the
--- rights of its owner (security definer). Without an auth schema, as on the local stack, no account has an address.
+-- By default, an account is a user of Supabase Auth. service_role may not read auth.users, so this function runs with
+-- the rights of its owner (security definer). Without an auth schema, as on the local stack, no account has an address.
 create or replace function billing.account_email(account_id text)
 returns text language plpgsql stable security definer set search_path = '' as $$
 declare

@@ -266,12 +266,12 @@ select results_eq(
     order by place
   $$,
   $$values
-    (1, 'applied', null, null, null::boolean),
-    (2, 'failed', 'BW001', 'No subscription tap_none is recorded.', null),
-    (3, 'applied', null, null, null),
-    (4, 'duplicate', null, null, null),
-    (5, 'failed', 'BW003', 'No function applies events of type provider.refund.', null),
-  (6, 'stale', null, null, null)$$, 'each event has one answer, with its place'
+    (1, 'applied', null, null, false),
+    (2, 'failed', 'BW001', 'No subscription tap_none is recorded.', false),
+    (3, 'applied', null, null, false),
+    (4, 'duplicate', null, null, false),
+    (5, 'failed', 'BW003', 'No function applies events of type provider.refund.', false),
+  (6, 'stale', null, null, false)$$, 'each event has one answer, with its place'
 );
 select is(pg_temp.record('tap_a') ->> 'status', 'canceled', 'an array is applied in the order of occurrence');
 select is(

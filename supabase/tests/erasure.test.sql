@@ -99,10 +99,7 @@ select is(
     "retry": {"event_id": "g5", "lease_id": "00000000-0000-4000-8000-000000000001"}
   }]') as a), 'erased', 'a retry finds that the account was erased'
 );
-select is(
-  (select concat_ws(' ', resolution, payload, original_payload, subscription_id, customer_id, account_id, retry_requested_at, next_retry_at, error) from billing.failed_events where event_id = 'g5'),
-  'ignored Its account was erased.', 'and keeps nothing of it'
-);
+select is_empty($$select from billing.failed_events where event_id = 'g5'$$, 'and keeps nothing of it');
 
 -- billing.customers.
 truncate billing.subscriptions, billing.failed_events, billing.erasures, billing.processed_events;

@@ -3,7 +3,7 @@
  * repaired, and resolved by hand.
  */
 begin;
-select plan(78);
+select plan(76);
 set local timezone = 'UTC';
 
 create function pg_temp.file(event_id text, body text, encoding text default 'text', error text default 'Unreadable')
@@ -126,10 +126,6 @@ select is(
   (select jsonb_build_array(resolution, resolved_at, attempts, payload_encoding) from pg_temp.failed('tap_1')),
   '["applied", "2027-01-04T00:00:00+00:00", 2, "text"]', 'and neither of the two changes its row'
 );
-update billing.failed_events set resolved_at = null, resolution = null where event_id = 'tap_1';
-select pg_temp.apply('tap_1');
-select is((pg_temp.failed('tap_1')).resolution, 'duplicate', 'a duplicate resolves a row that is open all the same');
-select is((pg_temp.failed('tap_1', 'b')).resolution, null, 'but no other provider''s');
 select is(pg_temp.apply('tap_3'), 'stale', 'a stale event was applied too');
 select is(pg_temp.file('tap_3', '{}'), 'applied', 'so it is not stored');
 select is((pg_temp.failed('tap_3')).event_id, null, 'and has no row');

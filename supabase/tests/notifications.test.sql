@@ -3,7 +3,7 @@
  * and when they are tried again.
  */
 begin;
-select plan(77);
+select plan(75);
 set local timezone = 'UTC';
 truncate billing.notifications, billing.leases, billing.pauses;
 
@@ -11,11 +11,11 @@ create function pg_temp.owe(event_id text, fields jsonb default '{}')
 returns void language sql as $$
   insert into billing.notifications (
     provider, event_id, account_id, subscription_id, status, invoice_id, hosted_invoice_url, amount_due, currency,
-    attempt_count, next_payment_attempt, occurred_at, attempts, next_attempt_at, last_error, limited_since
+    attempt_count, next_payment_attempt, occurred_at, attempts, next_attempt_at, last_error
   )
   select
     'a', owe.event_id, 'acc_1', 'sub_1', coalesce(n.status, 'pending'), n.invoice_id, n.hosted_invoice_url, n.amount_due, n.currency,
-    n.attempt_count, n.next_payment_attempt, coalesce(n.occurred_at, now()), coalesce(n.attempts, 0), coalesce(n.next_attempt_at, now()), n.last_error, n.limited_since
+    n.attempt_count, n.next_payment_attempt, coalesce(n.occurred_at, now()), coalesce(n.attempts, 0), coalesce(n.next_attempt_at, now()), n.last_error
   from jsonb_populate_record(null::billing.notifications, fields) as n
 $$;
 
@@ -211,10 +211,9 @@ select is(
   3, 'what was limited is settled, with what was not sent because of it'
 );
 select set_eq(
-  $$select event_id, status, attempts, last_error, limited_since = now() as limited, next_attempt_at = now() as is_due from billing.notifications$$,
+  $$select event_id, status, attempts, last_error, next_attempt_at = now() as is_due from billing.notifications$$,
   $$values
-    ('tap_limited', 'pending', 9, '429', true, false), ('tap_limited_too', 'pending', 9, '429', true, false),
-  ('tap_unsent', 'pending', 9, 'before', null, true)$$, 'neither is an attempt, not even the last one'
+    ('tap_limited', 'pending', 9, '429', false), ('tap_limited_too', 'pending', 9, '429', false), ('tap_unsent', 'pending', 9, 'before', true)$$, 'neither is an attempt, not even the last one'
 );
 select ok(pg_temp.pause_of('slow') between interval '119 s' and interval '120 s', 'the receiver has a pause, as long as the longest asked for');
 select results_eq(
@@ -237,31 +236,18 @@ select results_eq(
   $$values (interval '1 min'), ('1 s'), ('24 h')$$, 'without Retry-After the pause is a minute; it is at least a second and at most a day'
 );
 
--- For as long as ten attempts take: 75 hours and 35 minutes.
 reset role;
 truncate billing.notifications;
-select pg_temp.owe('tap_' || hours, jsonb_build_object('limited_since', now() - hours * interval '1 h', 'attempts', attempts))
-from (values (1, 1), (75, 0), (76, 1)) as l (hours, attempts);
+select pg_temp.owe('tap_1'), pg_temp.owe('tap_2', '{"status": "dead"}');
 set local role service_role;
-select pg_temp.settle(3, event_id, '{"result": "limited", "error": "429"}') from billing.notifications;
-select results_eq(
-  $$select r.status, r.attempts, now() - r.limited_since, r.last_error from unnest(array[1, 75, 76]) as hours, pg_temp.row_of('tap_' || hours) as r$$,
-  $$values ('pending', 0, interval '1 h', '429'), ('pending', 0, interval '75 h', '429'), ('dead', 0, null, '429')$$,
-  'a receiver that answers only 429 is given up after the time of ten attempts'
-);
-select pg_temp.settle(3, 'tap_1', '{"result": "unsent"}'), pg_temp.settle(3, 'tap_75', '{"result": "failed"}');
-select results_eq(
-  $$select limited_since is null from unnest(array[1, 75]) as hours, pg_temp.row_of('tap_' || hours)$$, $$values (false), (true)$$,
-  'any other answer ends the series; what was not sent has no answer'
-);
 select throws_ok($$select pg_temp.settle(3, 'tap_1', '{"result": "delivered"}')$$, '23514', null, 'an unknown result is refused');
 select pg_temp.end_lease();
 select is(pg_temp.settle(3, 'tap_1', '{"result": "sent"}'), 1, 'a run that is late settles, as long as no other one has the queue');
 select is(
-  (select string_agg(status, ' ' order by event_id) from public.billing_notifications), 'sent pending dead', 'commands see it in the window'
+  (select string_agg(status, ' ' order by event_id) from public.billing_notifications), 'sent dead', 'commands see it in the window'
 );
-update public.billing_notifications set status = 'pending', attempts = 0, next_attempt_at = now() where event_id = 'tap_76';
-select matches(pg_temp.claim(5, 10, 'other_host'), 'tap_76', 'and can have one that was given up sent again');
+update public.billing_notifications set status = 'pending', attempts = 0, next_attempt_at = now() where event_id = 'tap_2';
+select matches(pg_temp.claim(5, 10, 'other_host'), 'tap_2', 'and can have one that was given up sent again');
 -- What is not true, or no longer, is not sent.
 reset role;
 truncate billing.notifications, billing.subscriptions, billing.leases, billing.pauses;

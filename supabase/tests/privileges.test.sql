@@ -113,7 +113,7 @@ select set_eq(
     ('billing.plan_features', 'delete, insert, select, update'), ('public.billing_plan_features', 'delete, insert, select, update'),
     ('billing.subscription_items', 'insert, select, update'), ('public.billing_subscription_items', 'select'),
     ('billing.customers', 'delete, insert, select, update'), ('public.billing_customers', 'delete, insert, select, update'),
-    ('billing.failed_events', 'insert, select, update'), ('billing.notifications', 'insert, select, update'),
+    ('billing.failed_events', 'delete, insert, select, update'), ('billing.notifications', 'insert, select, update'),
     ('billing.alerts', 'insert, select, update'), ('billing.leases', 'insert, select, update'), ('billing.pauses', 'insert, select, update'),
     ('billing.erasures', 'select'), ('billing.erasure_key', 'select'),
     ('billing.records', 'insert, select, update'), ('billing.open_failures', 'insert, select, update'), ('billing.health', 'insert, select, update'),
@@ -125,7 +125,7 @@ select set_eq(
 select set_eq(
   $$select signature from functions where not has_function_privilege('service_role', oid, 'execute')$$,
   array['billing.schedule_worker(text,text)', 'billing.unschedule_worker()', 'billing.prune(interval,interval,interval,integer)',
-    'billing.prune_runs(timestamp with time zone)', 'billing.erase_account(text,boolean)', 'billing.forget_erasure(text,text)'],
+    'billing.erase_account(text,boolean)', 'billing.forget_erasure(text,text)'],
   'it executes all functions but those for the SQL editor'
 );
 select ok(has_schema_privilege('service_role', 'billing', 'usage') and not has_schema_privilege('service_role', 'billing', 'create'), 'it uses the schema, and creates nothing');

@@ -172,7 +172,6 @@ export const OPENED: Alert = {
     ...{ open: 12, new: 3 },
     first_failed_at: "2026-11-21T05:07:41.5+00:00",
     last_failed_at: "2026-11-21T06:24:03.113987+00:00",
-    newest_first_failed_at: "2026-11-21T06:24:02.5+00:00",
     ...{ provider: "a", event_id: "evt_1", event_type: CREATED },
   },
 };

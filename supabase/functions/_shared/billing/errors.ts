@@ -53,10 +53,8 @@ export const ERRORS = {
   body_too_large: {
     status: 413,
     body: "",
-    means:
-      "the body is over MAX_BODY_BYTES, or a payload in failed_events over 16 MiB",
-    todo:
-      "If the event is real, raise MAX_BODY_BYTES. Shorten a repaired payload.",
+    means: "the body is over MAX_BODY_BYTES",
+    todo: "If the event is real, raise MAX_BODY_BYTES.",
   },
   body_too_slow: {
     status: 408,

@@ -48,8 +48,6 @@ export interface FailureOpened {
   readonly new: number;
   readonly first_failed_at: string;
   readonly last_failed_at: string;
-  /** For the database, which is told what was delivered; it is not sent. */
-  readonly newest_first_failed_at: string;
   /** The newest failure's event. */
   readonly provider: string;
   readonly event_id: string;
