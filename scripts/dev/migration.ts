@@ -1,11 +1,15 @@
 /**
- * `deno task migration`: writes the migration, which is the files of
- * `supabase/schemas` one after the other, behind a check for names that are taken;
- * and the types of a database that it makes. People read and edit the files; a
- * database gets the migration.
+ * `deno task migration`: writes the newest migration from `supabase/schemas`, and the
+ * types of a database that has them all. People read and edit the schema files; a
+ * database gets the migrations.
+ *
+ * The first one is all files, behind a check for names that are taken. A released one
+ * stays as it is: a later one begins with what people write, the `alter` of tables and
+ * types, and then has every file of views and functions anew.
  */
 import { join } from "node:path";
 import { REPOSITORY } from "../common/how_started.ts";
+import { withDatabase } from "../local_stack/databases.ts";
 import {
   runSupabaseCli,
   runTool,
@@ -14,12 +18,19 @@ import {
 import { startStack } from "../local_stack/stack.ts";
 
 const SCHEMAS = join(REPOSITORY, "supabase/schemas");
+const MIGRATIONS = join(REPOSITORY, "supabase/migrations");
 
-/** The migration. Its version is that of the first release. */
+/** Of the first release. */
+const FIRST = join(MIGRATIONS, "20261125000000_billing.sql");
+
+/** The newest migration, which `deno task migration` writes. */
 export const MIGRATION = join(
-  REPOSITORY,
-  "supabase/migrations/20261125000000_billing.sql",
+  MIGRATIONS,
+  Array.from(Deno.readDirSync(MIGRATIONS), ({ name }) => name).sort().at(-1)!,
 );
+
+const MARK =
+  '-- Above, write what tables and types need. From here on, "deno task migration" writes.\n';
 
 export const TYPES = join(
   REPOSITORY,
@@ -27,17 +38,31 @@ export const TYPES = join(
 );
 
 if (import.meta.main) {
-  await Deno.writeTextFile(MIGRATION, await migrationText());
-  console.log(`Wrote ${MIGRATION}`);
+  const text = await migrationText();
+  const isFirst = MIGRATION === FIRST;
+  // First what people write in a later one, to see what that lacks.
+  await Deno.writeTextFile(MIGRATION, isFirst ? text : text.split(MARK)[0]!);
   const dataDir = await Deno.makeTempDir({ prefix: "billing-webhook-types-" });
   try {
     await using stack = await startStack({ dataDir, functions: false });
-    await Deno.writeTextFile(TYPES, await generateTypes(stack.dbUrl));
+    await Deno.writeTextFile(MIGRATION, text);
+    console.log(`Wrote ${MIGRATION}`);
+    const faults = await differences(stack.dbUrl);
+    if (faults.length > 0) {
+      console.log(`Write above the mark what it lacks:\n${faults.join("\n")}`);
+      Deno.exitCode = 1;
+    } else {
+      await withDatabase(
+        stack.dbUrl,
+        (sql) => sql.unsafe(isFirst ? "" : text.split(MARK)[1]!).simple(),
+      );
+      await Deno.writeTextFile(TYPES, await generateTypes(stack.dbUrl));
+      console.log(`Wrote ${TYPES}`);
+      console.log("Next: deno task test tests/pgtap.test.ts");
+    }
   } finally {
     await Deno.remove(dataDir, { recursive: true });
   }
-  console.log(`Wrote ${TYPES}`);
-  console.log("Next: deno task test tests/pgtap.test.ts");
   Deno.exit();
 }
 
@@ -66,22 +91,65 @@ export async function generateTypes(databaseUrl: string): Promise<string> {
   }
 }
 
-/** Returns the text of the migration. */
+/** Returns the text of the newest migration. */
 export async function migrationText(): Promise<string> {
-  const names = [];
-  for await (const { name } of Deno.readDir(SCHEMAS)) names.push(name);
-  const files = await Promise.all(
+  const files = await readSchemas();
+  if (MIGRATION !== FIRST) {
+    const [theirs] = (await Deno.readTextFile(MIGRATION)).split(MARK);
+    return [theirs + MARK, ...files.slice(1, -1)].join("\n");
+  }
+  return [
+    `-- Written by "deno task migration" from supabase/schemas: edit those files.\n`,
+    checkOfNames(files.join("")),
+    ...files,
+  ].join("\n");
+}
+
+async function readSchemas(): Promise<string[]> {
+  const names = Array.from(Deno.readDirSync(SCHEMAS), ({ name }) => name);
+  return await Promise.all(
     names.sort().map(async (name) =>
       `-- supabase/schemas/${name}\n\n${await Deno.readTextFile(
         join(SCHEMAS, name),
       )}`
     ),
   );
-  return [
-    `-- Written by "deno task migration" from supabase/schemas: edit those files.\n`,
-    checkOfNames(files.join("")),
-    ...files,
-  ].join("\n");
+}
+
+/**
+ * Returns how the tables and types that the migrations make differ from those that the
+ * schema files make, a line each: what the newest migration has to alter.
+ */
+async function differences(dbUrl: string): Promise<string[]> {
+  const files = await readSchemas();
+  return await withDatabase(dbUrl, async (sql) => {
+    const columns = async (tx: typeof sql) =>
+      new Set((await tx`
+        select concat_ws(' ', a.attrelid::regclass, a.attname,
+          format_type(a.atttypid, a.atttypmod), pg_get_expr(d.adbin, d.adrelid)) as line
+        from pg_attribute a join pg_class c on c.oid = a.attrelid
+        left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
+        where c.relnamespace = 'billing'::regnamespace
+          and (c.relkind in ('r', 'c') or c.relname = 'records')
+          and a.attnum > 0 and not a.attisdropped
+        union
+        select indexdef from pg_indexes where schemaname = 'billing'
+        union
+        select concat_ws(' ', conrelid::regclass, pg_get_constraintdef(oid)) from pg_constraint
+        where connamespace = 'billing'::regnamespace`).map((row) =>
+        row["line"]
+      ));
+    const have = await columns(sql);
+    await sql`begin`;
+    await sql`drop schema billing cascade`;
+    await sql.unsafe(files.join("\n")).simple();
+    const want = await columns(sql);
+    await sql`rollback`;
+    return [
+      ...[...want.difference(have)].map((line) => `  add ${line}`),
+      ...[...have.difference(want)].map((line) => `  drop ${line}`),
+    ];
+  });
 }
 
 /**

@@ -52,8 +52,9 @@ $$;
 
 -- supabase/schemas/billing_1_tables.sql
 
--- The tables. Everything is in schema billing, which only `postgres` and `service_role` may use; the Data API reaches
--- it through what is in `public` and begins with billing_ (billing_7_access.sql).
+-- The tables, and the types that functions pass on. Everything is in schema billing, which only `postgres` and
+-- `service_role` may use; the Data API reaches it through what is in `public` and begins with billing_
+-- (billing_7_access.sql).
 --
 -- IDs have the collation "C": ids that begin with their time follow each other in an index, and a C library that
 -- changes its collation cannot split a key.
@@ -271,21 +272,6 @@ create table billing.pauses (
 );
 comment on table billing.pauses is 'Receivers of notifications or alerts that asked for a pause. Deleting a row ends the pause.';
 
-do $$
-declare
-  name text;
-begin
-  for name in select t.tablename from pg_catalog.pg_tables t where t.schemaname = 'billing' loop
-    execute format('alter table billing.%I enable row level security', name);
-  end loop;
-end;
-$$;
-
--- supabase/schemas/billing_2_rule.sql
-
--- The rule: what an event does to the record of its subscription. Nothing here reads or writes a table, so a list of
--- cases tests it (supabase/tests/rule.test.sql).
-
 -- The columns that the rule reads and writes. What an app adds to the table is not among them, and stays as it is.
 create or replace view billing.records with (security_invoker = true) as
 select
@@ -310,9 +296,8 @@ create type billing.event as (
   previous jsonb, -- what an update replaced; null if it does not say
   payment jsonb, -- what the account may be told, by column of billing.notifications; and once_per_invoice
   retry jsonb, -- of a worker: event_id of the row in failed_events, and lease_id
-  -- Of a correction whose account_id is that of the customer's others; else added by the database:
-  customers_account text,
   -- Added by the database:
+  customers_account text,
   handled_at timestamptz,
   is_erased boolean,
   is_trial boolean
@@ -322,6 +307,24 @@ create type billing.event as (
 create type billing.step as (
   event billing.event, record billing.records, outcome text, error_code text, error text
 );
+
+-- What a call answers for an event.
+create type billing.answer as (place integer, outcome text, error_code text, error text);
+
+do $$
+declare
+  name text;
+begin
+  for name in select t.tablename from pg_catalog.pg_tables t where t.schemaname = 'billing' loop
+    execute format('alter table billing.%I enable row level security', name);
+  end loop;
+end;
+$$;
+
+-- supabase/schemas/billing_2_rule.sql
+
+-- The rule: what an event does to the record of its subscription. Nothing here reads or writes a table, so a list of
+-- cases tests it (supabase/tests/rule.test.sql).
 
 -- Returns the place of an event in the order of events: microseconds since 1970 times 4, plus 0 for a creation, 1 for
 -- an update and 2 for a deletion. So at the same time, a creation comes first and a deletion last. Null without a time.
@@ -355,7 +358,6 @@ declare
   mark constant bigint := billing.mark(e);
   occurred_at constant timestamptz := coalesce(e.occurred_at, e.handled_at);
   reported constant text := e.report ->> 'provider_status';
-  names_account constant boolean := e.account_id is not null and e.account_id is distinct from e.customers_account;
   replaced text := e.previous ->> 'provider_status';
   outcome text := 'applied';
   settled billing.records;
@@ -395,7 +397,7 @@ begin
       r.id := e.subscription_id;
       r.provider := e.provider;
       r.account_id := coalesce(e.account_id, r.account_id, e.customers_account);
-      if names_account then
+      if e.account_id is not null then
         r.account_as_of := mark;
       end if;
     end if;
@@ -436,7 +438,7 @@ begin
       end if;
       r.id := e.subscription_id;
       r.provider := e.provider;
-      if names_account and (mark < r.account_as_of) is not true then
+      if e.account_id is not null and (mark < r.account_as_of) is not true then
         if r.account_id <> e.account_id then
           outcome := 'applied';
         end if;
@@ -574,9 +576,6 @@ $$;
 -- of others. The receiver tries an event again that found its record locked. All waits of a call take about half a
 -- second (billing.lock_patience); none takes as long as deadlock_timeout (a second by default), so that no call becomes
 -- the victim of a deadlock.
-
--- What a call answers for an event.
-create type billing.answer as (place integer, outcome text, error_code text, error text);
 
 -- Works out what sorted events do: folds those of each subscription over its record. Writes nothing. Locks the records
 -- without waiting (55P03). changed: records to write. any_filed: an event is from a retry or has an open failure.
@@ -785,6 +784,7 @@ end;
 $$;
 
 -- Deferred, so that the lock is short.
+drop trigger if exists retry_creations on billing.customers;
 create constraint trigger retry_creations after insert on billing.customers deferrable initially deferred
 for each row execute function billing.retry_creations();
 

@@ -1,5 +1,6 @@
--- The tables. Everything is in schema billing, which only `postgres` and `service_role` may use; the Data API reaches
--- it through what is in `public` and begins with billing_ (billing_7_access.sql).
+-- The tables, and the types that functions pass on. Everything is in schema billing, which only `postgres` and
+-- `service_role` may use; the Data API reaches it through what is in `public` and begins with billing_
+-- (billing_7_access.sql).
 --
 -- IDs have the collation "C": ids that begin with their time follow each other in an index, and a C library that
 -- changes its collation cannot split a key.
@@ -216,6 +217,45 @@ create table billing.pauses (
   paused_until timestamptz not null
 );
 comment on table billing.pauses is 'Receivers of notifications or alerts that asked for a pause. Deleting a row ends the pause.';
+
+-- The columns that the rule reads and writes. What an app adds to the table is not among them, and stays as it is.
+create or replace view billing.records with (security_invoker = true) as
+select
+  id, provider, account_id, status, plan_id, current_period_end, canceled_at,
+  provider_status, customer_id, quantity, cancel_at, trial_end, paused, paused_until, livemode, items, items_complete,
+  past_due_since, past_due_as_of, not_past_due_as_of, recovered_as_of,
+  account_as_of, changed_as_of, changed_in_second, canceled_as_of
+from billing.subscriptions;
+comment on view billing.records is 'The subscriptions as the ordering rule reads and writes them.';
+
+-- An event as it is on the wire. A column that its report does not name keeps its value.
+create type billing.event as (
+  place integer, -- in the array of the call
+  provider text,
+  event_id text,
+  type text, -- the provider's own name; nothing decides by it
+  kind text, -- creation, update, opening_update (makes the record, too), deletion, payment_failed, notice, checkout or other
+  occurred_at timestamptz, -- null if the event does not say
+  subscription_id text,
+  account_id text,
+  report jsonb, -- names columns of billing.records, and so does previous
+  previous jsonb, -- what an update replaced; null if it does not say
+  payment jsonb, -- what the account may be told, by column of billing.notifications; and once_per_invoice
+  retry jsonb, -- of a worker: event_id of the row in failed_events, and lease_id
+  -- Added by the database:
+  customers_account text,
+  handled_at timestamptz,
+  is_erased boolean,
+  is_trial boolean
+);
+
+-- What became of an event, and the record after it.
+create type billing.step as (
+  event billing.event, record billing.records, outcome text, error_code text, error text
+);
+
+-- What a call answers for an event.
+create type billing.answer as (place integer, outcome text, error_code text, error text);
 
 do $$
 declare

@@ -1,43 +1,6 @@
 -- The rule: what an event does to the record of its subscription. Nothing here reads or writes a table, so a list of
 -- cases tests it (supabase/tests/rule.test.sql).
 
--- The columns that the rule reads and writes. What an app adds to the table is not among them, and stays as it is.
-create or replace view billing.records with (security_invoker = true) as
-select
-  id, provider, account_id, status, plan_id, current_period_end, canceled_at,
-  provider_status, customer_id, quantity, cancel_at, trial_end, paused, paused_until, livemode, items, items_complete,
-  past_due_since, past_due_as_of, not_past_due_as_of, recovered_as_of,
-  account_as_of, changed_as_of, changed_in_second, canceled_as_of
-from billing.subscriptions;
-comment on view billing.records is 'The subscriptions as the ordering rule reads and writes them.';
-
--- An event as it is on the wire. A column that its report does not name keeps its value.
-create type billing.event as (
-  place integer, -- in the array of the call
-  provider text,
-  event_id text,
-  type text, -- the provider's own name; nothing decides by it
-  kind text, -- creation, update, opening_update (makes the record, too), deletion, payment_failed, notice, checkout or other
-  occurred_at timestamptz, -- null if the event does not say
-  subscription_id text,
-  account_id text,
-  report jsonb, -- names columns of billing.records, and so does previous
-  previous jsonb, -- what an update replaced; null if it does not say
-  payment jsonb, -- what the account may be told, by column of billing.notifications; and once_per_invoice
-  retry jsonb, -- of a worker: event_id of the row in failed_events, and lease_id
-  -- Of a correction whose account_id is that of the customer's others; else added by the database:
-  customers_account text,
-  -- Added by the database:
-  handled_at timestamptz,
-  is_erased boolean,
-  is_trial boolean
-);
-
--- What became of an event, and the record after it.
-create type billing.step as (
-  event billing.event, record billing.records, outcome text, error_code text, error text
-);
-
 -- Returns the place of an event in the order of events: microseconds since 1970 times 4, plus 0 for a creation, 1 for
 -- an update and 2 for a deletion. So at the same time, a creation comes first and a deletion last. Null without a time.
 create or replace function billing.mark(e billing.event)
@@ -70,7 +33,6 @@ declare
   mark constant bigint := billing.mark(e);
   occurred_at constant timestamptz := coalesce(e.occurred_at, e.handled_at);
   reported constant text := e.report ->> 'provider_status';
-  names_account constant boolean := e.account_id is not null and e.account_id is distinct from e.customers_account;
   replaced text := e.previous ->> 'provider_status';
   outcome text := 'applied';
   settled billing.records;
@@ -110,7 +72,7 @@ begin
       r.id := e.subscription_id;
       r.provider := e.provider;
       r.account_id := coalesce(e.account_id, r.account_id, e.customers_account);
-      if names_account then
+      if e.account_id is not null then
         r.account_as_of := mark;
       end if;
     end if;
@@ -151,7 +113,7 @@ begin
       end if;
       r.id := e.subscription_id;
       r.provider := e.provider;
-      if names_account and (mark < r.account_as_of) is not true then
+      if e.account_id is not null and (mark < r.account_as_of) is not true then
         if r.account_id <> e.account_id then
           outcome := 'applied';
         end if;

@@ -10,9 +10,6 @@
 -- second (billing.lock_patience); none takes as long as deadlock_timeout (a second by default), so that no call becomes
 -- the victim of a deadlock.
 
--- What a call answers for an event.
-create type billing.answer as (place integer, outcome text, error_code text, error text);
-
 -- Works out what sorted events do: folds those of each subscription over its record. Writes nothing. Locks the records
 -- without waiting (55P03). changed: records to write. any_filed: an event is from a retry or has an open failure.
 create or replace function billing.work_out(
@@ -220,6 +217,7 @@ end;
 $$;
 
 -- Deferred, so that the lock is short.
+drop trigger if exists retry_creations on billing.customers;
 create constraint trigger retry_creations after insert on billing.customers deferrable initially deferred
 for each row execute function billing.retry_creations();
 

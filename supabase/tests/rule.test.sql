@@ -225,8 +225,6 @@ values
   ('creation 10 customers_account=K', null, 'A10 active P10', true, 'if the event names none'),
   ('creation 10 account=null customers_account=K, creation 5', null, 'A5 active P10', true,
     'an account that an event names wins over that of the customer, however old the event is'),
-  ('creation 10 account=null customers_account=K, creation 20 account=L customers_account=L, creation 5', null, 'A5 active P20', false,
-    'also if a correction brings it'),
   ('creation 10, creation 20 account=null customers_account=K', null, 'A10 active P20', true,
     'a creation that names no account leaves that of the record'),
   ('creation 10, creation 20 account=null, creation 15', null, 'A15 active P20', true, 'and one between the two that names it brings it'),
