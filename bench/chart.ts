@@ -1,104 +1,57 @@
-import type { Spread } from "./measure.ts";
-
-/** A bar of the chart. */
-interface Bar extends Spread {
-  readonly name: string;
-}
-
-/** Bars under one heading. */
+/** Bars under one heading: events per second, by what takes them. */
 interface BarGroup {
   readonly heading: string;
-  readonly bars: readonly Bar[];
+  readonly bars: readonly { readonly title: string; readonly value: number }[];
 }
 
 const WIDTH = 760;
-const LABEL = 280;
+const LABEL = 200;
 const ROW = 28;
-const BAR = 18;
-const HEADING = 30;
-const TOP = 58;
 const VALUE = 70;
 
 const STYLE = `
-.page { fill: #ffffff } text { fill: #1f2933; paint-order: stroke; stroke: #ffffff; stroke-width: 3px } .quiet { fill: #5b6773 }
-.bar { fill: #a9b4bf } .ours { fill: #2fb37c } .range { stroke: #1f2933 }
-@media (prefers-color-scheme: dark) {
-.page { fill: #0d1117 } text { fill: #e6edf3; stroke: #0d1117 } .quiet { fill: #9aa7b4 }
-.bar { fill: #57616c } .ours { fill: #2fb37c } .range { stroke: #e6edf3 }
-}`;
+.page { fill: #ffffff } text { fill: #1f2933 } .bar { fill: #a9b4bf } .ours { fill: #2fb37c } .head { font-weight: 600 }
+@media (prefers-color-scheme: dark) { .page { fill: #0d1117 } text { fill: #e6edf3 } .bar { fill: #57616c } }`;
 
 /**
- * Returns a bar chart as SVG: medians as bars, ranges as lines. The first bar
- * of each group is highlighted. Text and background follow the reader's light or
- * dark mode together.
+ * Returns a bar chart as SVG. The first bar of each group is highlighted. It follows
+ * the reader's light or dark mode.
  */
-export function barChart(
-  groups: readonly BarGroup[],
-  { title, unit }: { title: string; unit: string },
-): string {
-  const most = Math.max(
-    ...groups.flatMap(({ bars }) => bars.map(({ max }) => max)),
-  );
-  const scale = (WIDTH - LABEL - VALUE) / most;
-  const parts: string[] = [];
-  let y = TOP;
+export function barChart(title: string, groups: readonly BarGroup[]): string {
+  const values = groups.flatMap(({ bars }) => bars.map(({ value }) => value));
+  const scale = (WIDTH - LABEL - VALUE) / Math.max(...values);
+  const lines: string[] = [];
+  let y = 26;
   for (const { heading, bars } of groups) {
-    parts.push(text(heading, { x: 16, y: y + 18, more: `font-weight="600"` }));
-    y += HEADING;
-    for (const [i, bar] of bars.entries()) {
-      parts.push(drawBar(bar, { y, scale, isOurs: i === 0 }));
+    lines.push(text(heading, { x: 16, y: y += ROW, more: 'class="head"' }));
+    for (const [i, { title, value }] of bars.entries()) {
       y += ROW;
+      const width = Math.round(value * scale);
+      const name = i === 0 ? "ours" : "bar";
+      lines.push(
+        text(title, { x: LABEL - 10, y, more: 'text-anchor="end"' }) +
+          `<rect class="${name}" x="${LABEL}" y="${
+            y - 14
+          }" width="${width}" height="18"/>` +
+          text(Math.round(value).toLocaleString("en"), {
+            x: LABEL + width + 8,
+            y,
+          }),
+      );
     }
   }
-  const height = y + 10;
-  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${height}" width="${WIDTH}" height="${height}" font-family="system-ui, sans-serif" font-size="13">
+  const size = `viewBox="0 0 ${WIDTH} ${y + 20}" width="${WIDTH}" height="${
+    y + 20
+  }"`;
+  return `<svg xmlns="http://www.w3.org/2000/svg" ${size} font-family="system-ui, sans-serif" font-size="13">
 <style>${STYLE}</style>
-<rect class="page" width="${WIDTH}" height="${height}" rx="6"/>
-${text(title, { x: 16, y: 26, more: `font-size="16" font-weight="600"` })}
-${
-    text(`${unit}; bars are medians, lines ranges`, {
-      x: 16,
-      y: 46,
-      more: `class="quiet"`,
-    })
-  }
-${parts.join("\n")}
+<rect class="page" width="${WIDTH}" height="${y + 20}" rx="6"/>
+${text(title, { x: 16, y: 26, more: 'class="head"' })}
+${lines.join("")}
 </svg>
 `;
 }
 
-function drawBar(
-  { name, median, min, max }: Bar,
-  { y, scale, isOurs }: { y: number; scale: number; isOurs: boolean },
-): string {
-  const middle = y + BAR / 2;
-  const end = LABEL + max * scale;
-  return [
-    text(name, { x: LABEL - 10, y: y + 14, more: `text-anchor="end"` }),
-    `<rect class="${isOurs ? "ours" : "bar"}" x="${LABEL}" y="${y}" width="${
-      at(median * scale)
-    }" height="${BAR}"/>`,
-    `<line class="range" x1="${at(LABEL + min * scale)}" x2="${
-      at(end)
-    }" y1="${middle}" y2="${middle}" stroke-width="2"/>`,
-    text(Math.round(median).toLocaleString("en"), {
-      x: Number(at(end + 8)),
-      y: y + 14,
-    }),
-  ].join("");
-}
-
-function text(
-  content: string,
-  { x, y, more = "" }: { x: number; y: number; more?: string },
-): string {
-  const escaped = content.replace(
-    /[&<>"]/g,
-    (character) => `&#${character.charCodeAt(0)};`,
-  );
-  return `<text x="${x}" y="${y}" ${more}>${escaped}</text>`;
-}
-
-function at(number: number): string {
-  return number.toFixed(1);
+function text(content: string, at: { x: number; y: number; more?: string }) {
+  return `<text x="${at.x}" y="${at.y}" ${at.more ?? ""}>${content}</text>`;
 }

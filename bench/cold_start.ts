@@ -4,99 +4,72 @@
  */
 import { subscriptionEvent } from "../scripts/events/subscription_event.ts";
 import { createCommand } from "../scripts/common/create_command.ts";
+import {
+  downloadForTests,
+  EDGE_DENO_VERSION,
+} from "../scripts/dev/downloads.ts";
+import type { Stack } from "../scripts/local_stack/stack.ts";
 import { platformOptions } from "../scripts/local_stack/functions.ts";
 import { signatureHeaders } from "../scripts/common/sign.ts";
 import { freePort } from "../tests/support/machine.ts";
-import { show, type Spread, spread, table } from "./measure.ts";
+import { median, type Options, show, spread, table } from "./measure.ts";
 
-const ROUNDS = 31;
 /** Not the local stack's own: that is refused elsewhere. */
 const SECRET = "whsec_benchmark_0123456789abcdef";
 const WEBHOOK = "supabase/functions/billing-webhook/index.ts";
 
-/** What is started, and what it gets first. */
-interface Start {
-  readonly entry: string;
-  readonly event: () => object;
-}
-
-const BARE_SERVER = "bare server";
-
-const STARTS: Readonly<Record<string, Start>> = {
-  [BARE_SERVER]: { entry: "bench/bare_server.ts", event: ignored },
-  "this receiver": { entry: WEBHOOK, event: ignored },
-  "this receiver, an event that it applies": {
-    entry: WEBHOOK,
-    event: () => subscriptionEvent("customer.subscription.updated"),
-  },
-};
-
 /** A type that is not handled: 200 without a database. */
-function ignored(): object {
-  return { id: "evt_1", type: "ping" };
-}
+const IGNORED = { id: "evt_1", type: "ping" };
+const UPDATE = subscriptionEvent("customer.subscription.updated");
 
-/**
- * Milliseconds, by what is started.
- *
- * @param denoPath The Deno that serves, as the platform does: by the import map.
- */
-export async function measureColdStart(
-  denoPath: string,
-): Promise<Record<string, Spread>> {
-  const times = new Map<string, number[]>();
-  await using api = answerAtOnce();
-  const apiUrl = `http://127.0.0.1:${api.addr.port}`;
-  for (let round = -1; round < ROUNDS; round++) {
-    for (const [name, start] of Object.entries(STARTS)) {
-      const time = await startOnce(denoPath, { ...start, apiUrl });
-      if (round < 0) continue; // the first fills the caches
-      times.set(name, [...times.get(name) ?? [], time]);
-    }
-  }
-  return Object.fromEntries(
-    [...times].map(([name, values]) => [name, spread(values)]),
-  );
-}
+/** What is started, and what it gets first. */
+const STARTS = [
+  { title: "bare server", entry: "bench/bare_server.ts", event: IGNORED },
+  { title: "this receiver", entry: WEBHOOK, event: IGNORED },
+  { title: "this receiver, an update", entry: WEBHOOK, event: UPDATE },
+];
 
-/** Returns the results, by version of Deno, as Markdown. */
-export function coldStartSection(
-  results: Readonly<Record<string, Record<string, Spread>>>,
-): string {
-  return `## Cold start: process start to the first 200
-
-The first event is one that the receiver ignores, if the table does not say that
-it applies it. A stand-in for the database's API answers at once.
-
-${
-    table(
-      ["What", "Deno", "Milliseconds", "To a bare server"],
-      Object.entries(results).flatMap(([version, times]) =>
-        Object.entries(times).map(([name, time]) => [
-          name,
-          version,
-          show(time, 1),
-          show(time.median / times[BARE_SERVER]!.median, 2),
-        ])
-      ),
-    )
-  }`;
-}
-
-/** Serves what the database's API says of one event that is applied. */
-function answerAtOnce(): Deno.HttpServer<Deno.NetAddr> {
-  return Deno.serve(
+/** Measures with this Deno, and with that of the platform. */
+export async function coldStart(
+  _stack: Stack,
+  { rounds }: Options,
+): Promise<string> {
+  await using api = Deno.serve(
     { hostname: "127.0.0.1", port: 0, onListen() {} },
     () => Response.json([{ place: 1, outcome: "applied" }]),
   );
+  const apiUrl = `http://127.0.0.1:${api.addr.port}`;
+  const rows: string[][] = [];
+  for (const denoPath of [Deno.execPath(), await downloadForTests()]) {
+    const times = STARTS.map(() => [] as number[]);
+    // The first fills the caches. A round is six starts.
+    for (let round = 0; round <= rounds * 6; round++) {
+      for (const [i, start] of STARTS.entries()) {
+        const time = await startOnce(denoPath, { ...start, apiUrl });
+        if (round > 0) times[i]!.push(time);
+      }
+    }
+    rows.push(...STARTS.map(({ title }, i) => [
+      title,
+      denoPath === Deno.execPath() ? Deno.version.deno : EDGE_DENO_VERSION,
+      show(spread(times[i]!)),
+      show(median(times[i]!) / median(times[0]!), 2),
+    ]));
+    for (const row of rows.slice(-STARTS.length)) console.log(`  ${row}`);
+  }
+  return `
+Milliseconds from the start of a process to its first 200. A stand-in for the
+database's API answers at once.
+
+${table(["What", "Deno", "Milliseconds", "To a bare server"], rows)}`;
 }
 
 async function startOnce(
   denoPath: string,
-  { entry, event, apiUrl }: Start & { readonly apiUrl: string },
+  { entry, event, apiUrl }: { entry: string; event: object; apiUrl: string },
 ): Promise<number> {
   const port = freePort();
-  const body = JSON.stringify(event());
+  const body = JSON.stringify(event);
   const headers = await signatureHeaders({
     scheme: "stripe",
     header: "provider-a-signature",
@@ -120,22 +93,17 @@ async function startOnce(
   }).spawn();
   try {
     const url = `http://127.0.0.1:${port}/billing-webhook`;
-    while (!await answersOk(url, { method: "POST", headers, body }));
-    return performance.now() - began;
+    let status = 0; // as long as nothing listens
+    while (status === 0) {
+      const answer = await fetch(url, { method: "POST", headers, body })
+        .catch(() => undefined);
+      await answer?.body?.cancel();
+      status = answer?.status ?? 0;
+    }
+    if (status === 200) return performance.now() - began;
+    throw new Error(`Cannot measure: ${entry} answers ${status}`);
   } finally {
     child.kill("SIGKILL");
     await child.status;
-  }
-}
-
-async function answersOk(url: string, init: RequestInit): Promise<boolean> {
-  try {
-    const response = await fetch(url, init);
-    await response.body?.cancel();
-    if (response.status === 200) return true;
-    throw new Error(`Cannot measure: ${url} answers ${response.status}`);
-  } catch (error) {
-    if (!(error instanceof TypeError)) throw error;
-    return false; // nothing listens yet
   }
 }

@@ -1,112 +1,322 @@
 /**
- * The load generator, a process of its own. It sends requests that were built
- * beforehand over keep-alive connections, each waiting for its answer before
- * the next, and prints what it measured as one line of JSON.
+ * The load generator, a process of its own. It builds signed deliveries, waits for a line,
+ * sends them over keep-alive connections, and prints what it measured, as lines of JSON.
  *
- * It speaks just enough HTTP/1.1 for that: on two cores, what the generator
- * costs is missing elsewhere.
+ * It speaks just enough HTTP/1.1 for that, and builds what it can beforehand: on two
+ * cores, what the generator costs is missing elsewhere.
  */
+import { createHmac } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { StripeEvent } from "../scripts/events/event_types.ts";
+import { invoiceEvent } from "../scripts/events/invoice_event.ts";
+import {
+  subscriptionEvent,
+  type SubscriptionEventOptions,
+} from "../scripts/events/subscription_event.ts";
+import { LOCAL_SIGNING_SECRETS } from "../supabase/functions/billing-webhook/local_stack.ts";
 
 /** What to send, where and for how long. */
 export interface LoadPlan {
-  readonly port: number;
+  /** The connections are spread over them. */
+  readonly ports: readonly number[];
   readonly connections: number;
-  /** A file of requests, each behind its length as 32 bits, little-endian. */
-  readonly requests: string;
-  /** By default, until each request is sent. */
+  readonly stream: keyof typeof STREAMS;
+  /** How many subscriptions the events are about. */
+  readonly subscriptions: number;
+  /** The time of the first event, in Unix seconds. */
+  readonly start: number;
+  /** Requests to build beforehand. */
+  readonly built?: number;
   readonly seconds?: number;
-  /** Of load before the measured time. None by default. */
+  readonly count?: number;
+  /** Of load before the measured time. */
   readonly warmUpSeconds?: number;
-  /** At most this many; by default, as many as possible. */
+  /** By default, as many as possible. */
   readonly perSecond?: number;
+  /** By default, the measured time is one slice. */
+  readonly sliceSeconds?: number;
+  /** Whether an event that is not answered with 200 is sent again. */
+  readonly retries?: boolean;
 }
 
-/** What came of it. Times in milliseconds. */
-export interface LoadResult {
-  /** All answers, errors and those of the warm-up included. */
-  readonly answers: number;
-  /** Answers other than 200, those of the warm-up included. */
-  readonly errors: number;
-  /** Answers with 200 that arrived in the measured time. */
+/** What came of the deliveries of a slice of the measured time. */
+export interface Slice extends ReturnType<typeof summary> {
+  /** Answers with 200. */
   readonly perSecond: number;
-  /** Of what was sent in the measured time. */
-  readonly p50: number;
-  readonly p99: number;
+  /** Events at its end that were due, and not yet answered with 200. */
+  readonly backlog: number;
+  /** The events of few subscriptions, if there are any; the others are above. */
+  readonly crowded: ReturnType<typeof summary>;
 }
 
-if (import.meta.main) {
-  const plan: LoadPlan = JSON.parse(Deno.args[0] ?? "");
-  console.log(JSON.stringify(await generateLoad(plan)));
+/** An event of a stream: what it is, the number of its subscription, and its time. */
+interface Planned {
+  readonly name: string;
+  readonly of: number;
+  /** In seconds after the first. */
+  readonly at: number;
+  readonly isCrowded?: boolean;
 }
 
-async function generateLoad(plan: LoadPlan): Promise<LoadResult> {
-  const bytes = await Deno.readFile(plan.requests);
-  const view = new DataView(bytes.buffer);
-  let offset = 0;
-  const next = () => {
-    if (offset >= bytes.length) {
-      if (plan.seconds === undefined) return;
-      throw new Error("Cannot go on: the requests ran out; build more");
-    }
-    const length = view.getUint32(offset, true);
-    const request = bytes.subarray(offset + 4, offset + 4 + length);
-    offset += 4 + length;
-    return request;
+/** How many subscriptions a crowd is about. */
+export const CROWDED = 5;
+
+/** One in so many renewals is not paid. */
+export const FAILS = 50;
+
+/** The events of a renewal that is paid, and of one that is not. */
+const PAID = [
+  "renewal",
+  "invoice.created",
+  "invoice.finalized",
+  "invoice.paid",
+];
+const UNPAID = [
+  "renewal",
+  "invoice.created",
+  "overdue",
+  "invoice.payment_failed",
+];
+export const RENEWAL_EVENTS = PAID.length;
+
+/** Which event is the i-th. About each of n subscriptions, events are in order. */
+const STREAMS = {
+  creations: (i: number, n: number) => turn("creation", i, n),
+  updates: (i: number, n: number) => turn("update", i, n),
+  ignored: (i: number, n: number) => turn("ignored", i, n),
+  crowd(i: number, n: number) {
+    if (i % 2 === 0) return turn("update", i / 2, n);
+    const event = turn("update", (i - 1) / 2, CROWDED);
+    return { ...event, of: event.of + n, isCrowded: true };
+  },
+  renewals(i: number) {
+    const of = Math.floor(i / RENEWAL_EVENTS);
+    const name = (of % FAILS === 0 ? UNPAID : PAID)[i % RENEWAL_EVENTS]!;
+    return { name, of, at: name === "overdue" ? 1 : 0 };
+  },
+} satisfies Record<string, (i: number, n: number) => Planned>;
+
+function turn(name: string, i: number, n: number): Planned {
+  return { name, of: i % n, at: Math.floor(i / n) };
+}
+
+/** What stands for the other values of an event: see {@linkcode filler}. */
+const NAMES = {
+  ...{ id: "EVENT_ID", subscription: "SUBSCRIPTION_ID", account: "acc_bench" },
+};
+
+/** By name, the type of a subscription's event, and what it says besides. */
+const EVENTS: Readonly<
+  Record<string, ["created" | "updated" | "deleted", SubscriptionEventOptions]>
+> = {
+  creation: ["created", {}],
+  update: ["updated", { previous: { status: "trialing" } }],
+  ignored: ["updated", {}],
+  renewal: ["updated", { previous: { periodEnd: 17e8 } }],
+  overdue: ["updated", { status: "past_due", previous: { status: "active" } }],
+  deletion: ["deleted", {}],
+};
+
+/** Returns an event of that name; other names are types of invoices' events. */
+function eventNamed(name: string): StripeEvent<object> {
+  const [type, options] = EVENTS[name] ?? [];
+  if (type === undefined) {
+    return { ...invoiceEvent({ ...NAMES, invoice: "INVOICE_ID" }), type: name };
+  }
+  const all = { ...NAMES, plan: "PLAN_ID", status: "active", ...options };
+  const event = subscriptionEvent(`customer.subscription.${type}`, all);
+  // Stripe names what is null, too: so that it has 3 kB.
+  for (let i = 0; i < 50; i++) {
+    Object.assign(event.data.object, { [`unset_field_name_${i}`]: null });
+  }
+  return name === "ignored" ? { ...event, type: "customer.updated" } : event;
+}
+
+/** Stands for an event's time, as a number or as text. */
+const CREATED = 1_000_000_000;
+const CREATED_ISO = new Date(CREATED * 1000).toISOString();
+const SLOTS = new RegExp(
+  `(EVENT_ID|SUBSCRIPTION_ID|INVOICE_ID|PLAN_ID|${CREATED_ISO}|${CREATED})`,
+);
+
+const PLANS = ["price_basic", "price_team", "price_scale"];
+
+/**
+ * Returns what makes new events of a kind, as text, from the number of their
+ * subscription and their time: building each costs more than filling in what differs.
+ *
+ * @param shape Makes what is sent of the event.
+ */
+export function filler(
+  name: string,
+  shape: (event: object) => unknown = (event) => event,
+): (of: number, created: number) => string {
+  const event = { ...eventNamed(name), created: CREATED };
+  const parts = JSON.stringify(shape(event)).split(SLOTS);
+  return (of, created) => {
+    const values: Record<string, string> = {
+      EVENT_ID: stripeId("evt", created),
+      SUBSCRIPTION_ID: numberedId("sub", of),
+      INVOICE_ID: numberedId("in", of),
+      PLAN_ID: PLANS[created % PLANS.length]!,
+      [CREATED]: `${created}`,
+      [CREATED_ISO]: new Date(created * 1000).toISOString(),
+    };
+    return parts.map((part, i) => i % 2 === 0 ? part : values[part]).join("");
   };
+}
 
-  const times: number[] = [];
-  let answers = 0;
-  let errors = 0;
-  let measured = 0;
-  const began = performance.now() + (plan.warmUpSeconds ?? 0) * 1000;
+const BASE_62 =
+  "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+/** Where Stripe's IDs begin to count, in Unix seconds (from published IDs). */
+const FIRST_SECOND = 1_342_389_380;
+
+/** The same in all IDs of one account. */
+export const ACCOUNT = "Bx7kQ2mVr4";
+
+/**
+ * Returns a new ID as Stripe makes them: five characters count seconds, so IDs
+ * sort nearly as they were created; ten are the account's, eight are random.
+ */
+function stripeId(prefix: string, seconds: number): string {
+  const digit = (number: number) => BASE_62[Math.floor(number) % 62];
+  const time = [4, 3, 2, 1, 0].map((place) =>
+    digit((seconds - FIRST_SECOND) / 62 ** place)
+  );
+  const random = Array.from({ length: 8 }, () => digit(Math.random() * 62));
+  return `${prefix}_1${time.join("")}${ACCOUNT}${random.join("")}`;
+}
+
+/** Returns an ID of the same length that a number makes, in SQL as well as here. */
+export function numberedId(prefix: string, number: number): string {
+  return `${prefix}_1${`${number}`.padStart(13, "0")}${ACCOUNT}`;
+}
+
+/** Before an event is sent again; each further pause is twice as long. Stripe's are hours. */
+const PAUSE_MS = 5_000;
+
+async function generateLoad(plan: LoadPlan): Promise<void> {
+  const { perSecond, count = Infinity } = plan;
+  const build = builder(plan);
+  const built = Array.from({ length: plan.built ?? 0 }, (_, i) => build(i));
+  console.log("built");
+  await Deno.stdin.read(new Uint8Array(1));
+
+  const first = performance.now();
+  const began = first + (plan.warmUpSeconds ?? 0) * 1000;
   const end = began + (plan.seconds ?? Infinity) * 1000;
-  await Promise.all(Array.from({ length: plan.connections }, async () => {
+  const later: { due: number; i: number; tries: number; it: Uint8Array }[] = [];
+  const isDone = () => (plan.retries ? applied : answers) >= count;
+  const dueOf = (i: number) => perSecond ? first + i * 1000 / perSecond : 0;
+  let [made, applied, answers, errors] = [0, 0, 0, 0];
+
+  let slice = newSlice();
+  let sliceBegan = began;
+  function endSlice(now: number): void {
+    const due = perSecond ? (now - first) / 1000 * perSecond : made;
+    const ok = slice.reduce((sum, { ok }) => sum + ok, 0);
+    const [others, crowded] = slice.map(summary);
+    console.log(JSON.stringify(
+      {
+        ...{ ...others!, crowded: crowded! },
+        perSecond: ok * 1000 / (now - sliceBegan),
+        backlog: Math.max(0, Math.round(Math.min(count, due) - applied)),
+      } satisfies Slice,
+    ));
+    slice = newSlice();
+    sliceBegan = now;
+  }
+  const sliceMs = (plan.sliceSeconds ?? 1e6) * 1000;
+  const timer = setInterval(() => endSlice(performance.now()), sliceMs);
+
+  await Promise.all(Array.from({ length: plan.connections }, async (_, n) => {
     using connection = await Deno.connect({
       hostname: "127.0.0.1",
-      port: plan.port,
+      port: plan.ports[n % plan.ports.length]!,
     });
     connection.setNoDelay();
     const space = new Uint8Array(65_536);
-    const pause = plan.perSecond === undefined
-      ? 0
-      : plan.connections * 1000 / plan.perSecond;
-    let due = performance.now() + Math.random() * pause;
-    while (performance.now() < end) {
+    while (performance.now() < end && !isDone()) {
+      const again = later.findIndex(({ due }) => due <= performance.now());
+      if (again < 0 && made >= count) {
+        await sleep(20); // an answer that is under way may be an error
+        continue;
+      }
+      const [event] = again < 0
+        ? [{ due: dueOf(made), i: made++, tries: 0, it: undefined }]
+        : later.splice(again, 1);
+      const { due, i, tries, it = built[i] ?? build(i) } = event!;
       const early = due - performance.now();
-      if (early > 1) await new Promise((go) => setTimeout(go, early));
-      due = Math.max(due + pause, performance.now());
-      const request = next();
-      if (request === undefined) return;
+      if (early > 1) await sleep(early);
       const sent = performance.now();
-      await writeAll(connection, request);
+      for (let at = 0; at < it.length;) {
+        at += await connection.write(it.subarray(at));
+      }
       const status = await readAnswer(connection, space);
       const answered = performance.now();
       answers++;
-      if (status !== 200) errors++;
-      else if (answered >= began && answered <= end) measured++;
-      if (sent >= began) times.push(answered - sent);
+      const part = slice[plannedAt(plan, i).isCrowded ? 1 : 0]!;
+      if (sent >= began) part.times.push(answered - sent);
+      if (status === 200) {
+        applied++;
+        if (answered >= began && answered <= end) part.ok++;
+      } else {
+        errors++;
+        if (sent >= began) part.errors++;
+        const due = answered + PAUSE_MS * 2 ** tries;
+        if (plan.retries) later.push({ due, i, tries: tries + 1, it });
+      }
     }
   }));
-  const seconds = plan.seconds ?? (performance.now() - began) / 1000;
+  clearInterval(timer);
+  const ended = Math.min(end, performance.now());
+  if (!plan.sliceSeconds || ended - sliceBegan > sliceMs / 2) endSlice(ended);
+  console.log(JSON.stringify({ answers, errors }));
+}
 
-  times.sort((a, b) => a - b);
-  const at = (share: number) => times[Math.floor(times.length * share)] ?? NaN;
-  return {
-    answers,
-    errors,
-    perSecond: measured / seconds,
-    p50: at(0.5),
-    p99: at(0.99),
+function plannedAt(plan: LoadPlan, i: number): Planned {
+  return STREAMS[plan.stream](i, plan.subscriptions);
+}
+
+/** Returns what builds the i-th request. */
+function builder(plan: LoadPlan): (i: number) => Uint8Array {
+  const fillers = new Map<string, ReturnType<typeof filler>>();
+  const encoder = new TextEncoder();
+  const secret = LOCAL_SIGNING_SECRETS.PROVIDER_A_SIGNING_SECRET;
+  return (i) => {
+    const { name, of, at } = plannedAt(plan, i);
+    const fill = fillers.get(name) ?? filler(name);
+    fillers.set(name, fill);
+    const body = fill(of, plan.start + at);
+    const timestamp = Math.floor(Date.now() / 1000);
+    // Node's HMAC: the stripe package takes ten times as long.
+    const signature = createHmac("sha256", secret)
+      .update(`${timestamp}.${body}`).digest("hex");
+    const head = [
+      "POST /billing-webhook HTTP/1.1",
+      "host: 127.0.0.1",
+      "content-type: application/json",
+      `content-length: ${encoder.encode(body).length}`,
+      `stripe-signature: t=${timestamp},v1=${signature}`,
+    ];
+    return encoder.encode(`${head.join("\r\n")}\r\n\r\n${body}`);
   };
 }
 
-async function writeAll(connection: Deno.Conn, bytes: Uint8Array) {
-  for (let at = 0; at < bytes.length;) {
-    at += await connection.write(bytes.subarray(at));
-  }
+/** Of the events of few subscriptions, which come second, and of the others. */
+function newSlice() {
+  return [0, 1].map(() => ({ ok: 0, errors: 0, times: [] as number[] }));
 }
 
-/** Reads one answer to its end; its length is told, or it comes in chunks. */
+/** Returns the answers other than 200, and milliseconds. */
+function summary({ errors, times }: ReturnType<typeof newSlice>[0]) {
+  times.sort((a, b) => a - b);
+  const at = (share: number) => times[Math.floor(times.length * share)] ?? 0;
+  return { errors, p50: at(0.5), p99: at(0.99) };
+}
+
+/** Reads one answer to its end; its head must say how long it is. */
 async function readAnswer(
   connection: Deno.Conn,
   space: Uint8Array,
@@ -117,13 +327,12 @@ async function readAnswer(
     const length = await connection.read(space);
     if (length === null) throw new Error("The server closed the connection");
     text += decoder.decode(space.subarray(0, length));
-    const headEnd = text.indexOf("\r\n\r\n");
-    if (headEnd < 0) continue;
-    const head = text.slice(0, headEnd);
+    const [head = "", body] = text.split("\r\n\r\n");
     const told = /content-length: (\d+)/i.exec(head)?.[1];
-    const isWhole = told === undefined
-      ? text.endsWith("0\r\n\r\n")
-      : text.length >= headEnd + 4 + Number(told);
-    if (isWhole) return Number(head.slice(9, 12));
+    if (body !== undefined && body.length >= Number(told)) {
+      return Number(head.slice(9, 12));
+    }
   }
 }
+
+if (import.meta.main) await generateLoad(JSON.parse(Deno.args[0] ?? ""));

@@ -1,116 +1,66 @@
-/**
- * `deno task bench`: all benchmarks, side by side in one run, into
- * `bench/results`. It takes about an hour and wants the machine to itself.
- * With names of parts, it runs only those, and writes nothing.
- */
-import { createCommand } from "../scripts/common/create_command.ts";
+/** `deno task bench`: measures parts of this project, and prints what they come to. */
 import {
-  downloadForTests,
-  EDGE_DENO_VERSION,
-} from "../scripts/dev/downloads.ts";
+  parseCommandLine,
+  reportEnd,
+  UsageError,
+} from "../scripts/common/cli.ts";
 import type { Stack } from "../scripts/local_stack/stack.ts";
-import { barChart } from "./chart.ts";
-import { coldStartSection, measureColdStart } from "./cold_start.ts";
-import { ledgerSection, measureLedgerSizes } from "./ledger_size.ts";
-import { describeMachine } from "./measure.ts";
-import { withStack } from "./servers.ts";
-import { measureSoak, soakSection } from "./soak.ts";
-import {
-  charted,
-  measureThroughput,
-  type TargetResult,
-  throughputSection,
-} from "./throughput.ts";
+import { coldStart } from "./cold_start.ts";
+import { isolates } from "./isolates.ts";
+import { renewals, soak } from "./long_runs.ts";
+import type { Options } from "./measure.ts";
+import { TARGETS, withStack } from "./servers.ts";
+import { growth, sql } from "./sql.ts";
+import { parts, PEERS, throughput } from "./throughput.ts";
 
-const RESULTS = "bench/results";
-
-/** What a part measured, as Markdown; throughput also for the chart. */
-interface Measured {
-  readonly section: string;
-  readonly throughput?: readonly TargetResult[];
-}
-
-/** In the order in which they run. */
+/** What measures a part, and returns its results as Markdown. */
 const PARTS: Readonly<
-  Record<string, (stack: Stack, folder: string) => Promise<Measured>>
-> = {
-  coldStart: async () => {
-    const section = coldStartSection({
-      [Deno.version.deno]: await measureColdStart(Deno.execPath()),
-      [EDGE_DENO_VERSION]: await measureColdStart(await downloadForTests()),
-    });
-    return { section };
-  },
-  throughput: async (stack, folder) => {
-    const throughput = await measureThroughput(stack, folder);
-    return { section: throughputSection(throughput), throughput };
-  },
-  soak: async (stack, folder) => ({
-    section: soakSection(await measureSoak(stack, folder)),
-  }),
-  ledger: async (stack) => ({
-    section: ledgerSection(await measureLedgerSizes(stack)),
-  }),
-};
+  Record<string, (stack: Stack, options: Options) => Promise<string>>
+> = { throughput, parts, isolates, renewals, growth, sql, coldStart, soak };
 
 if (import.meta.main) {
-  const names = Deno.args.length > 0 ? Deno.args : Object.keys(PARTS);
-  const unknown = names.find((name) => !(name in PARTS));
-  if (unknown !== undefined) {
-    console.error(
-      `There is no part ${unknown}. The parts: ${
-        Object.keys(PARTS).join(", ")
-      }.`,
-    );
-    Deno.exit(2);
+  try {
+    await run();
+  } catch (error) {
+    Deno.exit(reportEnd(error));
   }
-  const measured = await measure(names);
-  if (Deno.args.length > 0) console.log("Not written: not the whole run.");
-  else await write(measured);
 }
 
-async function measure(names: readonly string[]): Promise<Measured[]> {
-  const began = performance.now();
-  return await withStack(async (stack, folder) => {
-    const measured: Measured[] = [];
-    for (const name of names) {
-      const minutes = ((performance.now() - began) / 60_000).toFixed(1);
-      console.log(`${name} (after ${minutes} minutes)`);
-      const part = await PARTS[name]!(stack, folder);
-      measured.push(part);
-      console.log(`\n${part.section}\n`);
-    }
-    return measured;
+async function run(): Promise<void> {
+  const { values, operands } = parseCommandLine(Deno.args, {
+    usage: `bench [${Object.keys(PARTS).join("|")} ...]`,
+    summary: "Measures this project; by default, all parts, in two hours.",
+    options: {
+      "--rounds N": "by default 5; the results are their medians",
+      "--seconds N":
+        "of each load, by default 5, after twice as long a warm-up",
+      "--connections N,N": "of throughput and parts, by default 64,16,1",
+      "--peers NAME,NAME": `of throughput, by default ${PEERS}`,
+      "--chart FILE": "where to write the chart of throughput, as SVG",
+      "--scale N": "of growth, renewals and soak: 0.1 for a tenth of all",
+      "--older FOLDER": "of sql: a clone of an older version, to compare with",
+    },
   });
-}
-
-async function write(measured: readonly Measured[]): Promise<void> {
-  const throughput = measured.flatMap((part) => part.throughput ?? []);
-  const date = new Date().toISOString().slice(0, 10);
-  const page = [
-    "# Benchmark results",
-    `Commit ${await headCommit()}, ${date}, ${await describeMachine()}. Made by \`deno task bench\`; medians, with the range in brackets. What follows from it: [docs/scaling.md](../../docs/scaling.md).`,
-    "![Events per second, by the number of connections](throughput.svg)",
-    ...measured.map(({ section }) => section),
+  const options: Options = {
+    rounds: Number(values.rounds ?? 5),
+    seconds: Number(values.seconds ?? 5),
+    connections: (values.connections ?? "64,16,1").split(",").map(Number),
+    peers: values.peers?.split(",") ?? PEERS,
+    chart: values.chart,
+    scale: Number(values.scale ?? 1),
+    older: values.older && await Deno.realPath(values.older),
+  };
+  const names = operands.length > 0 ? operands : Object.keys(PARTS);
+  const unknown = [
+    ...names.filter((name) => !(name in PARTS)),
+    ...options.peers.filter((name) => !(name in TARGETS)),
   ];
-  await Deno.writeTextFile(`${RESULTS}/README.md`, `${page.join("\n\n")}\n`);
-  await Deno.writeTextFile(
-    `${RESULTS}/throughput.svg`,
-    barChart(charted(throughput), {
-      title: "Subscription updates",
-      unit: "events per second, over HTTP",
-    }),
-  );
-  await createCommand(Deno.execPath(), {
-    args: ["fmt", "--quiet", `${RESULTS}/README.md`],
-  }).output();
-  console.log(`Written to ${RESULTS}.`);
-}
-
-/** Which version was measured. */
-async function headCommit(): Promise<string> {
-  const { stdout } = await createCommand("git", {
-    args: ["rev-parse", "--short", "HEAD"],
-  }).output();
-  return new TextDecoder().decode(stdout).trim();
+  if (unknown.length > 0) {
+    throw new UsageError(`There is no ${unknown}: see --help.`);
+  }
+  for (const name of names) {
+    console.log(`\n${name}, at ${new Date().toTimeString().slice(0, 8)}`);
+    // Each in a new stack: what one leaves would slow down the next.
+    console.log(await withStack((stack) => PARTS[name]!(stack, options)));
+  }
 }

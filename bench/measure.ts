@@ -1,32 +1,35 @@
 /** Medians and ranges, processor time, and how both are written down. */
+import { processTree } from "../tests/support/machine.ts";
 
-/** Median and range of several rounds of the same measurement. */
-export interface Spread {
-  readonly median: number;
-  readonly min: number;
-  readonly max: number;
+/** How to measure, from the command line. */
+export interface Options {
+  readonly rounds: number;
+  readonly seconds: number;
+  readonly connections: readonly number[];
+  readonly peers: readonly string[];
+  readonly chart: string | undefined;
+  readonly scale: number;
+  readonly older: string | undefined;
 }
 
+/** Median and range of several rounds of the same measurement. */
+export type Spread = ReturnType<typeof spread>;
+
 /** What several rounds come to. */
-export function spread(values: readonly number[]): Spread {
-  return {
-    median: median(values),
-    min: Math.min(...values),
-    max: Math.max(...values),
-  };
+export function spread(values: readonly number[]) {
+  const [min, max] = [Math.min(...values), Math.max(...values)];
+  return { median: median(values), min, max };
 }
 
 /** The middle of several measurements. */
 export function median(values: readonly number[]): number {
   const sorted = values.toSorted((a, b) => a - b);
-  const middle = sorted.length >> 1;
-  return sorted.length % 2 === 1
-    ? sorted[middle] ?? NaN
-    : ((sorted[middle - 1] ?? NaN) + (sorted[middle] ?? NaN)) / 2;
+  const { length } = sorted;
+  return (sorted[(length - 1) >> 1]! + sorted[length >> 1]!) / 2;
 }
 
 /** Returns a figure, or a median with its range in brackets. */
-export function show(value: number | Spread, digits: number): string {
+export function show(value: number | Spread, digits = 0): string {
   const format = (value: number) =>
     value.toLocaleString("en", {
       minimumFractionDigits: digits,
@@ -34,96 +37,71 @@ export function show(value: number | Spread, digits: number): string {
     });
   return typeof value === "number"
     ? format(value)
-    : `${format(value.median)} (${format(value.min)} to ${format(value.max)})`;
+    : `${format(value.median)} (${format(value.min)}-${format(value.max)})`;
 }
 
-/** Returns a table in Markdown. */
+/** Returns a table in Markdown, with columns as a terminal shows them. */
 export function table(
   head: readonly string[],
   rows: readonly (readonly string[])[],
 ): string {
-  return [head, head.map(() => "---"), ...rows]
-    .map((cells) => `| ${cells.join(" | ")} |`).join("\n");
+  const widths = head.map((name, i) =>
+    Math.max(3, name.length, ...rows.map((row) => row[i]!.length))
+  );
+  return [head, widths.map((width) => "-".repeat(width)), ...rows]
+    .map((row) => row.map((cell, i) => cell.padEnd(widths[i]!)).join(" | "))
+    .map((row) => `| ${row} |`).join("\n");
 }
 
 /** In random order: what ran before matters, since Postgres still writes what it left. */
 export function shuffled<T>(values: readonly T[]): T[] {
-  return values.map((value) => ({ value, place: Math.random() }))
-    .sort((a, b) => a.place - b.place)
-    .map(({ value }) => value);
-}
-
-/** What the figures were measured on, in one line. */
-export async function describeMachine(): Promise<string> {
-  const cpus = await Deno.readTextFile("/proc/cpuinfo").catch(() => "");
-  const model = /model name\s*: (.*)/.exec(cpus)?.[1] ?? "unknown processor";
-  const memory = Math.round(Deno.systemMemoryInfo().total / 2 ** 30);
-  return `${navigator.hardwareConcurrency} cores (${model}), ${memory} GiB, ` +
-    `${Deno.build.os} ${Deno.osRelease()}, Deno ${Deno.version.deno}, ` +
-    "Postgres 17.10 with fsync on, PostgREST 12.0.2";
+  const places = new Map(values.map((value) => [value, Math.random()]));
+  return values.toSorted((a, b) => places.get(a)! - places.get(b)!);
 }
 
 /** What takes processor time, in the order in which an event gets there. */
 export const PROCESSES = [
-  "receiver or peer",
-  "gateway",
+  "Receiver",
+  "Gateway",
   "PostgREST",
   "Postgres",
 ] as const;
 
-type ProcessName = typeof PROCESSES[number];
+/** Seconds or milliseconds of processor time, by process. */
+export type ProcessorTimes = Record<typeof PROCESSES[number], number>;
 
-/** Seconds of processor time, by process. */
-export type ProcessorTimes = Record<ProcessName, number>;
+/** What a process is, by its command line. A peer is a receiver, too. */
+const COMMANDS = [
+  [/bench\/load\.ts|billing-worker/, undefined],
+  [/postgrest/, "PostgREST"],
+  [/postgres/, "Postgres"],
+  [/./, "Receiver"],
+] as const;
+
+/**
+ * Returns the seconds so far of this process, which the gateway is a part of, and of all
+ * that it has started but the load generator and the worker.
+ */
+export async function processorTimes(): Promise<ProcessorTimes> {
+  const times = { Receiver: 0, Gateway: 0, PostgREST: 0, Postgres: 0 };
+  for (const [id, { command }] of await processTree(Deno.pid)) {
+    const { own, ended } = await processorTime(id);
+    const [, name] = COMMANDS.find(([pattern]) => pattern.test(command)) ?? [];
+    if (id === Deno.pid) times.Gateway = own;
+    else if (name !== undefined) times[name] += own + ended;
+  }
+  return times;
+}
 
 /** Of `utime` and its like, on Linux. */
 const TICKS_PER_SECOND = 100;
 
-/**
- * Returns the processor time so far of this process, which the gateway is a part
- * of, and of all that it has started. Its direct children count for as long as they
- * run, theirs also afterwards: the servers' own processes, but not the generator.
- */
-export async function processorTimes(): Promise<ProcessorTimes> {
-  const processes = new Map<number, ProcessStat>();
-  for await (const { name } of Deno.readDir("/proc")) {
-    if (!/^\d+$/.test(name)) continue;
-    const id = Number(name);
-    // It may have ended meanwhile.
-    const stat = await Deno.readTextFile(`/proc/${id}/stat`).catch(() => "");
-    processes.set(id, readStat(stat, { isOwn: id === Deno.pid }));
-  }
-  function isOurs(id: number): boolean {
-    if (id === Deno.pid) return true;
-    const parent = processes.get(id)?.parent;
-    return parent !== undefined && isOurs(parent);
-  }
-  const times = Object.fromEntries(PROCESSES.map((name) => [name, 0]));
-  for (const [id, { name, ticks }] of processes) {
-    if (isOurs(id)) times[name]! += ticks / TICKS_PER_SECOND;
-  }
-  return times as ProcessorTimes;
-}
-
-interface ProcessStat {
-  readonly parent: number;
-  readonly name: ProcessName;
-  readonly ticks: number;
-}
-
-function readStat(stat: string, { isOwn }: { isOwn: boolean }): ProcessStat {
+/** Returns the seconds of a process, and of those that it has started and waited for. */
+export async function processorTime(id: number) {
+  const stat = await Deno.readTextFile(`/proc/${id}/stat`).catch(() => "");
   // The second field is a name in brackets, with anything in it.
-  const command = stat.slice(stat.indexOf("(") + 1, stat.lastIndexOf(")"));
-  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ").map(Number);
-  const [, parent = NaN] = fields;
-  const [user = 0, system = 0, ended = 0, endedSystem = 0] = fields.slice(11);
-  const byCommand: Record<string, ProcessName> = {
-    postgrest: "PostgREST",
-    postgres: "Postgres",
-  };
-  return {
-    parent,
-    name: isOwn ? "gateway" : byCommand[command] ?? "receiver or peer",
-    ticks: user + system + (isOwn ? 0 : ended + endedSystem),
-  };
+  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ").slice(11);
+  const [user = 0, system = 0, endedUser = 0, endedSystem = 0] = fields
+    .map((ticks) => Number(ticks) / TICKS_PER_SECOND);
+  return { own: user + system, ended: endedUser + endedSystem };
 }

@@ -1,333 +1,267 @@
 /**
- * Events per second and how long each takes, end to end over real HTTP, in rounds
- * of random order: this receiver, its peers, and the least that a receiver can do.
+ * Events per second, how long each takes and what it costs, end to end over real HTTP, in
+ * rounds of random order: this receiver, its peers, and its parts.
  */
-import postgres from "postgres";
+import { createInterface } from "node:readline";
+import { Readable } from "node:stream";
 import { createCommand } from "../scripts/common/create_command.ts";
+import { withDatabase } from "../scripts/local_stack/databases.ts";
 import type { Stack } from "../scripts/local_stack/stack.ts";
-import type { LoadPlan, LoadResult } from "./load.ts";
+import { barChart } from "./chart.ts";
+import type { LoadPlan, Slice } from "./load.ts";
 import {
   median,
+  type Options,
   PROCESSES,
-  type ProcessorTimes,
   processorTimes,
   show,
   shuffled,
-  type Spread,
   spread,
   table,
 } from "./measure.ts";
 import {
-  type RequestOptions,
-  subscriptionIds,
-  writeRequests,
-} from "./requests.ts";
-import {
-  PEER_NAMES,
-  RECEIVER,
   receiverTarget,
-  servePeers,
+  serveTarget,
   type Target,
+  type TargetName,
+  TARGETS,
 } from "./servers.ts";
 
-/** The most connections that a target is measured over. */
-export const MOST_CONNECTIONS = 64;
+/** How many subscriptions the events are about. */
+export const SUBSCRIPTIONS = 2_000;
 
-/** The numbers of connections, as in the results. */
-export const CONNECTIONS = [MOST_CONNECTIONS, 16, 1] as const;
+/** What is compared. */
+export const PEERS: readonly TargetName[] = [
+  ...["receiver", "byHand", "engine", "enginePool", "older"] as const,
+  "verify",
+];
 
-/** A single round may be a third too high or too low. */
-const ROUNDS = 7;
-const SECONDS = 5;
+/** Each takes a part more than the one before it. */
+const STEPS = ["bare", "verify", "ignored", "receiver"] as const;
 
-/** The first answers of a generator are slow. */
-const WARM_UP_SECONDS = 1;
+/** What a load came to. */
+interface Measured extends Slice {
+  readonly name: TargetName;
+  readonly connections: number;
+  /** Milliseconds of one core per event, in the order of the processes. */
+  readonly processor: readonly number[];
+}
+
+/** Compares this receiver with its peers. */
+export async function throughput(
+  stack: Stack,
+  options: Options,
+): Promise<string> {
+  const names = options.peers as TargetName[];
+  const select = await measureTargets(stack, names, options);
+  const rows = options.connections.flatMap((connections) => {
+    const [ours = []] = select(connections, ["receiver"]);
+    return select(connections, names).map((rounds) => {
+      const middle = (of: "p50" | "p99" | "perSecond", all = rounds) =>
+        median(all.map((one) => one[of]));
+      return [
+        ...[`${connections}`, TARGETS[rounds[0]!.name].title],
+        show(spread(rounds.map(({ perSecond }) => perSecond))),
+        ...[middle("p50"), middle("p99")].map((ms) =>
+          show(ms, ms < 99 ? 1 : 0)
+        ),
+        show(middle("perSecond", ours) / middle("perSecond"), 2),
+        show(middle("p99", ours) / middle("p99"), 2),
+      ];
+    });
+  });
+  if (options.chart) {
+    const groups = options.connections.map((connections) => ({
+      heading: `Connections: ${connections}`,
+      bars: select(connections, names).map((rounds) => ({
+        title: TARGETS[rounds[0]!.name].title,
+        value: median(rounds.map(({ perSecond }) => perSecond)),
+      })),
+    }));
+    const title = "Subscription updates per second, over HTTP";
+    await Deno.writeTextFile(options.chart, barChart(title, groups));
+  }
+  return `
+Subscription updates of 3 kB, each a new event, signed and verified: events per
+second (range of the rounds), and the milliseconds that half and 99 % of them take
+at most; then how many times a server's events, and its p99, this receiver has. The
+database showed that every event was applied.
+
+${table(["To", "What", "Per second", "p50", "p99", "Times", "p99"], rows)}`;
+}
+
+/** Shows where a delivery's processor time goes. */
+export async function parts(stack: Stack, options: Options): Promise<string> {
+  const select = await measureTargets(stack, STEPS, options);
+  const rows = options.connections.flatMap((connections) => {
+    const times = select(connections, STEPS).map((rounds) =>
+      PROCESSES.map((_, i) => median(rounds.map((one) => one.processor[i]!)))
+    );
+    return STEPS.map((name, i) => [
+      ...[`${connections}`, TARGETS[name].title],
+      show(times[i]![0]! - (times[i - 1]?.[0] ?? 0), 3),
+      ...times[i]!.map((time) => show(time, 3)),
+    ]);
+  });
+  return `
+Milliseconds of one core per event, by process, and what the receiver takes more than
+the server above it: for HTTP; the signature; parsing and the log; and the call. The
+worker is not counted.
+
+${table(["To", "What", "More", ...PROCESSES], rows)}`;
+}
+
+/**
+ * Measures each target in each round, over each number of connections.
+ *
+ * @returns what selects the rounds of each of some targets
+ */
+async function measureTargets(
+  stack: Stack,
+  names: readonly TargetName[],
+  { rounds, seconds, connections }: Options,
+) {
+  await using started = new AsyncDisposableStack();
+  const targets: (readonly [TargetName, Target])[] = [];
+  for (const name of names) {
+    targets.push([name, await serveTarget(stack, { name, started })]);
+  }
+  // The others make what is not there.
+  await createSubscriptions(receiverTarget(stack));
+  const measured: Measured[] = [];
+  for (let round = 1; round <= rounds; round++) {
+    for (const [name, target] of shuffled(targets)) {
+      // With the database connections that the target before it left, each call
+      // takes Postgres 0.3 ms more.
+      await restartPostgrest(stack);
+      const warmUp = await prepareLoad(target, warmUpLoad(seconds));
+      const prepared = [];
+      for (const count of shuffled(connections)) {
+        const load = { connections: count, seconds, warmUpSeconds: 1 };
+        const [most, each] = target.query ? [8_000, 400] : [20_000, 4_000];
+        const built = Math.min(most, count * each) * (seconds + 1);
+        const send = await prepareLoad(target, { ...load, built });
+        prepared.push({ connections: count, send });
+      }
+      await warmUp();
+      for (const { connections, send } of prepared) {
+        const before = await processorTimes();
+        const { slices: [slice], answers } = await send();
+        const after = await processorTimes();
+        const processor = PROCESSES
+          .map((name) => (after[name] - before[name]) * 1000 / answers);
+        measured.push({ ...slice!, name, connections, processor });
+        const { perSecond, p50, p99, errors } = slice!;
+        const figures = [perSecond, p50, p99].map((it) => show(it, 1));
+        const failed = errors > 0 ? `, FAILED: ${errors}` : "";
+        console.log(
+          `  ${round}/${rounds} ${target.title}, ${connections}: ${figures}${failed}`,
+        );
+      }
+    }
+  }
+  return (connections: number, names: readonly TargetName[]) =>
+    names.map((name) =>
+      measured.filter((one) =>
+        one.name === name && one.connections === connections
+      )
+    );
+}
 
 /**
  * While a server is idle, V8 may let go of its compiled code. Under load, it takes
  * some eight seconds until the code is as fast as it was.
  */
-const TARGET_WARM_UP = {
-  connections: MOST_CONNECTIONS,
-  seconds: 10,
-  // Only because all requests have to be built beforehand.
-  perSecond: 4_000,
-};
-
-/** More answers per second than one connection ever gets. */
-const MOST_PER_CONNECTION = 3_000;
-
-/** What a target came to at a number of connections. */
-export interface TargetResult {
-  readonly name: string;
-  readonly connections: number;
-  readonly perSecond: Spread;
-  readonly p50: Spread;
-  readonly p99: Spread;
-  /** Milliseconds of one core per event, medians. */
-  readonly processor: ProcessorTimes;
-  readonly errors: number;
+export function warmUpLoad(seconds: number) {
+  return { connections: 64, seconds: 2 * seconds, perSecond: 4_000 };
 }
 
-interface Load
-  extends
-    Pick<LoadPlan, "connections" | "seconds" | "warmUpSeconds" | "perSecond"> {
-  readonly subscriptions: readonly string[];
-  readonly type?: RequestOptions["type"];
-  /** For files. */
-  readonly folder: string;
+export async function restartPostgrest({ postgrest }: Stack): Promise<void> {
+  await postgrest.stop();
+  await postgrest.start();
 }
 
-interface MeasuredLoad extends LoadResult {
-  /** Milliseconds of one core per answer, with the warm-up. */
-  readonly processor: ProcessorTimes;
-}
-
-/** Runs the rounds. It takes about half an hour. */
-export async function measureThroughput(
-  stack: Stack,
-  folder: string,
-): Promise<TargetResult[]> {
-  const subscriptions = subscriptionIds();
-  await using peers = await servePeers(stack);
-  const targets = [receiverTarget(stack), ...peers.targets];
-  for (const target of targets) {
-    // The last one's records are the receiver's.
-    if (target !== targets.at(-1)) {
-      await createSubscriptions(target, { subscriptions, folder });
-    }
-  }
-  const visits = targets.map((target) => ({
-    target,
-    contests: CONNECTIONS.map((connections) => ({
-      connections,
-      rounds: [] as MeasuredLoad[],
-    })),
-  }));
-  for (let round = 1; round <= ROUNDS; round++) {
-    console.log(`  Round ${round} of ${ROUNDS}`);
-    for (const { target, contests } of shuffled(visits)) {
-      // With the database connections that the target before it left, each call
-      // takes Postgres 0.3 ms more.
-      await stack.postgrest.stop();
-      await stack.postgrest.start();
-      const load = { subscriptions, folder };
-      const warmUp = await prepareLoad(target, { ...load, ...TARGET_WARM_UP });
-      const prepared = [];
-      for (const { connections, rounds } of shuffled(contests)) {
-        const send = await prepareLoad(target, {
-          ...load,
-          connections,
-          warmUpSeconds: WARM_UP_SECONDS,
-          seconds: SECONDS,
-        });
-        prepared.push({ connections, rounds, send });
-      }
-      await warmUp();
-      for (const { connections, rounds, send } of prepared) {
-        const result = await send();
-        rounds.push(result);
-        const { perSecond, p50, p99 } = result;
-        console.log(
-          `  ${target.name}, ${overConnections(connections)}: ${
-            show(perSecond, 0)
-          } per second, p50 ${show(p50, 2)} ms, p99 ${show(p99, 2)} ms`,
-        );
-      }
-    }
-  }
-  return visits.flatMap(({ target, contests }) =>
-    contests.map(({ connections, rounds }) => ({
-      name: target.name,
-      connections,
-      perSecond: spread(rounds.map((round) => round.perSecond)),
-      p50: spread(rounds.map((round) => round.p50)),
-      p99: spread(rounds.map((round) => round.p99)),
-      processor: perProcess((name) =>
-        median(rounds.map(({ processor }) => processor[name]))
-      ),
-      errors: rounds.reduce((sum, round) => sum + round.errors, 0),
-    }))
-  );
-}
-
-/** Returns the results as Markdown. */
-export function throughputSection(results: readonly TargetResult[]): string {
-  const find = (name: string, connections: number) =>
-    results.find((result) =>
-      result.name === name && result.connections === connections
-    )!;
-  const names = [...new Set(results.map(({ name }) => name))];
-  const errors = results.reduce((sum, result) => sum + result.errors, 0);
-  return `## End to end
-
-Subscription updates of 3 kB, each a new event with an ID as Stripe makes them,
-signed and verified: events per second (range), and the milliseconds that half and
-99 % of the deliveries take at most. The medians of ${ROUNDS} rounds of random order,
-each after ten seconds of load. The database showed that every event was applied. The
-peers run as their packages have them, and never call Stripe. Deliveries that failed:
-${errors}.
-
-${
-    table(
-      ["What", ...CONNECTIONS.map(overConnections)],
-      names.map((name) => [
-        name,
-        ...CONNECTIONS.map((connections) => {
-          const { perSecond, p50, p99 } = find(name, connections);
-          return `${show(perSecond, 0)}; ${show(p50.median, 1)}, ${
-            show(p99.median, 1)
-          }`;
-        }),
-      ]),
-    )
-  }
-
-What an event costs this receiver, in milliseconds of one core:
-
-${
-    table(
-      ["Over", ...PROCESSES],
-      CONNECTIONS.map((connections) => [
-        overConnections(connections),
-        ...PROCESSES.map((process) =>
-          show(find(RECEIVER, connections).processor[process], 2)
-        ),
-      ]),
-    )
-  }`;
-}
-
-/** Returns a number of connections, in words. */
-export function overConnections(connections: number): string {
-  return connections === 1 ? "1 connection" : `${connections} connections`;
-}
-
-/** The results that the chart shows: this receiver and its peers. */
-export function charted(results: readonly TargetResult[]) {
-  return CONNECTIONS.map((connections) => ({
-    heading: overConnections(connections),
-    bars: [RECEIVER, ...PEER_NAMES].map((name) => {
-      const { perSecond } = results.find((result) =>
-        result.name === name && result.connections === connections
-      )!;
-      return { name, ...perSecond };
-    }),
-  }));
-}
+/** Events are of the last months: each load has later ones than those before it. */
+let nextStart = Math.floor(Date.now() / 1000) - 90 * 86_400;
+const LOAD_SECONDS = 10_000;
 
 /**
- * Builds new events for a target, which takes seconds.
+ * Has the events for a target built, which takes seconds.
  *
- * @returns what sends them, once, and checks in its database that it has applied
- *   each of them. Updates have to be sent in the order in which they were built:
- *   others are stale
+ * @returns what sends them, once, and checks in its database that each is applied.
+ *   Updates have to be sent in the order in which they were prepared: others are stale
  */
 export async function prepareLoad(
   target: Target,
-  { connections, seconds, warmUpSeconds = 0, perSecond, ...load }: Load,
-): Promise<() => Promise<MeasuredLoad>> {
-  const { subscriptions, type, folder } = load;
-  const { port, shape } = target;
-  const requests = await Deno.makeTempFile({ dir: folder });
-  const most = Math.min(
-    perSecond === undefined ? target.most : perSecond * 1.1,
-    connections * MOST_PER_CONNECTION,
-  );
-  const start = await writeRequests(requests, {
-    shape,
-    count: seconds === undefined
-      ? subscriptions.length
-      : Math.ceil(most * (warmUpSeconds + seconds)) + connections,
-    subscriptions,
-    ...(type && { type }),
-  });
+  load: Partial<LoadPlan> & Pick<LoadPlan, "connections">,
+) {
+  const plan: LoadPlan = {
+    ports: target.ports,
+    stream: target.stream ?? "updates",
+    ...{ subscriptions: SUBSCRIPTIONS, start: nextStart, ...load },
+  };
+  nextStart += LOAD_SECONDS;
+  const child = createCommand(Deno.execPath(), {
+    args: ["run", "-A", "--no-check", "bench/load.ts", JSON.stringify(plan)],
+    stdin: "piped",
+    stdout: "piped",
+    stderr: "inherit",
+  }).spawn();
+  const lines = createInterface(Readable.fromWeb(child.stdout))
+    [Symbol.asyncIterator]();
+  await lines.next();
 
-  return async function send() {
-    const before = await processorTimes();
-    const result = await generate({
-      ...{ port, connections, requests, warmUpSeconds },
-      ...(seconds !== undefined && { seconds }),
-      ...(perSecond !== undefined && { perSecond }),
-    });
-    const after = await processorTimes();
-    // If possible before the system writes it to the disk.
-    await Deno.remove(requests);
-    // Which one failed is not known.
-    if (result.errors === 0) {
-      const { answers: count } = result;
-      await checkApplied(target, { subscriptions, start, count });
+  return async function send(onSlice: (slice: Slice) => unknown = () => {}) {
+    await child.stdin.getWriter().write(new Uint8Array(1));
+    const slices: Slice[] = [];
+    // With those of the warm-up.
+    let result: { answers: number; errors: number } | undefined;
+    for await (const line of { [Symbol.asyncIterator]: () => lines }) {
+      const read = JSON.parse(line);
+      if ("answers" in read) result = read;
+      else {
+        slices.push(read);
+        await onSlice(read);
+      }
     }
-    return {
-      ...result,
-      processor: perProcess((name) =>
-        (after[name] - before[name]) * 1000 / result.answers
-      ),
-    };
+    await child.status;
+    if (!result) throw new Error("Cannot measure: the load generator failed");
+    // Which one failed is not known.
+    if (result.errors === 0 && target.query && plan.stream === "updates") {
+      await checkApplied(target, { ...plan, sent: result.answers });
+    }
+    return { ...result, slices };
   };
 }
 
 /** Lets a target create the subscriptions that the other events are about. */
 export async function createSubscriptions(
   target: Target,
-  options: Pick<Load, "subscriptions" | "folder">,
+  count: number = SUBSCRIPTIONS,
 ): Promise<void> {
-  const type = "customer.subscription.created";
-  const send = await prepareLoad(target, { ...options, type, connections: 8 });
-  const { errors } = await send();
-  if (errors > 0) {
-    throw new Error(
-      `Cannot measure: ${target.name} refused ${errors} of ${type}`,
-    );
-  }
+  const creations = { stream: "creations", connections: 8 } as const;
+  const all = { ...creations, subscriptions: count, count };
+  const { errors } = await (await prepareLoad(target, all))();
+  if (errors === 0) return;
+  throw new Error(
+    `Cannot measure: ${target.title} refused ${errors} creations`,
+  );
 }
 
-/** The load generator is a process of its own. */
-async function generate(plan: LoadPlan): Promise<LoadResult> {
-  const { success, stdout } = await createCommand(Deno.execPath(), {
-    args: ["run", "-A", "--no-check", "bench/load.ts", JSON.stringify(plan)],
-    stderr: "inherit",
-  }).output();
-  if (!success) throw new Error("Cannot measure: the load generator failed");
-  return JSON.parse(new TextDecoder().decode(stdout));
-}
-
-/**
- * Checks that the record of each subscription is as of the newest event that was
- * sent about it.
- *
- * @param options.start the time of the first event, in Unix seconds
- * @param options.count how many events were sent, in the order of their file
- * @throws {Error} if one is not
- */
+/** Checks that each record is as of the newest event that was sent about it. */
 async function checkApplied(
-  { name, databaseUrl, query }: Target,
-  { subscriptions, start, count }: {
-    subscriptions: readonly string[];
-    start: number;
-    count: number;
-  },
+  { title, databaseUrl, query }: Target,
+  { subscriptions, start, sent }: LoadPlan & { readonly sent: number },
 ): Promise<void> {
-  const sql = postgres(databaseUrl, { max: 1 });
-  try {
-    const rows = await sql.unsafe<{ id: string; at: Date | null }[]>(query);
-    const times = new Map(rows.map(({ id, at }) => [id, at?.getTime()]));
-    const [missed, ...others] = subscriptions.slice(0, count).filter(
-      (id, i) => {
-        const rounds = Math.floor((count - 1 - i) / subscriptions.length);
-        return times.get(id) !== (start + rounds) * 1000;
-      },
-    );
-    if (missed === undefined) return;
+  const rows = await withDatabase(
+    databaseUrl,
+    (sql) => sql.unsafe<{ at: Date | null }[]>(query!),
+  );
+  for (let i = 0; i < Math.min(sent, subscriptions); i++) {
+    const newest = start + Math.floor((sent - 1 - i) / subscriptions);
+    if (rows[i]?.at?.getTime() === newest * 1000) continue;
     throw new Error(
-      `Cannot measure: ${name} answered 200, but ${missed} and ${others.length} others are not as of their newest event`,
+      `Cannot measure: ${title} answered 200, but record ${i} is not as of its newest event`,
     );
-  } finally {
-    await sql.end();
   }
-}
-
-function perProcess(figure: (name: keyof ProcessorTimes) => number) {
-  const figures = PROCESSES.map((name) => [name, figure(name)]);
-  return Object.fromEntries(figures) as ProcessorTimes;
 }

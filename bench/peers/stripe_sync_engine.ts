@@ -7,11 +7,10 @@
  *
  * It is set up as its function `stripe-setup` does it, but without a network. For
  * the columns, its migrations read Stripe's OpenAPI specification of the version
- * that is their default; `openapi.json` has what that says of subscriptions and
+ * that is their default; `COLUMNS` has what that says of subscriptions and
  * their items. The account and the signing secret are stored where it looks them
  * up for each event, so it never calls Stripe.
  */
-import { fileURLToPath } from "node:url";
 import {
   embeddedMigrations,
   runMigrationsFromContent,
@@ -25,6 +24,29 @@ const ACCOUNT = "acct_1Bx7kQ2mVr4Bench";
 const CONFIG = {
   stripeSecretKey: "sk_test_unused",
   schemaName: "stripe",
+};
+
+/** The fields of Stripe's objects, by type; `id` for those that name another object. */
+const COLUMNS = {
+  subscription: {
+    string: "id object collection_method status",
+    number: "application_fee_percent",
+    integer: "billing_cycle_anchor cancel_at canceled_at created " +
+      "current_period_end current_period_start days_until_due ended_at " +
+      "next_pending_invoice_item_invoice start_date trial_end trial_start",
+    object: "billing_thresholds discount items metadata pause_collection " +
+      "pending_invoice_item_interval pending_update transfer_data",
+    boolean: "cancel_at_period_end livemode",
+    array: "default_tax_rates",
+    id: "customer default_payment_method default_source latest_invoice " +
+      "pending_setup_intent schedule",
+  },
+  subscription_item: {
+    string: "id object subscription",
+    integer: "created quantity",
+    object: "billing_thresholds metadata plan price",
+    array: "tax_rates",
+  },
 };
 
 const databaseUrl = Deno.env.get("DATABASE_URL") ?? "";
@@ -60,15 +82,18 @@ if (pool === undefined) {
 
 /** Creates its tables, and stores the account and the secret. */
 async function setUp(): Promise<void> {
+  const openApiSpecPath = await Deno.makeTempFile({ suffix: ".json" });
+  await Deno.writeTextFile(openApiSpecPath, JSON.stringify(openApi()));
   await runMigrationsFromContent(
     {
       databaseUrl,
       stripeApiVersion: "2020-08-27",
       schemaName: "stripe",
-      openApiSpecPath: fileURLToPath(import.meta.resolve("./openapi.json")),
+      openApiSpecPath,
     },
     embeddedMigrations,
   );
+  await Deno.remove(openApiSpecPath);
   const sync = await StripeSync.create({
     ...CONFIG,
     stripeAccountId: ACCOUNT,
@@ -83,4 +108,22 @@ async function setUp(): Promise<void> {
     [secret, ACCOUNT],
   );
   await sync.close();
+}
+
+/** Returns Stripe's specification of them. */
+function openApi(): object {
+  const schemas: Record<string, object> = {};
+  for (const [name, columns] of Object.entries(COLUMNS)) {
+    const properties: Record<string, object> = {};
+    for (const [type, fields] of Object.entries(columns)) {
+      for (const field of fields.split(" ")) {
+        properties[field] = type === "id"
+          ? { type: "string", "x-expansionResources": {} }
+          : { type };
+      }
+    }
+    schemas[name] = { "x-resourceId": name, type: "object", properties };
+  }
+  const info = { title: "Stripe API", version: "2020-08-27" };
+  return { openapi: "3.0.0", info, components: { schemas } };
 }

@@ -1,28 +1,32 @@
 /**
- * The least that a receiver can do if events come one at a time: it verifies the
- * body with SubtleCrypto, passes it on to the database as it is, and waits for the
- * answer. It limits and checks nothing.
+ * What no receiver can be faster than: it verifies a delivery of Stripe with
+ * SubtleCrypto, answers, and does nothing with it. Without a secret, it only answers.
  */
-const url = `${Deno.env.get("SUPABASE_URL")}/rest/v1/rpc/billing_apply_events`;
-const headers = {
-  "content-type": "application/json",
-  apikey: Deno.env.get("SUPABASE_SECRET_KEY") ?? "",
-};
-const key = await crypto.subtle.importKey(
+const encoder = new TextEncoder();
+const secret = Deno.env.get("STRIPE_WEBHOOK_SECRET");
+const key = secret && await crypto.subtle.importKey(
   "raw",
-  new TextEncoder().encode(Deno.env.get("STRIPE_WEBHOOK_SECRET")),
+  encoder.encode(secret),
   { name: "HMAC", hash: "SHA-256" },
   false,
   ["verify"],
 );
 
+async function isSigned(headers: Headers, body: Uint8Array): Promise<boolean> {
+  const header = headers.get("stripe-signature") ?? "";
+  const [, time, hex] = /^t=(\d+),v1=([0-9a-f]{64})$/.exec(header) ?? [];
+  if (!(Math.abs(Date.now() / 1000 - Number(time)) < 300)) return false;
+  const prefix = encoder.encode(`${time}.`);
+  const signed = new Uint8Array(prefix.length + body.length);
+  signed.set(prefix);
+  signed.set(body, prefix.length);
+  const signature = Uint8Array.fromHex(hex);
+  return await crypto.subtle.verify("HMAC", key, signature, signed);
+}
+
 Deno.serve(async (request) => {
   const body = await request.bytes();
-  const signature = Uint8Array.fromHex(request.headers.get("signature") ?? "");
-  if (!await crypto.subtle.verify("HMAC", key, signature, body)) {
-    return new Response("Unauthorized", { status: 401 });
-  }
-  const answer = await fetch(url, { method: "POST", headers, body });
-  await answer.bytes();
-  return new Response("OK", { status: answer.status });
+  return !key || await isSigned(request.headers, body)
+    ? new Response("OK")
+    : new Response("Invalid signature", { status: 401 });
 });

@@ -1,0 +1,143 @@
+/**
+ * What shows in minutes only: whether memory grows under load, and what becomes of a day
+ * on which all subscriptions renew.
+ */
+import { setTimeout as sleep } from "node:timers/promises";
+import { withDatabase } from "../scripts/local_stack/databases.ts";
+import type { Stack } from "../scripts/local_stack/stack.ts";
+import { processTree } from "../tests/support/machine.ts";
+import { FAILS, RENEWAL_EVENTS } from "./load.ts";
+import { median, type Options, show, table } from "./measure.ts";
+import { receiverTarget } from "./servers.ts";
+import { copySubscriptions, logPosition } from "./sql.ts";
+import { createSubscriptions, prepareLoad, warmUpLoad } from "./throughput.ts";
+
+const SLICES = 10;
+const SOAK_SECONDS = 300;
+const SHARE = 0.8;
+
+const RENEWED = 200_000;
+const RENEWAL_SECONDS = 600;
+const OUTAGE_SECONDS = 5;
+
+/** Sends a load of many slices; returns a table of them, with one more figure of each. */
+async function sendSlices(
+  send: Awaited<ReturnType<typeof prepareLoad>>,
+  { name, measure }: { name: string; measure: () => Promise<number> },
+) {
+  const rows: string[][] = [];
+  const measured: number[] = [];
+  const head = ["Slice", "Per second", "p50", "p99", "Not 200", "Backlog"];
+  const { answers } = await send(async (slice) => {
+    const { perSecond, p50, p99, errors, backlog } = slice;
+    measured.push(await measure());
+    const figures = [perSecond, p50, p99, errors, backlog, measured.at(-1)!];
+    rows.push([`${rows.length + 1}`, ...figures.map((it) => show(it))]);
+    console.log(`  ${rows.at(-1)!.join(" | ")}`);
+  });
+  return { answers, measured, table: table([...head, name], rows) };
+}
+
+/** Sends the receiver most of what it can take: whether its memory grows. */
+export async function soak(stack: Stack, { scale }: Options): Promise<string> {
+  const target = receiverTarget(stack);
+  await createSubscriptions(target);
+  await (await prepareLoad(target, warmUpLoad(5)))();
+  const load = { connections: 64, seconds: 5 };
+  const most = await prepareLoad(target, { ...load, built: 40_000 });
+  const { slices: [fastest] } = await most();
+  const seconds = SOAK_SECONDS * scale;
+  const send = await prepareLoad(target, {
+    ...{ ...load, seconds, sliceSeconds: seconds / SLICES },
+    perSecond: fastest!.perSecond * SHARE,
+  });
+  const measure = () => residentMemory(stack);
+  const { measured, table } = await sendSlices(send, { name: "MiB", measure });
+  const half = measured.length / 2;
+  const growth = median(measured.slice(half)) / median(measured.slice(0, half));
+  return `
+At ${
+    SHARE * 100
+  } % of the maximum for ${seconds} s, with the memory of the receiver: in the second
+half, it is ${growth.toFixed(2)} times that of the first.
+
+${table}`;
+}
+
+/** Of the receiver's process, in MiB. */
+async function residentMemory({ ports }: Stack): Promise<number> {
+  for (const [id, { command }] of await processTree(Deno.pid)) {
+    if (!command.includes(`--port ${ports.webhook}`)) continue;
+    const status = await Deno.readTextFile(`/proc/${id}/status`);
+    return Number(/VmRSS:\s*(\d+)/.exec(status)?.[1]) / 1024;
+  }
+  throw new Error("Cannot measure: the receiver has ended");
+}
+
+/** Renews all subscriptions, with an outage of the database's API on the way. */
+export async function renewals(
+  stack: Stack,
+  { scale }: Options,
+): Promise<string> {
+  const subscriptions = Math.round(RENEWED * scale);
+  const count = subscriptions * RENEWAL_EVENTS;
+  const seconds = RENEWAL_SECONDS * scale;
+  async function outage() {
+    await sleep(seconds * 450);
+    await stack.postgrest.stop();
+    await sleep(OUTAGE_SECONDS * 1000);
+    await stack.postgrest.start();
+  }
+  return await withDatabase(stack.dbUrl, async (sql) => {
+    await copySubscriptions(sql, subscriptions);
+    await sql`truncate billing.processed_events`;
+    const size = async () => {
+      const [row] = await sql`select pg_database_size('postgres') as bytes`;
+      return Number(row?.["bytes"]) / 2 ** 20;
+    };
+    const [sizeBefore, logBefore] = [await size(), await logPosition(sql)];
+    const start = Math.floor(Date.now() / 1000);
+    const send = await prepareLoad(receiverTarget(stack), {
+      ...{ stream: "renewals", subscriptions, start, count, retries: true },
+      ...{ connections: 200, perSecond: count / seconds },
+      sliceSeconds: seconds / SLICES,
+    });
+    const measure = async () => await size() - sizeBefore;
+    const [sent] = await Promise.all([
+      sendSlices(send, { name: "MiB more", measure }),
+      outage(),
+    ]);
+    const log = (await logPosition(sql) - logBefore) / 2 ** 20;
+    const failed = Math.ceil(subscriptions / FAILS);
+    const wanted = {
+      "subscriptions renewed": subscriptions,
+      "subscriptions past due": failed,
+      "events in the ledger": subscriptions + 2 * failed,
+      "notifications": failed,
+      "open failures": 0,
+    };
+    const [found] = await sql<[Record<string, number>]>`
+      select
+        (select count(*) from billing.subscriptions
+          where changed_as_of >= ${start}::bigint * 4000000) as "subscriptions renewed",
+        (select count(*) from billing.subscriptions where status = 'past_due') as "subscriptions past due",
+        (select count(*) from billing.processed_events) as "events in the ledger",
+        (select count(*) from billing.notifications) as "notifications",
+        (select count(*) from billing.open_failures) as "open failures"`;
+    const rows = Object.entries(wanted)
+      .map(([what, count]) => [what, show(Number(found[what])), show(count)]);
+    return `
+${
+      show(subscriptions)
+    } subscriptions renew in ${seconds} s: an update and three events of an
+invoice each; one in ${FAILS} is not paid. ${
+      show(sent.answers)
+    } deliveries over 200 connections, with
+those that are sent again, after 5, 10, 20 s and so on. At 45 % of the time,
+PostgREST is away for ${OUTAGE_SECONDS} s. The log: ${show(log)} MiB.
+
+${sent.table}
+
+${table(["In the database", "There", "Wanted"], rows)}`;
+  });
+}
