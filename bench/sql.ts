@@ -88,7 +88,7 @@ async function wireForm(
   const { stripe } = await import(`${folder}/formats/stripe.ts`);
   return (event) => {
     const settings = { planItem: "first", isHandled: true };
-    const { payment, ...data } = stripe.read(event, settings).data;
+    const { payment, ...data } = stripe.read(event, settings);
     // As by default: accounts are told of nothing else.
     const isTold = payment?.kind === "payment_failed";
     return { place: 1, provider: "a", ...data, ...(isTold && { payment }) };

@@ -3,12 +3,7 @@
  * they run.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import {
-  readFlag,
-  readNotify,
-  readPlanItem,
-  readUnmapped,
-} from "../../supabase/functions/_shared/billing/config.ts";
+import { readEventSettings } from "../../supabase/functions/_shared/billing/config.ts";
 import { createClient } from "../../supabase/functions/_shared/billing/database.ts";
 import { readFormatName } from "../../supabase/functions/_shared/billing/formats/formats.ts";
 import { settingsPrefix } from "../../supabase/functions/billing-webhook/providers.ts";
@@ -134,12 +129,7 @@ function readSettings(env: Surroundings["env"], provider: ProviderName) {
         }FORMAT is ${format}. If the other provider is Stripe, name it with --provider.`,
       );
     }
-    return {
-      unmappedSubscriptions: readUnmapped(env),
-      planItem: readPlanItem(env),
-      oncePerInvoice: readFlag(env, "NOTIFY_ONCE_PER_INVOICE"),
-      notify: readNotify(env),
-    };
+    return readEventSettings(env);
   } catch (error) {
     throw new UsageError((error as Error).message);
   }

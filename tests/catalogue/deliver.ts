@@ -121,7 +121,7 @@ export async function checkRow(stage: Stage, row: Row): Promise<void> {
   await row.check?.(stage);
 }
 
-/** Returns a delivery that is signed when it is sent, any number of times. */
+/** Returns a delivery that is signed whenever it is sent. */
 export function prepare(stage: Stage, sent: Sent) {
   const { to = "stripe", through, method = "POST", isChunked, raw } = sent;
   const endpoint = typeof to === "string" ? stage[to] : to;
@@ -149,11 +149,7 @@ export function prepare(stage: Stage, sent: Sent) {
   return { endpoint, body, event, send };
 }
 
-/**
- * Sends a delivery, and checks all that comes of it.
- *
- * @returns what is stored about its event
- */
+/** Sends and checks a delivery; returns what is stored about its event. */
 export async function deliver(stage: Stage, sent: Sent): Promise<StoredEvent> {
   const { sql } = stage;
   const { status, code = "", stored, outcome = "applied" } = sent;
@@ -200,12 +196,7 @@ export async function deliver(stage: Stage, sent: Sent): Promise<StoredEvent> {
   return rows;
 }
 
-/**
- * The answer is exactly that of the status, and the log has one line about a
- * failure.
- *
- * @returns the line
- */
+/** Checks the answer; returns the one line that the log has about a failure. */
 async function checkAnswer(
   { receiver }: Endpoint,
   { send, status, code }: {

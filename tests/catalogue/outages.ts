@@ -120,12 +120,11 @@ export const OUTAGES: Rows = {
   "65: 9,000 numbers such as 1e131071 in an event that fails": {
     check: async (stage) => {
       const { sql } = stage;
-      for (const number of ["1e131071", "-1e131071", "0e-16383", "1e39"]) {
+      for (const number of ["1e131071", "0e-16383"]) {
         const event = edited(creation(), { "data.object.id": null });
         const numbers = Array(9_000).fill(number).join(",");
         const body = JSON.stringify(event).replace("{", `{"n":[${numbers}],`);
-        const kept = number === "1e39" ? "json" : "text";
-        await deliver(stage, { event, body, kept, ...INVALID });
+        await deliver(stage, { event, body, kept: "text", ...INVALID });
         const [row] = await sql`
           select octet_length(f::text)::int as bytes from billing.failed_events f
           where event_id = ${event.id}`;

@@ -31,25 +31,17 @@ const withLine = (line: string): Sent => ({
   raw: (request) => ({ ...request, line }),
 });
 
-/** From one byte over the limit to many times the limit, thrice each. */
-const tooLarge = [CAP + 1, 2 * CAP, 5 * CAP].flatMap((length): Sent[] => {
+/** From one byte over the limit to many times the limit. */
+const tooLarge = [CAP + 1, 5 * CAP].flatMap((length): Sent[] => {
   const sent = { body: new Uint8Array(length), headers: () => ({}) };
-  return Array(3).fill([sent, { ...sent, through: "gateway" }]).flat();
+  return [sent, { ...sent, through: "gateway" }];
 });
 
 const frame = JSON.stringify({ type: "x", pad: "" }).length;
 /** As long as the limit, and of a type that is not handled. */
 const AT_THE_LIMIT = { type: "x", pad: "0".repeat(CAP - frame) };
 
-const ZIPPED = new Uint8Array(
-  await new Response(
-    new Blob(["0".repeat(20 * CAP)]).stream()
-      .pipeThrough(new CompressionStream("gzip")),
-  ).arrayBuffer(),
-);
-
-const encoded = (encoding: string, body?: Sent["body"]): Sent => ({
-  ...(body && { body }),
+const encoded = (encoding: string): Sent => ({
   headers: ({ time, mac }) => ({
     "provider-a-signature": `t=${time},v1=${mac}`,
     "content-encoding": encoding,
@@ -89,9 +81,7 @@ export const REQUESTS: Rows = {
   "23: Content-Encoding: gzip": {
     ...outcome(415, "encoding_unsupported", "nothing"),
     sent: [
-      ...["gzip", "GZIP", "br", "deflate", "identity, gzip", "x"]
-        .map((encoding) => encoded(encoding)),
-      encoded("gzip", ZIPPED),
+      ...["gzip", "GZIP", "br", "identity, gzip"].map(encoded),
     ],
   },
   "24: a Content-Length over the cap": {

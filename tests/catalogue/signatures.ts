@@ -85,28 +85,16 @@ export const SIGNATURES: Rows = {
     ...MISSING,
     sent: [
       ...toEach({ headers: () => ({}) }),
-      ...toEach({ headers: ({ mac }) => ({ authorization: `Bearer ${mac}` }) }),
-      ...toEach({ headers: ({ mac }) => ({ "x-signature": mac }) }),
-      {
-        to: "standard",
-        headers: ({ id, time }) => ({
-          "webhook-id": id,
-          "webhook-timestamp": time,
-        }),
-      },
+      { headers: ({ mac }) => ({ authorization: `Bearer ${mac}` }) },
     ],
   },
   "2: an empty or blank header": {
     ...MALFORMED,
     sent: ["", " \t "].flatMap((value) => toEach({ value: () => value })),
   },
-  '3: the secret unset, "" or whsec_': misconfigured([
-    "is not set",
-    undefined,
-    "",
-  ]),
+  '3: the secret unset, "" or whsec_': misconfigured("is not set"),
   "4: a secret with white space at its ends": misconfigured(
-    ["white space", ` ${SECRETS.stripe}`, `${HEX_SECRET}\n`],
+    ...["white space", ` ${SECRETS.stripe}`, `${HEX_SECRET}\n`] as const,
   ),
   "5: v1= empty, or a truncated MAC": {
     ...MALFORMED,
@@ -135,22 +123,17 @@ export const SIGNATURES: Rows = {
   },
   "9: upper-case hex": {
     ...APPLIED,
-    sent: [
-      { to: "stripe" },
-      { to: "hex" },
-      { to: "hex", through: "gateway" },
-    ].map((way) => ({
-      ...way as Sent,
+    sent: (["stripe", "hex"] as const).map((to) => ({
+      to,
       value: (parts) => valueOf(parts, [parts.mac.toUpperCase()]),
     })),
   },
   "10: only v0= or an unknown scheme": {
     ...MALFORMED,
-    sent: ["v0", "V1", "v2"].flatMap((version) => [
-      ...withValues("stripe", [`${version}=MAC`]),
-      ...withValues("hex", [`${version}=MAC`]),
-      ...withValues("standard", [`${version},MAC`]),
-    ]),
+    sent: [
+      ...withValues("stripe", ["v0=MAC", "V1=MAC"]),
+      ...withValues("standard", ["v0,MAC", "v2,MAC"]),
+    ],
   },
   "11: two MACs, one valid": {
     ...APPLIED,
@@ -171,21 +154,20 @@ export const SIGNATURES: Rows = {
     ...MALFORMED,
     sent: [
       ...toEach({ value: padded(4_097) }),
-      ...toEach({ value: padded(16_000) }),
-      ...toEach({
+      {
         value: padded(1_000_000),
         raw: (request) => request,
         status: [400, 431],
-      }),
+      },
     ],
   },
   "14: the header sent twice": {
     ...MALFORMED,
     sent: [
-      ...sentTwice("stripe", "provider-a-signature"),
-      ...sentTwice("hex", "provider-b-signature"),
+      sentTwice("stripe", "provider-a-signature"),
+      { ...sentTwice("hex", "provider-b-signature"), through: "gateway" },
       ...["webhook-id", "webhook-timestamp", "webhook-signature"]
-        .flatMap((name) => sentTwice("standard", name)),
+        .map((name) => sentTwice("standard", name)),
     ],
   },
   "15: two t=": {
@@ -225,20 +207,20 @@ export const SIGNATURES: Rows = {
   },
   "70: a short secret, a part of a list, a placeholder, the local stack's, one for two":
     misconfigured(
-      ["fewer than 16 characters", "whsec_123456789", `${HEX_SECRET},Zq81`],
-      ["share a secret", SECRETS.stripe, `${HEX_SECRET},${SECRETS.stripe}`],
+      ...["fewer than 16 characters", "whsec_123456789"] as const,
+      `${HEX_SECRET},Zq81`,
     ),
 };
 
 /** HTTP joins two lines of a header with a comma and a space. */
-function sentTwice(to: EndpointName, name: string): Sent[] {
-  const raw = ({ lines = [], ...request }: RawRequest): RawRequest => ({
-    ...request,
-    lines: [...lines, ...lines.filter((line) => line.startsWith(`${name}: `))],
-  });
-  return to === "standard"
-    ? [{ to, raw }]
-    : [{ to, raw }, { to, raw, through: "gateway" }];
+function sentTwice(to: EndpointName, name: string): Sent {
+  return {
+    to,
+    raw: ({ lines = [], ...request }: RawRequest): RawRequest => {
+      const again = lines.filter((line) => line.startsWith(`${name}: `));
+      return { ...request, lines: [...lines, ...again] };
+    },
+  };
 }
 
 /**
@@ -247,15 +229,10 @@ function sentTwice(to: EndpointName, name: string): Sent[] {
  * is signed, with them or with nothing.
  */
 function misconfigured(
-  ...cases: [says: string, a: string | undefined, b: string | undefined][]
+  says: string,
+  ...secrets: [a?: string, b?: string]
 ): Row {
-  return {
-    check: async (stage) => {
-      for (const [says, ...secrets] of cases) {
-        await checkMisconfigured(stage, secrets, says);
-      }
-    },
-  };
+  return { check: (stage) => checkMisconfigured(stage, secrets, says) };
 }
 
 async function checkMisconfigured(

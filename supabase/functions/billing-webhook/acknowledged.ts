@@ -28,7 +28,6 @@ export function lackOfAcknowledged(
   return hasAlerts ? undefined : "no alert channel is set: set ALERT_URL";
 }
 
-/** Logs what a deployment that acknowledges failures lacks, if anything. */
 export async function checkAcknowledged(
   { env, database, clock, log }: {
     readonly env: Environment;

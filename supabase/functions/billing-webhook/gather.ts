@@ -17,21 +17,17 @@ interface Waiting<Item, Result> {
 /**
  * Makes a function that batches the items that arrive during a call into the
  * next call. Only one call runs at a time. An item that arrives while none runs
- * is sent at once, so a single event never waits; under load, many events share
- * a round trip.
+ * is sent at once, so a single event never waits.
  *
  * A sender that got an answer soon sends the next item. So a call takes at most half of
  * those that wait and those that the last call answered: the next ones are read
  * and verified while it runs, and are ready when it ends.
  *
- * An item that waits too long is rejected before it is sent, so a call that
- * hangs does not hold up all items behind it.
- *
  * @param send Makes one call. It returns for each item, in the same order, the
  * result or that item's own failure.
  * @returns A function that takes one item and resolves with its result. It
- * rejects with the item's failure, with the call's failure, or with
- * `overloaded` if too many items wait or the item waited too long.
+ * rejects with the item's failure, with the call's failure, or with `overloaded` if
+ * too many items wait or the item waited too long for a call that hangs.
  */
 export function gather<Item, Result>(
   send: (items: Item[]) => Promise<readonly (Result | DeliveryError)[]>,
@@ -61,11 +57,11 @@ export function gather<Item, Result>(
   ): Promise<void> {
     try {
       const results = await send(together.map(({ item }) => item));
-      together.forEach(({ resolve, reject }, index) => {
-        const result = results[index] as Result | DeliveryError;
+      for (const [index, { resolve, reject }] of together.entries()) {
+        const result = results[index]!;
         if (result instanceof DeliveryError) reject(result);
         else resolve(result);
-      });
+      }
     } catch (error) {
       for (const { reject } of together) reject(error);
     }
@@ -82,18 +78,15 @@ export function gather<Item, Result>(
     const over = waiting.filter(({ endMs }) => endMs <= now);
     waiting.splice(0, over.length);
     watchFirst();
-    const message =
-      `The event waited ${maxWaitMs} ms for the database: see docs/scaling.md`;
     for (const { reject } of over) {
-      reject(new DeliveryError("overloaded", message));
+      reject(overloaded(`The event waited ${maxWaitMs} ms for the database`));
     }
   }
 
   return function handIn(item) {
     if (waiting.length >= maxWaiting) {
-      const message =
-        `${maxWaiting} events already wait for the database: see docs/scaling.md`;
-      return Promise.reject(new DeliveryError("overloaded", message));
+      const message = `${maxWaiting} events already wait for the database`;
+      return Promise.reject(overloaded(message));
     }
     return new Promise((resolve, reject) => {
       const endMs = performance.now() + maxWaitMs;
@@ -105,11 +98,8 @@ export function gather<Item, Result>(
 }
 
 /**
- * Makes a function that has only so many calls under way; the others wait. Their wait
- * ends in the order in which it began.
- *
- * @param call Returns the result of one item, or that item's own failure.
- * @returns A function as that of {@linkcode gather}.
+ * Makes a function as {@linkcode gather} does, but with so many calls of one item under
+ * way. The others wait, and their wait ends in the order in which it began.
  */
 export function atMost<Item, Result>(
   call: (item: Item) => Promise<Result | DeliveryError>,
@@ -123,7 +113,7 @@ export function atMost<Item, Result>(
   function turn(): Promise<void> {
     if (waiting.size >= maxWaiting) {
       const message = `${maxWaiting} events already wait for a handler`;
-      return Promise.reject(new DeliveryError("overloaded", message));
+      return Promise.reject(overloaded(message));
     }
     return new Promise((resolve, reject) => {
       const begin = () => {
@@ -133,8 +123,7 @@ export function atMost<Item, Result>(
       };
       const timer = setTimeout(() => {
         waiting.delete(begin);
-        const message = `The event waited ${maxWaitMs} ms for a handler`;
-        reject(new DeliveryError("overloaded", message));
+        reject(overloaded(`The event waited ${maxWaitMs} ms for a handler`));
       }, maxWaitMs);
       waiting.add(begin);
     });
@@ -156,10 +145,11 @@ export function atMost<Item, Result>(
   };
 }
 
-/**
- * The pause before each new try. An app locks a row for a moment; a person may
- * lock it for hours, but the provider waits for a reply.
- */
+function overloaded(message: string): DeliveryError {
+  return new DeliveryError("overloaded", `${message}: see docs/scaling.md`);
+}
+
+/** An app locks a row for a moment; a person may for hours, but the provider waits. */
 const PAUSES_MS = [25, 50, 100, 200, 400] as const;
 
 /** No new try after that: a call may itself have waited for a lock. */
@@ -170,8 +160,8 @@ const PATIENCE_MS = 1_000;
  * locked its records. The wait is here and not in the database, because there
  * all events of a call would wait.
  *
- * @returns A function that calls `apply`. It rejects with `record_locked` if the
- * records stay locked for about a second, and with any other failure at once.
+ * @returns A function that rejects with `record_locked` if the records stay locked for
+ * about a second, and with any other failure at once.
  */
 export function awaitLocks<Item, Result>(
   apply: (item: Item) => Promise<Result>,

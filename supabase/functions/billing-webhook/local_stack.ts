@@ -1,7 +1,4 @@
-/**
- * The keys and secrets that every local stack shares. They are public, so they
- * must not be trusted anywhere else.
- */
+/** The keys and secrets of every local stack: public, so not to be trusted elsewhere. */
 import type { Environment } from "../_shared/billing/config.ts";
 
 /** The secret key that `supabase start` gives every project. */

@@ -1,5 +1,5 @@
 import type { BillingEvent, Outcome } from "../_shared/billing/apply_events.ts";
-import type { Config } from "../_shared/billing/config.ts";
+import type { EventSettings } from "../_shared/billing/config.ts";
 import type { DatabaseClient } from "../_shared/billing/database.ts";
 import {
   DeliveryError,
@@ -12,7 +12,6 @@ import {
   decodeBody,
   isUnmapped,
   parseEvent,
-  type ParseSettings,
   readEventId,
 } from "../_shared/billing/parse_event.ts";
 import {
@@ -23,7 +22,7 @@ import type { VerifiedDelivery } from "./verify_delivery.ts";
 import type { Queue } from "./wake_worker.ts";
 
 export interface ProcessOptions
-  extends Pick<Config, "unmappedSubscriptions">, ParseSettings {
+  extends Omit<EventSettings, "maxBodyBytes" | "oncePerInvoice"> {
   /** Applies one event exactly once, maybe together with others. */
   readonly apply: (event: BillingEvent) => Promise<Outcome>;
   readonly database: DatabaseClient;
@@ -32,18 +31,13 @@ export interface ProcessOptions
   readonly clock: () => number;
 }
 
-/** The log line of a delivery that did not fail. */
+/** The log line of a delivery that did not fail; `outcomes` in its fields has one. */
 interface Report {
   readonly level: LogLevel;
   readonly message: string;
-  /**
-   * `outcomes` has one: applied, duplicate, stale, ignored, connect_ignored, erased
-   * or acknowledged.
-   */
   readonly fields: LogFields;
 }
 
-/** The log lines for events that have no effect here. */
 const IGNORED = {
   not_handled: ["info", "event ignored", "ignored"],
   other_mode: ["info", "event of the other mode ignored", "ignored"],
@@ -64,11 +58,10 @@ const ERASED = {
  * Applies the event of a verified delivery, and returns its log line. An event
  * that fails is stored in `failed_events`.
  *
- * Two kinds of failed events are not errors: an event that was applied before,
- * such as one that comes again in the shape of another API version, and an
- * event of an unmapped subscription, if these are ignored. Nor is one of an account
- * that was erased. A failure that is stored is acknowledged, if the provider's setting
- * says so: then the worker has the duty to retry it.
+ * Some failures are no errors: of an event that was applied before, such as one that
+ * comes again in the shape of another API version, of an unmapped subscription, if
+ * these are ignored, and of an account that was erased. One that is stored is
+ * acknowledged, if the provider's setting says so: then the worker must retry it.
  *
  * @throws {DeliveryError} The failure, with fields for the log, after it is
  * stored; `failure_not_recorded` if it could not be stored. `overloaded` is not
@@ -78,10 +71,9 @@ export async function processEvent(
   delivery: VerifiedDelivery,
   options: ProcessOptions,
 ): Promise<Report> {
-  const event = {
-    ...delivery,
-    eventId: await readEventId(delivery.body, { ...delivery, ...options }),
-  };
+  const reading = { ...delivery, ...options };
+  const eventId = await readEventId(delivery.body, reading);
+  const event = { ...delivery, eventId };
   try {
     return await applyOrIgnore(event, options);
   } catch (thrown) {
@@ -98,13 +90,9 @@ async function applyOrIgnore(
   { provider, format, eventId, mode, connect, body }: IdentifiedDelivery,
   { apply, wakeWorker, clock, ...settings }: ProcessOptions,
 ): Promise<Report> {
+  const nowSeconds = clock() / 1000;
   const parsed = parseEvent(decodeBody(body), {
-    ...settings,
-    nowSeconds: clock() / 1000,
-    format,
-    id: eventId,
-    mode,
-    connect,
+    ...{ ...settings, nowSeconds, format, id: eventId, mode, connect },
   });
   if (!parsed.handled) {
     const [level, message, outcome] = IGNORED[parsed.reason];

@@ -25,7 +25,6 @@ export const SCHEMES: ReadonlyMap<string, SignatureScheme> = new Map([
   ["polar", polar],
 ]);
 
-/** The table of providers: name in the database, and defaults. */
 export const PROVIDERS = [
   { name: "a", header: "provider-a-signature", scheme: "stripe" },
   { name: "b", header: "provider-b-signature", scheme: "hmac-sha256-hex" },
@@ -50,7 +49,6 @@ export interface SignatureProvider {
   readonly scheme: SignatureScheme;
   readonly format: Format;
   readonly mode: EventMode;
-  /** Whether it handles the events of connected accounts. */
   readonly connect: boolean;
   /** Whether a failure that is stored is answered 200. */
   readonly acknowledges: boolean;
@@ -60,10 +58,7 @@ export interface SignatureProvider {
   readonly fault?: string;
 }
 
-/**
- * Reads each provider's configuration and imports its keys. A fault is kept with
- * its provider, so that the other provider goes on working.
- */
+/** Reads each provider's settings. A fault is kept with it, so that the other goes on. */
 export async function readProviders(
   env: Environment,
 ): Promise<readonly SignatureProvider[]> {
@@ -100,45 +95,38 @@ async function readProvider(
   env: Environment,
   defaults: typeof PROVIDERS[number],
 ): Promise<SignatureProvider> {
-  const prefix = settingsPrefix(defaults.name);
+  const { name } = defaults;
+  const prefix = settingsPrefix(name);
   let format: Format = FORMATS.stripe;
-  let fault: unknown;
+  let fault: Error | undefined;
   try {
-    format = FORMATS[readFormatName(env, defaults.name)];
+    format = FORMATS[readFormatName(env, name)];
   } catch (error) {
-    fault = error;
+    fault = error as Error;
   }
   const schemeName = env[`${prefix}SIGNATURE_SCHEME`] ||
     (format.scheme ?? defaults.scheme);
-  const scheme = SCHEMES.get(schemeName);
+  const scheme = SCHEMES.get(schemeName) ?? stripe;
   const defaultHeaders = [
-    scheme?.defaultHeader ?? format.header ?? defaults.header,
+    SCHEMES.get(schemeName)?.defaultHeader ?? format.header ?? defaults.header,
   ];
-  if ((scheme ?? stripe) === stripe && !isTaken(STRIPE_HEADER, env)) {
+  if (scheme === stripe && !isTaken(STRIPE_HEADER, env)) {
     defaultHeaders.push(STRIPE_HEADER);
   }
   const header = setHeader(prefix, env);
-  const provider = {
-    name: defaults.name,
-    headers: header === undefined ? defaultHeaders : [header],
-    scheme: scheme ?? stripe,
-    format,
-    mode: "any",
-    connect: false,
-    acknowledges: false,
-  } as const;
-
+  const isHeader = header === undefined || HEADER_NAME.test(header);
+  const headers = isHeader && header !== undefined ? [header] : defaultHeaders;
+  const provider = { name, headers, scheme, format };
   try {
     if (fault !== undefined) throw fault;
-    if (scheme === undefined) {
-      throw new Error(
-        `${prefix}SIGNATURE_SCHEME must be one of ${
-          [...SCHEMES.keys()].join(", ")
-        }`,
-      );
+    if (!SCHEMES.has(schemeName)) {
+      const names = [...SCHEMES.keys()].join(", ");
+      throw new Error(`${prefix}SIGNATURE_SCHEME must be one of ${names}`);
     }
     if (header !== undefined) checkHeader(header, { prefix, scheme });
-    const name = secretVariable(defaults.name);
+    const variable = secretVariable(name);
+    const secrets = readSigningSecrets(env, variable);
+    const keys = secrets.flatMap((secret) => keysOf(secret, variable, scheme));
     return {
       ...provider,
       mode: choice(env, `${prefix}MODE`, EVENT_MODES),
@@ -146,20 +134,16 @@ async function readProvider(
       acknowledges:
         choice(env, `${prefix}FAILURES`, ["reject", "acknowledge"]) ===
           "acknowledge",
-      keys: await Promise.all(
-        readSigningSecrets(env, name)
-          .flatMap((secret) => keysOf(secret, { name, scheme })).map(importKey),
-      ),
+      keys: await Promise.all(keys.map(importKey)),
     };
   } catch (error) {
-    return {
-      ...provider,
-      headers: provider.headers.every((header) => HEADER_NAME.test(header))
-        ? provider.headers
-        : defaultHeaders,
-      keys: [],
-      fault: (error as Error).message,
-    };
+    const refused = {
+      mode: "any",
+      connect: false,
+      acknowledges: false,
+    } as const;
+    const { message } = error as Error;
+    return { ...provider, ...refused, keys: [], fault: message };
   }
 }
 
@@ -167,7 +151,6 @@ function setHeader(prefix: string, env: Environment): string | undefined {
   return env[`${prefix}SIGNATURE_HEADER`]?.toLowerCase() || undefined;
 }
 
-/** Returns whether a provider has a header by its setting. */
 function isTaken(header: string, env: Environment): boolean {
   return PROVIDERS.some(({ name }) =>
     setHeader(settingsPrefix(name), env) === header
@@ -192,15 +175,13 @@ function checkHeader(
   }
 }
 
-function keysOf(
-  secret: string,
-  { name, scheme }: { name: string; scheme: SignatureScheme },
-) {
+function keysOf(secret: string, variable: string, scheme: SignatureScheme) {
   try {
     return scheme.keysOf(secret);
   } catch (error) {
+    const { message } = error as Error;
     throw new Error(
-      `${name} does not fit the signature scheme: ${(error as Error).message}`,
+      `${variable} does not fit the signature scheme: ${message}`,
     );
   }
 }

@@ -1,9 +1,8 @@
 import { DeliveryError } from "../_shared/billing/errors.ts";
 
 /**
- * How much of a refused body is read and discarded: many times the limit, but
- * not for long. Many clients do not see a reply that arrives while they are
- * still sending; they see a broken connection.
+ * How much of a refused body is read and discarded. Many clients do not see a reply that
+ * arrives while they are still sending; they see a broken connection.
  */
 const DISCARDED_LIMITS = 8;
 const DISCARD_TIME_LIMIT_MS = 1_000;
@@ -13,7 +12,6 @@ const LET_GO_AFTER_MS = 100;
 
 export interface BodyLimits {
   readonly maxBytes: number;
-  /** For the whole body. */
   readonly timeLimitMs: number;
 }
 

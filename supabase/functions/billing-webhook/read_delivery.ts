@@ -4,7 +4,6 @@ import { type BodyLimits, drainBody, readBody } from "./read_body.ts";
 /** A request to this endpoint. Nothing about it is verified yet. */
 export interface Delivery {
   readonly headers: Headers;
-  /** The exact bytes that were sent. */
   readonly body: Uint8Array<ArrayBuffer>;
 }
 
@@ -19,10 +18,8 @@ const PATHS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Reads a delivery from a request.
- *
- * @throws {DeliveryError} `path_unknown`, `method_not_allowed`,
- * `encoding_unsupported`, or what reading the body throws.
+ * @throws {DeliveryError} `path_unknown`, `method_not_allowed`, `encoding_unsupported`, or
+ * what reading the body throws.
  */
 export async function readDelivery(
   request: Request,

@@ -1,9 +1,5 @@
-/**
- * The signature schemes: how a provider signs a body, and where it puts the
- * signature.
- */
+/** The signature schemes: how a body is signed, and where the signature is. */
 
-/** The signature of a delivery, as its headers state it. */
 export interface SignatureClaim {
   /** The text that is signed in front of the body, in UTF-8. */
   readonly prefix: string;
@@ -11,7 +7,6 @@ export interface SignatureClaim {
   readonly id?: string;
   /** When the provider signed, in Unix seconds, if the scheme has a time. */
   readonly timestamp?: number;
-  /** Signatures as raw bytes; any of them may match. */
   readonly signatures: readonly Uint8Array<ArrayBuffer>[];
 }
 
@@ -20,7 +15,6 @@ export interface SignatureScheme {
   readonly defaultHeader?: string;
   /**
    * Returns the HMAC keys for a configured secret; more than one if it may mean either.
-   *
    * @throws {Error} If the secret is malformed; does not repeat it.
    */
   keysOf(secret: string): Uint8Array<ArrayBuffer>[];
@@ -31,10 +25,7 @@ export interface SignatureScheme {
   readClaim(headers: Headers, header: string): SignatureClaim | undefined;
 }
 
-/**
- * While a secret is rotated, a sender signs with each; more than a few is an
- * attack.
- */
+/** While a secret is rotated, a sender signs with each; more than a few is an attack. */
 const MAX_SIGNATURES = 8;
 
 /**
@@ -48,10 +39,7 @@ const MAX_SIGNATURES = 8;
  */
 export const stripe: SignatureScheme = {
   keysOf: (secret) => [new TextEncoder().encode(secret)],
-  readClaim: (headers, header) =>
-    readTimed(headers.get(header) ?? "", {
-      ...{ between: ",", time: "t", signature: "v1", end: "." },
-    }),
+  readClaim: timed({ between: ",", time: "t", signature: "v1", end: "." }),
 };
 
 /**
@@ -63,57 +51,43 @@ export const stripe: SignatureScheme = {
 export const paddle: SignatureScheme = {
   defaultHeader: "paddle-signature",
   keysOf: stripe.keysOf,
-  readClaim: (headers, header) =>
-    readTimed(headers.get(header) ?? "", {
-      ...{ between: ";", time: "ts", signature: "h1", end: ":" },
-    }),
+  readClaim: timed({ between: ";", time: "ts", signature: "h1", end: ":" }),
 };
 
-function readTimed(
-  value: string,
-  { between, time, signature, end }: Record<
-    "between" | "time" | "signature" | "end",
-    string
-  >,
-): SignatureClaim | undefined {
-  // Of a header that was sent twice, a comma joins the values.
-  if (/\s/.test(value) || between !== "," && value.includes(",")) {
-    return undefined;
-  }
-  let seconds: string | undefined;
-  const hexes: string[] = [];
-  for (const entry of value.split(between)) {
-    const at = entry.indexOf("=");
-    if (at < 0) return undefined;
-    const key = entry.slice(0, at);
-    if (key === time && seconds !== undefined) return undefined;
-    if (key === time) seconds = entry.slice(at + 1);
-    if (key === signature) hexes.push(entry.slice(at + 1));
-  }
-  const timestamp = fromSeconds(seconds ?? "");
-  if (timestamp === undefined) return undefined;
-  const signatures = hexes.slice(0, MAX_SIGNATURES)
-    .flatMap((hex) => fromHex(hex) ?? []);
-  return { prefix: `${seconds}${end}`, timestamp, signatures };
+/** Reads a header of entries, which have the time and signatures in hex. */
+function timed(
+  { between, time, signature, end }: Readonly<Record<string, string>>,
+): SignatureScheme["readClaim"] {
+  return (headers, header) => {
+    const value = headers.get(header) ?? "";
+    // Of a header that was sent twice, a comma joins the values.
+    if (/\s/.test(value) || between !== "," && value.includes(",")) {
+      return undefined;
+    }
+    const entries = value.split(between!)
+      .map((entry) => /^([^=]*)=(.*)$/.exec(entry));
+    if (entries.includes(null)) return undefined;
+    const valuesOf = (key: string | undefined) =>
+      entries.flatMap((entry) => entry![1] === key ? entry![2]! : []);
+    const [seconds = "", ...more] = valuesOf(time);
+    const timestamp = fromSeconds(seconds);
+    if (timestamp === undefined || more.length > 0) return undefined;
+    const signatures = valuesOf(signature).slice(0, MAX_SIGNATURES)
+      .flatMap((hex) => fromHex(hex) ?? []);
+    return { prefix: `${seconds}${end}`, timestamp, signatures };
+  };
 }
 
-/**
- * The header is the hex HMAC-SHA256 of the body. It has no time, so only the
- * ledger protects against a replay.
- */
+/** The hex HMAC-SHA256 of the body. Only the ledger protects against a replay. */
 export const hmacSha256Hex: SignatureScheme = {
   keysOf: stripe.keysOf,
-
   readClaim(headers, header) {
     const signature = fromHex(headers.get(header) ?? "");
     return signature && { prefix: "", signatures: [signature] };
   },
 };
 
-/**
- * As for the other schemes. The specification asks those who issue secrets for
- * 24 to 64 random bytes.
- */
+/** As for the other schemes; the specification asks for 24 to 64 random bytes. */
 const MIN_SECRET_BYTES = 16;
 
 const SECRET =
@@ -122,16 +96,10 @@ const SECRET =
 /** 32 bytes in base64 have one form: 43 characters, the last of 4 bits, and `=`. */
 const SIGNATURE = /^v1,[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=$/;
 
-/**
- * Entries of version and signature, separated by single spaces. If the header
- * was sent twice, the joined value has one comma too many.
- */
+/** A header that was sent twice is joined by a comma, which is one too many. */
 const ENTRIES = /^[^\s,]+,[^\s,]+(?: [^\s,]+,[^\s,]+)*$/;
 
-/**
- * Visible ASCII without the dot, which would make the signed text ambiguous,
- * and the comma, which joins headers.
- */
+/** Visible ASCII without the dot, which ends it in the signed text, and the comma. */
 const ID = /^[!-+\-/-~]{1,255}$/;
 
 /**
@@ -206,7 +174,6 @@ function fromHex(text: string): Uint8Array<ArrayBuffer> | undefined {
   );
 }
 
-/** Undefined for anything but decimal digits. */
 function fromSeconds(text: string): number | undefined {
   return /^\d{1,10}$/.test(text) ? Number(text) : undefined;
 }

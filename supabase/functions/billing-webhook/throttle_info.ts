@@ -1,7 +1,6 @@
 import type { Log, LogFields } from "../_shared/billing/log.ts";
 
 interface Interval {
-  /** Lines that were written. */
   written: number;
   /** Of the lines that were left out; `fields` are those of the newest. */
   summary?: {

@@ -9,10 +9,7 @@ import type { SignatureClaim } from "./schemes.ts";
 
 declare const verified: unique symbol;
 
-/**
- * A delivery that its provider has signed. Only {@linkcode verifyDelivery}
- * creates one.
- */
+/** A delivery that its provider has signed. Only {@linkcode verifyDelivery} makes one. */
 export interface VerifiedDelivery
   extends
     Pick<SignatureProvider, "format" | "mode" | "connect" | "acknowledges"> {
@@ -20,7 +17,6 @@ export interface VerifiedDelivery
   readonly provider: string;
   /** The delivery's id in a header that was signed, if the scheme has one. */
   readonly deliveryId: string | undefined;
-  /** The exact bytes that were signed. */
   readonly body: Uint8Array<ArrayBuffer>;
 }
 
@@ -29,9 +25,7 @@ const MAX_HEADER_LENGTH = 4_096;
 
 interface VerifyOptions {
   readonly providers: readonly SignatureProvider[];
-  /** The receiver's clock, in Unix seconds. */
   readonly nowSeconds: number;
-  /** Applies in both directions. */
   readonly toleranceSeconds: number;
 }
 
@@ -57,9 +51,10 @@ export async function verifyDelivery(
     try {
       const { id } = await verifyAs(provider, header, delivery, options);
       const { name, format, mode, connect, acknowledges } = provider;
-      const settings = { format, mode, connect, acknowledges };
-      const verified = { provider: name, deliveryId: id, body: delivery.body };
-      return { ...verified, ...settings } as VerifiedDelivery;
+      return {
+        ...{ provider: name, deliveryId: id, body: delivery.body },
+        ...{ format, mode, connect, acknowledges },
+      } as VerifiedDelivery;
     } catch (error) {
       const known = candidates.length === 1 ? { provider: provider.name } : {};
       errors.push(withLogFields(toDeliveryError(error), known));
@@ -155,10 +150,8 @@ async function isSigned(
   signed.set(prefix);
   signed.set(body, prefix.byteLength);
   for (const key of provider.keys) {
-    for (const signature of claim.signatures) {
-      if (await crypto.subtle.verify("HMAC", key, signature, signed)) {
-        return true;
-      }
+    for (const mac of claim.signatures) {
+      if (await crypto.subtle.verify("HMAC", key, mac, signed)) return true;
     }
   }
   return false;

@@ -10,28 +10,27 @@ import {
 } from "../_shared/billing/database.ts";
 import type { Json } from "../_shared/billing/database.types.ts";
 import type { Log } from "../_shared/billing/log.ts";
-import type { Alert, Attempt, Channel } from "./channels/channel.ts";
+import type {
+  Alert,
+  Attempt,
+  Channel,
+  Notification,
+} from "./channels/channel.ts";
 
 /** An attempt, or `unsent` if the receiver answered 429 to one before it. */
-type Result = Attempt | { readonly result: "unsent" };
+type Result = Omit<Attempt, "result"> & {
+  readonly result: Attempt["result"] | "unsent";
+};
 
 /** The results of the notifications, or alerts, of one run. */
 export type NotificationCounts = Record<"claimed" | Result["result"], number>;
 
 export const NO_NOTIFICATIONS: NotificationCounts = {
-  claimed: 0,
-  sent: 0,
-  failed: 0,
-  dead: 0,
-  undeliverable: 0,
-  limited: 0,
-  unsent: 0,
+  ...{ claimed: 0, sent: 0, failed: 0, dead: 0 },
+  ...{ undeliverable: 0, limited: 0, unsent: 0 },
 };
 
-/**
- * Without a rate limit all are sent at once, so a batch takes as long as its
- * slowest.
- */
+/** Without a rate limit all are sent at once: a batch takes as long as its slowest. */
 const BATCH_SIZE = 20;
 
 /** With a rate limit, a 429 leaves the rest of a batch unsent, so it is small. */
@@ -85,48 +84,70 @@ export async function deliverNotifications(
   options: DeliveryOptions,
 ): Promise<NotificationCounts> {
   const { channel, clock, endMs, limit = RUN_LIMIT } = options;
+  const { perSecond } = channel ?? {};
+  const p_limit = perSecond ? perSecond * PACED_BATCH_SECONDS : BATCH_SIZE;
   const all: Result[] = [];
   while (channel && clock() < endMs && all.length < limit) {
-    const results = await deliverBatch(channel, options);
+    const claim = { p_limit };
+    const results = await deliverBatch(
+      "notifications",
+      claim,
+      channel,
+      options,
+    );
     all.push(...results);
     if (!isWorthwhile(results)) break;
   }
   return count(all);
 }
 
-/**
- * Delivers the alerts that are due, all at once. Without a channel nothing is
- * claimed.
- *
- * @throws {DeliveryError} If a database call fails.
- */
+/** Delivers the alerts that are due, all at once; throws as the function above. */
 export async function deliverAlerts(
-  { alertChannel, database, leaseId, log }: DeliveryOptions,
+  { alertChannel, ...rest }: DeliveryOptions,
 ): Promise<NotificationCounts> {
   if (alertChannel === undefined) return count([]);
-  const { destination } = alertChannel;
+  const options = { ...rest, pace: () => Promise.resolve() };
+  return count(await deliverBatch("alerts", {}, alertChannel, options));
+}
+
+/** Claims the messages that are due, sends each, and settles what became of them. */
+async function deliverBatch<Message extends Notification | Alert>(
+  queue: "notifications" | "alerts",
+  claim: { p_limit?: number },
+  { destination, send }: Channel<Message>,
+  { database, leaseId, log, pace }: Omit<DeliveryOptions, "channel">,
+): Promise<readonly Result[]> {
   const outbox = { p_lease_id: leaseId, p_destination: destination };
-  const claim = "billing_claim_alerts";
-  const due: unknown = await callFunction(database, claim, outbox, LIMIT);
-  const alerts = due as readonly Alert[];
-  const attempts = await Promise.all(alerts.map(async (alert) => {
-    const attempt = await alertChannel.send(alert);
-    logFailure(log, alert, attempt);
-    return attempt;
-  }));
-  if (alerts.length > 0) {
-    // As they were claimed: by now, more may have failed.
-    const results = attempts.map((attempt, i) => ({
-      // To an alert, being given up means nothing.
-      result: attempt.result === "dead" ? "failed" : attempt.result,
-      kind: alerts[i]!.kind,
-      alert: alerts[i]!.alert as unknown as Json,
-      retry_after_seconds: retryAfter(attempt),
-    }));
-    const settle = { ...outbox, results };
-    await callFunction(database, "billing_settle_alerts", settle, LIMIT);
+  const args = { ...outbox, ...claim } as typeof outbox & { p_limit: number };
+  const name = `billing_claim_${queue}` as const;
+  const due: unknown = await callFunction(database, name, args, LIMIT);
+  const claimed = due as readonly Message[];
+  let isLimited = false;
+  const results = await Promise.all(
+    claimed.map(async (one): Promise<Result> => {
+      await pace();
+      if (isLimited) return { result: "unsent" };
+      const attempt = await send(one);
+      if (attempt.result === "limited") isLimited = true;
+      logFailure(log, one, attempt);
+      return attempt;
+    }),
+  );
+  if (results.length > 0) {
+    const settled = results.map((result, i) => {
+      const { error, retryAfterSeconds = null } = result;
+      // An alert as it was claimed: by now, more may have failed.
+      const { id, kind, alert }: Partial<Alert> = claimed[i]!;
+      return {
+        ...{ id, kind, alert, result: result.result },
+        error: error === undefined ? null : storable(error),
+        retry_after_seconds: retryAfterSeconds,
+      };
+    });
+    const settling = { ...outbox, results: settled as unknown as Json };
+    await callFunction(database, `billing_settle_${queue}`, settling, LIMIT);
   }
-  return count(attempts);
+  return results;
 }
 
 /**
@@ -168,63 +189,18 @@ function isWorthwhile(results: readonly Result[]): boolean {
   ) && results.every(({ result }) => result !== "limited");
 }
 
-async function deliverBatch(
-  channel: Channel,
-  { database, leaseId, log, pace }: DeliveryOptions,
-): Promise<readonly Result[]> {
-  const { destination, perSecond } = channel;
-  const outbox = { p_lease_id: leaseId, p_destination: destination };
-  const p_limit = perSecond === undefined
-    ? BATCH_SIZE
-    : perSecond * PACED_BATCH_SECONDS;
-  const claim = { ...outbox, p_limit };
-  const name = "billing_claim_notifications";
-  const claimed = await callFunction(database, name, claim, LIMIT);
-  let isLimited = false;
-  const attempts = await Promise.all(
-    claimed.map(async (one): Promise<Result> => {
-      await pace();
-      if (isLimited) return { result: "unsent" };
-      const attempt = await channel.send(one);
-      if (attempt.result === "limited") isLimited = true;
-      logFailure(log, one, attempt);
-      return attempt;
-    }),
-  );
-  if (attempts.length > 0) {
-    const results = attempts.map((attempt, i) => ({
-      id: claimed[i]!.id,
-      result: attempt.result,
-      error: "error" in attempt ? storable(attempt.error) : null,
-      retry_after_seconds: retryAfter(attempt),
-    }));
-    const settle = { ...outbox, results };
-    await callFunction(database, "billing_settle_notifications", settle, LIMIT);
-  }
-  return attempts;
-}
-
-function retryAfter(attempt: Result): number | null {
-  return "retryAfterSeconds" in attempt
-    ? attempt.retryAfterSeconds ?? null
-    : null;
-}
-
-/**
- * Makes an error storable. Part of the text comes from outside, and text that
- * Postgres cannot store would prevent the whole batch from being settled.
- */
+/** What Postgres cannot store would keep the whole batch from being settled. */
 function storable(error: string): string {
   return error.slice(0, ERROR_LENGTH).replaceAll("\0", "").toWellFormed();
 }
 
 function logFailure(
   log: Log,
-  { id, event_id = null }: { id: string; event_id?: string | null },
-  attempt: Attempt,
+  message: Notification | Alert,
+  { result, error }: Attempt,
 ): void {
-  if (!("error" in attempt)) return;
-  const { result, error } = attempt;
-  const fields = { notification_id: id, event_id, result, error };
+  if (error === undefined) return;
+  const event_id = "event_id" in message ? message.event_id : null;
+  const fields = { notification_id: message.id, event_id, result, error };
   log("warn", "notification not delivered", fields);
 }

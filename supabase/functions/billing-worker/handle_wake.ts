@@ -89,19 +89,18 @@ export async function handleWake(
     if (hasCounts(counts)) left -= counts.claimed;
     return counts;
   }
+  const retry = () => doPart(retryFailures, "failures retried", run);
+  const alert = () => doPart(deliverAlerts, "alerts delivered", run);
   const work = <T>(queue: Queue, part: () => Promise<T>) =>
     only === null || only === queue
       ? holding(queue, run, part, () => queue === "retries" || left > 0)
       : Promise.resolve<T[]>([]);
   // At the same time, because either receiver may be slow, or ask for a pause.
   const [retried, delivered] = await Promise.all([
-    work("retries", () => doPart(retryFailures, "failures retried", run)),
+    work("retries", retry),
     work("notifications", deliver),
   ]);
-  const alerted = await work(
-    "notifications",
-    () => doPart(deliverAlerts, "alerts delivered", run),
-  );
+  const alerted = await work("notifications", alert);
   const retries = total(NO_RETRIES, retried);
   const alerts = total(NO_NOTIFICATIONS, alerted);
   const isDelivering = hasCounts(total(NO_NOTIFICATIONS, delivered));
@@ -115,14 +114,12 @@ export async function handleWake(
   const fault = [retries, alerts, notifications].find((part) =>
     part instanceof DeliveryError
   );
-  if (fault === undefined) {
-    return Response.json({
-      ...{ retries, alerts, notifications },
-      settings: worker.settings,
-    });
+  if (fault !== undefined) {
+    const { status, body } = ERRORS[fault.code];
+    return new Response(body, { status });
   }
-  const { status, body } = ERRORS[fault.code];
-  return new Response(body, { status });
+  const { settings } = worker;
+  return Response.json({ retries, alerts, notifications, settings });
 }
 
 /** Does one part of a run, and logs its failure, or what is done if it is anything. */

@@ -1,8 +1,4 @@
-/**
- * The worker, wired to its environment. It delivers notifications to accounts
- * and alerts to the operator, and retries failed events on request. It accepts
- * only callers with the project's secret key.
- */
+/** The worker, wired to its environment. Callers need the project's secret key. */
 import { withSupabase } from "@supabase/server";
 // Pins the version that @supabase/server works with: without this import,
 // Supabase's bundler takes the newest version that matches.

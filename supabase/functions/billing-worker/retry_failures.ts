@@ -4,7 +4,7 @@ import {
   type Outcome,
   type RetriedEvent,
 } from "../_shared/billing/apply_events.ts";
-import type { Config } from "../_shared/billing/config.ts";
+import type { EventSettings } from "../_shared/billing/config.ts";
 import {
   callFunction,
   type DatabaseClient,
@@ -20,15 +20,11 @@ import {
   decodeBody,
   isUnmapped,
   parseEvent,
-  type ParseSettings,
 } from "../_shared/billing/parse_event.ts";
 import { describeText } from "../_shared/billing/record_failure.ts";
 import type { Format } from "../_shared/billing/formats/format.ts";
 
-/**
- * A failed event that was claimed for a retry. A repaired payload may have another
- * id than its row.
- */
+/** A claimed failure. A repaired payload may have another id than its row. */
 type ClaimedFailure = Readonly<
   DatabaseFunctions["billing_claim_failed_events"]["Returns"][number]
 >;
@@ -41,22 +37,13 @@ type RetryResult = RetryOutcome | "untried" | DeliveryError;
 type RetryCounts = Record<"claimed" | "failed" | RetryOutcome, number>;
 
 export const NO_RETRIES: RetryCounts = {
-  claimed: 0,
-  failed: 0,
-  applied: 0,
-  duplicate: 0,
-  stale: 0,
-  ignored: 0,
+  ...{ claimed: 0, failed: 0, applied: 0, duplicate: 0, stale: 0, ignored: 0 },
 };
 
-export interface RetryOptions
-  extends
-    Pick<Config, "unmappedSubscriptions" | "oncePerInvoice">,
-    ParseSettings {
+export interface RetryOptions extends Omit<EventSettings, "maxBodyBytes"> {
   readonly database: DatabaseClient;
   /** Returns a provider's format; throws if its setting is wrong. */
   readonly formatOf: (provider: string) => Format;
-  /** The lease of the run. */
   readonly leaseId: string;
   readonly log: Log;
   readonly clock: () => number;
@@ -77,7 +64,6 @@ const RETRY_LIMIT = 1_000;
  */
 const HANDLER_TIME_MS = 1_000;
 
-/** A batch takes a second or two. */
 const CALL_LIMIT = { timeLimitMs: 5_000 };
 
 /**
@@ -100,19 +86,20 @@ export async function retryFailures(
     const name = "billing_claim_failed_events";
     const claimed = await callFunction(database, name, claim, CALL_LIMIT);
     if (claimed.length === 0) break;
-    const retries = await applyFailures(claimed, options);
-    const settle = { p_lease_id: leaseId, results: retries.map(storedResult) };
+    const read = claimed.map((failure) => readFailure(failure, options));
+    const results = await applyAll(read, options);
+    const stored = results.map((result, i) => storedResult(read[i]!, result));
+    const settle = { p_lease_id: leaseId, results: stored };
     // If this fails, those that were applied are settled anyway.
     const settling = "billing_settle_failed_events";
     await callFunction(database, settling, settle, CALL_LIMIT);
-    const locked =
-      retries.filter(({ result }) => hasFailed(result, "record_locked")).length;
-    if (locked > 0) {
+    const locked = results.filter((one) => hasFailed(one, "record_locked"));
+    if (locked.length > 0) {
       const message =
         "another session has locked the records: they are tried again";
-      log("warn", message, { counts: { locked } });
+      log("warn", message, { counts: { locked: locked.length } });
     }
-    for (const { result } of retries) {
+    for (const result of results) {
       if (result === "untried") continue;
       counts.claimed++;
       counts[typeof result === "string" ? result : "failed"]++;
@@ -121,37 +108,31 @@ export async function retryFailures(
   return counts;
 }
 
-/** A claimed failure as it was read, and its result. */
-interface Retry {
+/** A claimed failure as it was read. */
+interface Read {
   readonly failure: ClaimedFailure;
   /** None if the provider's setting is wrong. */
   readonly format: Format | undefined;
   /** The event as text; empty if the body is not text. */
   readonly text: string;
-  readonly result: RetryResult;
+  /** What is to be applied, or what becomes of it without that. */
+  readonly result: RetriedEvent | "ignored" | DeliveryError;
 }
 
-/** A retry whose event is still to be applied. */
-type Read = Omit<Retry, "result"> & {
-  readonly result: RetryResult | RetriedEvent;
-};
-
-async function applyFailures(
-  claimed: readonly ClaimedFailure[],
+async function applyAll(
+  read: readonly Read[],
   options: RetryOptions,
-): Promise<Retry[]> {
-  const read = claimed.map((failure) => readFailure(failure, options));
+): Promise<RetryResult[]> {
   const events = read.map(({ result }) => result).filter(isEvent);
   const applied = await applyInOrder(events, options);
   const outcomes = lockWithCreations(events, applied);
-  return read.map((retry) => {
-    const result = isEvent(retry.result)
-      ? outcomes[events.indexOf(retry.result)]!
-      : retry.result;
-    const { format, text } = retry;
+  return read.map(({ format, text, result }) => {
+    const outcome = isEvent(result)
+      ? outcomes[events.indexOf(result)]!
+      : result;
     const isIgnored = options.unmappedSubscriptions === "ignore" && format &&
-      result instanceof DeliveryError && isUnmapped(result, text, format);
-    return { ...retry, result: isIgnored ? "ignored" : result };
+      outcome instanceof DeliveryError && isUnmapped(outcome, text, format);
+    return isIgnored ? "ignored" : outcome;
   });
 }
 
@@ -251,20 +232,20 @@ function lockWithCreations(
     ).filter(([, outcome]) => hasFailed(outcome, "record_locked")),
   );
   return outcomes.map((outcome, index) =>
-    hasFailed(outcome, "subscription_unknown") ||
-      hasFailed(outcome, "creation_pending")
+    hasFailed(outcome, "subscription_unknown", "creation_pending")
       ? locked.get(events[index]!.subscription_id) ?? outcome
       : outcome
   );
 }
 
-function hasFailed(result: RetryResult, code: ErrorCode): boolean {
-  return result instanceof DeliveryError && result.code === code;
+function hasFailed(result: RetryResult, ...codes: ErrorCode[]): boolean {
+  return result instanceof DeliveryError && codes.includes(result.code);
 }
 
 /** With what can be read of the payload, because it may have been repaired. */
 function storedResult(
-  { failure: { provider, event_id }, format, text, result }: Retry,
+  { failure: { provider, event_id }, format, text }: Read,
+  result: RetryResult,
 ) {
   const outcome = typeof result === "string"
     ? { outcome: result }

@@ -185,6 +185,8 @@ const RUNS: [batches: string[], results: string, claims: number, Setting?][] = [
   // Once more what a retry has caused, up to the limit.
   [["s", "", "ss"], "sss", 4, retried],
   [[full("s"), "", ...many], "s".repeat(1_000), 51, retried],
+  // Also if it was woken for retries alone.
+  [["ss"], "ss", 2, { ...retried, queue: "retries" }],
   // Its time is over: a minute, of which each look at the clock takes 10 s.
   [["s", "s", "s", "s", "s"], "sss", 3, { worker: { clock: ticking } }],
   // Nothing, if the retry had no effect.
@@ -229,12 +231,20 @@ Deno.test("handleWake() claims and settles what was told to whom, as it can be s
   });
   const outbox = { p_lease_id, p_destination: "hooks.test" };
   const alerts = { p_lease_id, p_destination: "alerts to ops.test" };
-  const settled = (result: string, { kind, alert }: Alert) => {
-    return { result, kind, alert, retry_after_seconds: null };
+  const settled = (result: string, error: string | null, one: Alert) => {
+    const { id, kind, alert } = one;
+    return { id, kind, alert, result, error, retry_after_seconds: null };
   };
-  const both = [settled("sent", OPENED), settled("failed", RESOLVED)];
+  const both = [
+    settled("sent", null, OPENED),
+    settled("dead", "gone", RESOLVED),
+  ];
   const results = ERRORS.map(([, error, retry_after_seconds], i) => {
-    return { id: `id_${i}f`, result: "failed", error, retry_after_seconds };
+    const { kind } = NOTIFICATION;
+    return {
+      ...{ id: `id_${i}f`, kind, result: "failed", error },
+      retry_after_seconds,
+    };
   });
   assertEquals(run.named(/notifications$|alerts$/).sort(), [
     ["claim_alerts", alerts],

@@ -6,10 +6,7 @@ import type { EventToApply } from "./parse_event.ts";
 
 export type BillingEvent = EventToApply & { readonly provider: string };
 
-/**
- * An event that a run of the worker has claimed: the id of its row in
- * `failed_events`, and the run's lease.
- */
+/** An event that a run has claimed: the id of its row in `failed_events`, and the lease. */
 export type RetriedEvent = BillingEvent & {
   readonly retry: { readonly event_id: string; readonly lease_id: string };
 };
@@ -17,10 +14,7 @@ export type RetriedEvent = BillingEvent & {
 /** The outcome of an event that did not fail; `erased`: its account was. */
 export type Outcome = "applied" | "duplicate" | "stale" | "erased";
 
-/**
- * The answer of `billing_apply_events` and `billing_apply_handled_event`. A proxy in
- * between may garble it. It is made when first needed, as `handledEvent` is.
- */
+/** The answer of both functions, which a proxy in between may garble. */
 const eventOutcomes = z.lazy(() =>
   z.array(z.object({
     place: z.number(),
@@ -72,9 +66,7 @@ export async function applyEvents(
 /**
  * Applies an event exactly once, and runs the app's handler of its type with it.
  *
- * @returns Its outcome or its own failure.
- * @throws {DeliveryError} If the call fails: `apply_failed` if Postgres ended it
- * because it took too long.
+ * @throws {DeliveryError} If the call fails: `apply_failed` if it took too long.
  */
 export async function applyHandledEvent(
   event: BillingEvent | RetriedEvent,

@@ -3,16 +3,11 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 
 export const EVENT_MODES = ["any", "live", "test"] as const;
 
-/**
- * See `PROVIDER_A_MODE` in .env.example. The live endpoint of a Connect platform
- * also receives test events, signed with the same secret.
- */
+/** See `PROVIDER_A_MODE` in .env.example. */
 export type EventMode = typeof EVENT_MODES[number];
 
-const PLAN_ITEMS = ["first", "licensed"] as const;
-
 /** See `PLAN_ITEM` in docs/stripe.md. */
-export type PlanItem = typeof PLAN_ITEMS[number];
+export type PlanItem = "first" | "licensed";
 
 /** What an account may be told, by its name in `NOTIFY`. */
 const NOTIFICATION_KINDS: readonly string[] = [
@@ -20,17 +15,13 @@ const NOTIFICATION_KINDS: readonly string[] = [
   ...["recovered", "ended"],
 ];
 
-const UNMAPPED_CHOICES = ["fail", "ignore"] as const;
-
-/** See `UNMAPPED_SUBSCRIPTIONS` in .env.example. */
-type UnmappedChoice = typeof UNMAPPED_CHOICES[number];
-
 export interface DatabaseAccess {
   readonly supabaseUrl: string;
   readonly secretKey: string;
 }
 
-export interface Config extends DatabaseAccess {
+/** How events are handled. */
+export interface EventSettings {
   /**
    * How far a signature's time may be from now, in either direction, and an
    * event's time ahead of now, in seconds.
@@ -38,7 +29,7 @@ export interface Config extends DatabaseAccess {
   readonly toleranceSeconds: number;
   readonly maxBodyBytes: number;
   /** What happens to events of subscriptions without an account. */
-  readonly unmappedSubscriptions: UnmappedChoice;
+  readonly unmappedSubscriptions: "fail" | "ignore";
   /** Whether further failed payments of an invoice create no notification. */
   readonly oncePerInvoice: boolean;
   readonly notify: ReadonlySet<string>;
@@ -48,6 +39,8 @@ export interface Config extends DatabaseAccess {
   /** Whether a checkout says whose its customer is. */
   readonly accountFromCheckout: boolean;
 }
+
+export interface Config extends DatabaseAccess, EventSettings {}
 
 /** See `HANDLE_EVENT_TYPES` in docs/handlers.md. */
 interface HandledTypes {
@@ -67,26 +60,32 @@ export const DEFAULT_TOLERANCE_SECONDS = 300;
  * @throws {Error} If a value is missing or wrong; names the variable.
  */
 export function readConfig(env: Environment): Config {
+  const supabaseUrl = required(env, "SUPABASE_URL");
+  return { supabaseUrl, secretKey: secretKey(env), ...readEventSettings(env) };
+}
+
+/** Reads how events are handled; throws as {@linkcode readConfig}. */
+export function readEventSettings(env: Environment): EventSettings {
+  const word = <Word extends string>(name: string, ...words: Word[]) =>
+    choice(env, name, words, CANNOT_START);
+  const isOn = (name: string) => word(name, "false", "true") === "true";
   return {
-    supabaseUrl: required(env, "SUPABASE_URL"),
-    secretKey: secretKey(env),
     toleranceSeconds: wholeNumber(
       env,
       "SIGNATURE_TOLERANCE_SECONDS",
       DEFAULT_TOLERANCE_SECONDS,
     ),
     maxBodyBytes: wholeNumber(env, "MAX_BODY_BYTES", 1_048_576),
-    unmappedSubscriptions: readUnmapped(env),
-    oncePerInvoice: readFlag(env, "NOTIFY_ONCE_PER_INVOICE"),
+    unmappedSubscriptions: word("UNMAPPED_SUBSCRIPTIONS", "fail", "ignore"),
+    oncePerInvoice: isOn("NOTIFY_ONCE_PER_INVOICE"),
     notify: readNotify(env),
-    planItem: readPlanItem(env),
+    planItem: word("PLAN_ITEM", "first", "licensed"),
     handledTypes: readHandledTypes(env),
-    accountFromCheckout: readFlag(env, "ACCOUNT_FROM_CHECKOUT"),
+    accountFromCheckout: isOn("ACCOUNT_FROM_CHECKOUT"),
   };
 }
 
-/** Reads `NOTIFY`: kinds of notifications, separated by commas. */
-export function readNotify(env: Environment): ReadonlySet<string> {
+function readNotify(env: Environment): ReadonlySet<string> {
   const words = (env["NOTIFY"] || "payment_failed").split(",")
     .map((word) => word.trim());
   const wrong = words.find((word) => !NOTIFICATION_KINDS.includes(word));
@@ -97,11 +96,6 @@ export function readNotify(env: Environment): ReadonlySet<string> {
     );
   }
   return new Set(words);
-}
-
-/** Reads `PLAN_ITEM`: `first` or `licensed`. */
-export function readPlanItem(env: Environment): PlanItem {
-  return choice(env, "PLAN_ITEM", PLAN_ITEMS, CANNOT_START);
 }
 
 /**
@@ -138,22 +132,10 @@ export function handlerName(type: string): string {
   return `on_${type.replace(/[^a-z0-9]/g, "_")}`.slice(0, 63);
 }
 
-/** Reads `UNMAPPED_SUBSCRIPTIONS`: `fail` or `ignore`. */
-export function readUnmapped(env: Environment): UnmappedChoice {
-  return choice(env, "UNMAPPED_SUBSCRIPTIONS", UNMAPPED_CHOICES, CANNOT_START);
-}
-
-/** Reads a setting that is `true` or `false`; `false` if it is not set. */
-export function readFlag(env: Environment, name: string): boolean {
-  const words = ["false", "true"] as const;
-  return choice(env, name, words, CANNOT_START) === "true";
-}
-
 /**
  * Reads one of several words; returns the first if it is not set.
  *
- * @param prefix How the error begins.
- * @throws {Error} If it is another word; names the variable.
+ * @throws {Error} If it is another word: `prefix`, then the name of the variable.
  */
 export function choice<Word extends string>(
   env: Environment,
@@ -184,7 +166,6 @@ function secretKey(env: Environment): string {
 /**
  * Reads the project's keys of one kind, by name.
  *
- * @param names.map Variable with the new keys, a JSON object; read first.
  * @param names.legacy Variable with the legacy key, which becomes `default`.
  * @throws {Error} If neither is set, or the map is not a JSON object.
  */
@@ -243,7 +224,6 @@ export function wholeNumber(
 /**
  * Returns a key that is sent in a header.
  *
- * @param name What the key is called in the error.
  * @throws {Error} If the key contains a line break or a NUL character. `fetch`
  * refuses such a key too, but its error repeats the key, and errors are logged.
  * White space around the key is no fault: `fetch` removes it.

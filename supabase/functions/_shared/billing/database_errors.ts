@@ -21,11 +21,7 @@ const EXACT: ReadonlyMap<string, ErrorCode> = new Map([
   ["PGRST302", "key_refused"],
 ]);
 
-/**
- * The deployment is wrong until someone fixes it: a function, table or column
- * is missing from the schema (cache), the API does not serve a schema or path,
- * or a grant is missing.
- */
+/** A function, table, column or grant is missing, or the API does not serve a path. */
 const DEPLOYMENT =
   /^(?:PGRST20[0-9]|PGRST106|PGRST125|PGRST300|42501|42883|42P01|42703)$/;
 
@@ -66,8 +62,6 @@ export function databaseErrorCode(
  * Returns a fault of the database as a {@linkcode DeliveryError}. If the
  * database refuses data, its message may repeat the data, so the log gets only
  * the code.
- *
- * @param message The message of the database.
  */
 export function databaseError(
   code: string | undefined,

@@ -5,27 +5,33 @@ const YEAR_2000 = 946_684_800;
 const YEAR_2200 = 7_258_118_400;
 
 /** The largest `integer` of Postgres. */
-export const MAX_INTEGER = 2_147_483_647;
+const MAX_INTEGER = 2_147_483_647;
 
 const NOT_BLANK = /\S/u;
 const STORABLE = /^[^\p{Cc}\p{Cs}\u2028\u2029]*$/u;
 
-// The schemas are made when first needed: see handledEvent.
+// The schemas are made when first needed: at startup, they would make a cold start longer.
 
 /**
  * An id or a status. Postgres must be able to store it and a log line to show
  * it: no control characters, line separators or lone surrogates.
  */
 export const identifier = z.lazy(() =>
-  z.string().check(
-    z.maxLength(
-      MAX_IDENTIFIER_LENGTH,
-      `must not be longer than ${MAX_IDENTIFIER_LENGTH} characters`,
-    ),
-    z.regex(NOT_BLANK, "must not be blank"),
-    z.regex(STORABLE, "must not contain control characters or lone surrogates"),
-  )
+  z.string().check(({ value: input, issues }) => {
+    const message = faultOf(input);
+    if (message) issues.push({ code: "custom", message, input });
+  })
 );
+
+function faultOf(text: string): string | undefined {
+  if (!isShort(text)) {
+    return `must not be longer than ${MAX_IDENTIFIER_LENGTH} characters`;
+  }
+  if (!NOT_BLANK.test(text)) return "must not be blank";
+  return STORABLE.test(text)
+    ? undefined
+    : "must not contain control characters or lone surrogates";
+}
 
 /** Unix time in seconds. The range rejects milliseconds. */
 export const unixSeconds = z.lazy(() =>
@@ -40,15 +46,12 @@ export const unixSeconds = z.lazy(() =>
  * A time in RFC 3339, as ISO 8601 text in UTC. Microseconds are kept: they order events,
  * and Postgres has no more.
  */
-export const instant = z.lazy(() =>
-  z.pipe(
-    z.iso.datetime({
-      offset: true,
-      error: "must be a date and time in RFC 3339, between 2000 and 2200",
-      abort: true,
-    }).check(
+export const instant = z.lazy(() => {
+  const error = "must be a date and time in RFC 3339, between 2000 and 2200";
+  return z.pipe(
+    z.iso.datetime({ offset: true, error, abort: true }).check(
       z.refine((text) => isUnixSeconds(Math.floor(Date.parse(text) / 1000)), {
-        error: "must be a date and time in RFC 3339, between 2000 and 2200",
+        error,
       }),
     ),
     z.transform((text) => {
@@ -56,23 +59,8 @@ export const instant = z.lazy(() =>
       const [seconds] = new Date(text).toISOString().split(".");
       return `${seconds}.${digits.padEnd(3, "0")}Z`;
     }),
-  )
-);
-
-/** A whole number that Postgres can hold. */
-export const count = z.lazy(() =>
-  z.number().check(z.int(), z.minimum(0), z.maximum(MAX_INTEGER))
-);
-
-/** A field that may be missing or malformed: then it is null. */
-export function maybe<T extends z.core.$ZodType>(schema: T) {
-  return z.catch(z.nullable(schema), null);
-}
-
-/** Returns a time in RFC 3339 as {@linkcode instant} does; null for any other value. */
-export function instantOrNull(value: unknown): string | null {
-  return instant.safeParse(value).data ?? null;
-}
+  );
+});
 
 /** Returns whether a JSON value is missing or null. */
 export function isAbsent(value: unknown): value is undefined | null {
@@ -104,8 +92,7 @@ export function describeFault(
 
 /** Returns whether a value fits {@linkcode identifier}. */
 export function isIdentifier(value: unknown): value is string {
-  return typeof value === "string" && isShort(value) &&
-    NOT_BLANK.test(value) && STORABLE.test(value);
+  return typeof value === "string" && faultOf(value) === undefined;
 }
 
 /** As zod and Postgres count: characters, of which each is one or two units. */
@@ -144,6 +131,20 @@ export function wholeNumberOrNull(value: unknown, most: number): number | null {
     : null;
 }
 
+/** Returns an amount in the smallest unit of its currency, sent as a number or as digits. */
+function amountOrNull(value: unknown): number | null {
+  const isDigits = typeof value === "string" && /^\d{1,15}$/.test(value);
+  const amount = isDigits ? Number(value) : value;
+  return wholeNumberOrNull(amount, Number.MAX_SAFE_INTEGER);
+}
+
+/** Returns a code of a currency, in lower case as Stripe has it; null for any other value. */
+function currencyOrNull(value: unknown): string | null {
+  return typeof value === "string" && /^[a-z]{3}$/i.test(value)
+    ? value.toLowerCase()
+    : null;
+}
+
 /** Returns whether a JSON value is an object, and neither null nor a list. */
 export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
@@ -155,4 +156,37 @@ export function member(value: unknown, name: string | number): unknown {
       Object.hasOwn(value, name)
     ? (value as Record<string, unknown>)[name]
     : undefined;
+}
+
+/** Returns the elements of a list; none of any other value. */
+export function listOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [];
+}
+
+/** Returns what is at a path of a JSON value, such as `items.0.id`. */
+export function at(value: unknown, path: string): unknown {
+  return path.split(".").reduce<unknown>(member, value);
+}
+
+/** Returns functions that read what is at a path of a JSON value, or null. */
+export function readerOf(value: unknown) {
+  return {
+    get: (path: string) => at(value, path),
+    id: (path: string) => identifierOrNull(at(value, path)),
+    instant: (path: string) => instant.safeParse(at(value, path)).data ?? null,
+    seconds: (path: string) => timeOrNull(at(value, path)),
+    /** Of things that Postgres can hold. */
+    count: (path: string) => wholeNumberOrNull(at(value, path), MAX_INTEGER),
+    amount: (path: string) => amountOrNull(at(value, path)),
+    currency: (path: string) => currencyOrNull(at(value, path)),
+  };
+}
+
+/** Returns the SHA-256 of bytes in hex. */
+export async function sha256Hex(
+  bytes: Uint8Array<ArrayBuffer>,
+): Promise<string> {
+  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
+  return Array.from(digest, (byte) => byte.toString(16).padStart(2, "0"))
+    .join("");
 }

@@ -16,10 +16,7 @@ export type Log = (
   fields?: LogFields,
 ) => void;
 
-/**
- * Writes one JSON object per line to the console. JSON escapes line breaks, so
- * no value can forge a line.
- */
+/** Writes a line of JSON, which escapes line breaks: no value can forge a line. */
 export function logJson(
   level: LogLevel,
   message: string,

@@ -1,15 +1,11 @@
-import type { z } from "zod/mini";
-import type { Config, EventMode } from "./config.ts";
+import type { EventMode, EventSettings } from "./config.ts";
 import { DeliveryError } from "./errors.ts";
-import { MISSING } from "./fields.ts";
 import {
   type Format,
   type HandledEvent,
   kindOf,
   lacksAccountId,
 } from "./formats/format.ts";
-
-const MAX_REPORTED_FAULTS = 5;
 
 type IgnoredReason = "not_handled" | "other_mode" | "connect" | "thin";
 
@@ -30,16 +26,6 @@ export type ParsedEvent =
 
 /** An event, and its text as signed if a handler of the app is to read it. */
 export type EventToApply = HandledEvent & { readonly payload?: string };
-
-/** The settings by which events are read. */
-export type ParseSettings = Pick<
-  Config,
-  | "toleranceSeconds"
-  | "notify"
-  | "planItem"
-  | "handledTypes"
-  | "accountFromCheckout"
->;
 
 /** Shared by all bodies: without `stream`, it keeps no state between them. */
 const UTF_8 = new TextDecoder("utf-8", { fatal: true });
@@ -67,11 +53,7 @@ export function decodeBody(body: Uint8Array): string {
  *
  * @param options.nowSeconds The receiver's clock, in Unix seconds. An event that
  * is dated ahead of it is refused: it would freeze its subscription until then.
- * @param options.toleranceSeconds How far ahead an event may be dated.
- * @param options.format The provider's.
  * @param options.id Of an event whose body has none: see {@linkcode Format.idOf}.
- * @param options.mode Which events the endpoint handles; all by default.
- * @param options.connect Whether it handles those of connected accounts; by default.
  * @throws {DeliveryError} `body_empty`, `body_not_json` or `event_invalid`. The
  * message names the path of each bad field, never its value. `deployment_fault` if the
  * setting that lists further types is wrong, and it may be one of them.
@@ -89,7 +71,7 @@ export function parseEvent(
     accountFromCheckout = false,
     mode = "any",
     connect = true,
-  }: Partial<ParseSettings> & {
+  }: Partial<EventSettings> & {
     format: Format;
     id?: string | undefined;
     nowSeconds: number;
@@ -127,12 +109,8 @@ export function parseEvent(
     if (!hasHandler) return ignored(parts.isThin ? "thin" : "not_handled");
   }
 
-  const options = { planItem, isHandled, ...(id !== undefined && { id }) };
-  const result = format.read(json, options);
-  if (!result.success) {
-    throw new DeliveryError("event_invalid", describe(result.error, format));
-  }
-  const { payment, ...rest } = result.data;
+  const read = format.read(json, { id, planItem, isHandled, parts });
+  const { payment, ...rest } = read;
   const tells = payment !== undefined && notify.has(payment.kind) &&
     !(Date.parse(payment.trial_end ?? "") <= nowSeconds * 1000) &&
     payment.trial_end !== null;
@@ -158,16 +136,13 @@ export function parseEvent(
   };
 }
 
-/**
- * Returns the id of an event whose body has none; undefined for other formats, and if it
- * cannot be read.
- */
+/** Returns the id of an event whose body has none; else, or if it cannot be read, undefined. */
 export async function readEventId(
   body: Uint8Array,
   { format, deliveryId, handledTypes }: {
     readonly format: Format;
     readonly deliveryId: string | undefined;
-    readonly handledTypes: ParseSettings["handledTypes"];
+    readonly handledTypes: EventSettings["handledTypes"];
   },
 ): Promise<string | undefined> {
   if (format.idOf === undefined) return undefined;
@@ -190,21 +165,6 @@ function parseJson(text: string): unknown {
   }
 }
 
-function describe(error: z.core.$ZodError, { names }: Format): string {
-  const named: Readonly<Record<string, string>> = names;
-  return error.issues
-    .slice(0, MAX_REPORTED_FAULTS)
-    .map(({ path: [first = "", ...more], message }) => {
-      const path = more.map((part) =>
-        typeof part === "number" ? `[${part}]` : `.${String(part)}`
-      );
-      const separator = message === MISSING ? "" : ":";
-      const start = named[String(first)] ?? String(first);
-      return `${start}${path.join("")}${separator} ${message}`;
-    })
-    .join("; ");
-}
-
 /**
  * Returns whether an event failed only because its subscription has no account:
  * a creation without an account id, or an event without one for a subscription
@@ -212,8 +172,6 @@ function describe(error: z.core.$ZodError, { names }: Format): string {
  * their events too. Providers put a subscription's metadata into each of its
  * events, so an event that merely arrives before its creation has an account id,
  * or its customer has an account, and the code is `creation_pending`.
- *
- * @param text The event as text.
  */
 export function isUnmapped(
   error: DeliveryError,

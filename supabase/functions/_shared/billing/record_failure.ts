@@ -1,6 +1,6 @@
 import { callFunction, type DatabaseClient } from "./database.ts";
 import { DeliveryError } from "./errors.ts";
-import { identifierOrNull } from "./fields.ts";
+import { identifierOrNull, sha256Hex } from "./fields.ts";
 import {
   describeEvent,
   type EventDescription,
@@ -24,8 +24,6 @@ const TIME_LIMIT = { timeLimitMs: 1_500 };
 /**
  * Describes a body, whatever it contains. An event without a usable id is filed
  * under the hash of its body, so that its retries share a row.
- *
- * @param from.eventId Of an event whose body has none.
  */
 export async function describeFailedBody(
   body: Uint8Array<ArrayBuffer>,
@@ -54,9 +52,8 @@ const ANSWERS = ["stored", "retry", "applied", "erased"] as const;
 /**
  * Stores a failed event for triage, or counts one more attempt.
  *
- * @returns `applied` if the event was applied before, `erased` if its account was
- * erased: then nothing is stored.
- * `retry` if a retry is requested, because what it lacked is there now.
+ * @returns `applied` if the event was before, or `erased` if its account was: then nothing
+ * is stored. `retry` if a retry is requested, because what it lacked is there now.
  * @throws {DeliveryError} If the database call fails.
  */
 export async function recordFailure(
@@ -105,12 +102,6 @@ function parseAny(text: string | undefined): unknown {
   } catch {
     return undefined;
   }
-}
-
-async function sha256Hex(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
-  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
-  return Array.from(digest, (byte) => byte.toString(16).padStart(2, "0"))
-    .join("");
 }
 
 function toBase64(bytes: Uint8Array): string {

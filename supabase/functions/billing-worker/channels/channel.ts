@@ -1,7 +1,6 @@
 /** A notification to an account. Its times are in the time format of PostgREST. */
 export interface Notification {
   readonly id: string;
-  /** A word of `NOTIFY`. */
   readonly kind: string;
   readonly provider: string;
   readonly event_id: string;
@@ -12,7 +11,6 @@ export interface Notification {
   readonly hosted_invoice_url: string | null;
   /** In the smallest unit of the currency. */
   readonly amount_due: number | null;
-  /** Three lower-case letters. */
   readonly currency: string | null;
   /** How often the provider has tried to collect the payment. */
   readonly attempt_count: number | null;
@@ -24,7 +22,6 @@ export interface Notification {
   readonly trial_end: string | null;
   /** When the event occurred, or else was handled. */
   readonly occurred_at: string;
-  /** When the row was written. */
   readonly created_at: string;
 }
 
@@ -34,7 +31,6 @@ export interface Alert {
   readonly id: string;
   readonly kind: string;
   readonly alert: FailureOpened | FailuresResolved;
-  /** When it was claimed. */
   readonly created_at: string;
 }
 
@@ -51,7 +47,6 @@ export interface FailureOpened {
   /** The newest failure's event. */
   readonly provider: string;
   readonly event_id: string;
-  /** Missing if it could not be read. */
   readonly event_type?: string;
 }
 
@@ -59,27 +54,19 @@ export interface FailureOpened {
 interface FailuresResolved {
   readonly error_code: string;
   readonly resolved: number;
-  /** When the first alert about them was delivered. */
   readonly opened_at: string;
 }
 
-export type Attempt =
-  | { readonly result: "sent" }
-  | {
-    /**
-     * `failed`: it is tried again, unless this was the last attempt. `limited`:
-     * 429, which does not count as an attempt, and all sending pauses.
-     */
-    readonly result: "failed" | "limited";
-    readonly error: string;
-    /** From the Retry-After header. */
-    readonly retryAfterSeconds?: number | undefined;
-  }
-  | {
-    /** It is not tried again: given up, or the account has no address. */
-    readonly result: "dead" | "undeliverable";
-    readonly error: string;
-  };
+export interface Attempt {
+  /**
+   * `failed`: it is tried again, unless this was the last attempt. `limited`: 429, which
+   * does not count as an attempt, and all sending pauses. `dead` and `undeliverable`: it
+   * is not tried again: given up, or the account has no address.
+   */
+  readonly result: "sent" | "failed" | "limited" | "dead" | "undeliverable";
+  readonly error?: string;
+  readonly retryAfterSeconds?: number | undefined;
+}
 
 export interface Channel<Message = Notification> {
   readonly name: "webhook" | "email" | "slack";
@@ -91,5 +78,4 @@ export interface Channel<Message = Notification> {
   send(message: Message): Promise<Attempt>;
 }
 
-/** For one attempt. */
 export const ATTEMPT_TIME_LIMIT_MS = 10_000;

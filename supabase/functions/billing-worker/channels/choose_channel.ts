@@ -85,10 +85,7 @@ export function chooseAlertChannel(
   return alertChannel(url, { secret, ...options });
 }
 
-/**
- * Checks the URL of a receiver: https (or http on this machine), and without
- * credentials.
- */
+/** Checks a URL: https (or http on this machine), and without credentials. */
 function checkUrl(text: string, name: string): void {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   const isLoopback = url !== undefined &&

@@ -33,7 +33,6 @@ export async function accountEmail(
  * Returns a channel that sends e-mail through Resend. The notification's id is
  * the idempotency key, so that a repeated attempt sends no second e-mail.
  *
- * @param options.perSecond How many requests per second Resend allows the team.
  * @see https://resend.com/docs/api-reference/rate-limit
  */
 export function emailChannel(

@@ -1,27 +1,20 @@
-/**
- * What the e-mails to accounts say. To change their words, or to write them in
- * another language, change this file.
- */
+/** What the e-mails to accounts say. To change their words or language, change this file. */
 import type { Notification } from "./channel.ts";
 import { formatAmount } from "./format_amount.ts";
 
-/** The words of an e-mail, as plain text. */
 export interface EmailTexts {
   /** One line, as Resend refuses a line break in it. */
   readonly subject: string;
   readonly paragraphs: readonly string[];
-  /** Where the account can pay, if that is known. */
   readonly link: { readonly label: string; readonly url: string } | undefined;
   /** Below the rest, in small letters. */
   readonly footer: string;
 }
 
 /**
- * Returns the words for a notification. What the event did not state is left out,
- * and nothing is claimed about it.
- *
- * Each attempt to send a notification must give the same words, or Resend refuses
- * the repetition: they must not depend on the current time.
+ * Returns the words for a notification. Nothing is claimed of what the event did not
+ * state. Each attempt must give the same words, or Resend refuses the repetition: they
+ * must not depend on the current time.
  */
 export function emailTexts(notification: Notification): EmailTexts {
   const url = notification.hosted_invoice_url;

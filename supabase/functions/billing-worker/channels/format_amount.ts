@@ -12,8 +12,7 @@ const IN_UNUSED_HUNDREDTHS = new Set(["isk", "ugx"]);
  * How many decimals an amount has is Stripe's rule, which is not that of `Intl`:
  * 500 is ISK 5 to Stripe, and a Hungarian forint has hundredths.
  *
- * @param amount A whole number, in Stripe's smallest unit of the currency.
- * @param currency Three lower-case letters.
+ * @param amount In Stripe's smallest unit of the currency.
  * @see https://docs.stripe.com/currencies#zero-decimal
  * @see https://docs.stripe.com/currencies#special-cases
  */

@@ -9,10 +9,7 @@ export interface PostOptions {
   readonly timeLimitMs?: number;
 }
 
-/**
- * Posts a JSON text once, within the time limit. It follows no redirect, and
- * never throws.
- */
+/** Posts a JSON text once, within the time limit. It follows no redirect, and never throws. */
 export async function postMessage(
   url: string,
   message: { headers: Readonly<Record<string, string>>; body: string },
@@ -39,10 +36,7 @@ export async function postMessage(
   }
 }
 
-/**
- * Reads the result from a response. 410: the receiver wants no more
- * notifications. 429: it wants them later. Any other failure may be temporary.
- */
+/** 410: the receiver wants no more. 429: it wants them later. Others may be temporary. */
 function readAttempt(
   { ok, status, headers }: Response,
   { setting, nowMs }: { setting: string; nowMs: number },
@@ -76,7 +70,6 @@ function describe(error: unknown, setting: string): string {
 /**
  * Reads a Retry-After header: seconds or a date (RFC 9110, section 10.2.3).
  *
- * @param nowMs Milliseconds since the epoch.
  * @returns Whole seconds from now; undefined if it is missing or malformed.
  */
 export function retryAfterSeconds(

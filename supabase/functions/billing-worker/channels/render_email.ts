@@ -9,9 +9,8 @@ const ENTITIES: Readonly<Record<string, string>> = {
 };
 
 /**
- * Returns an e-mail as plain text and as HTML. The HTML is simple enough for every
- * mail program: no images, nothing from elsewhere, and no colors but those of the
- * button, so that a dark mode can choose the others.
+ * Returns an e-mail as text, and as HTML that every mail program shows: nothing from
+ * elsewhere, and no colors but the button's, so that a dark mode can choose the others.
  */
 export function renderEmail(
   { subject, paragraphs, link, footer }: EmailTexts,

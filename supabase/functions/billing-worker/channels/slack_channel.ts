@@ -8,7 +8,6 @@ import { alertDestination } from "./webhook_channel.ts";
  * does not know. Nothing is signed: the URL itself is the secret. Slack allows one
  * message per second and short bursts; there is at most one alert per error code.
  *
- * @param options.projectUrl The Supabase project that the events failed in.
  * @see https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks
  */
 export function slackChannel(

@@ -2,34 +2,19 @@ import { Webhook } from "standardwebhooks";
 import type { Alert, Attempt, Channel, Notification } from "./channel.ts";
 import { postMessage, type PostOptions } from "./post_message.ts";
 
-/** What a webhook says. JSON leaves out what is undefined. */
-interface WebhookMessage {
-  readonly type: string;
-  /** When it happened, as ISO 8601. */
-  readonly timestamp: string;
-  readonly data: Readonly<Record<string, unknown>>;
-}
-
 interface WebhookOptions extends Omit<PostOptions, "setting"> {
   /** `whsec_` followed by base64. */
   readonly secret: string;
 }
 
-/**
- * Returns a channel that sends notifications as signed webhooks to a service of
- * the operator, which knows the account.
- *
- * @param url The receiver's URL; redirects are not followed.
- * @throws {Error} If the secret is malformed.
- */
+/** Returns a channel that sends signed webhooks to a service, which knows the account. */
 export function webhookChannel(url: string, options: WebhookOptions): Channel {
   const send = webhookSender(url, "NOTIFICATION_URL", options);
   return {
     name: "webhook",
     // Only the host: the rest of the URL may contain a secret.
     destination: new URL(url).host,
-    send: (notification) =>
-      send(notification.id, notificationMessage(notification)),
+    send: (one) => send(one, notificationData(one)),
   };
 }
 
@@ -42,31 +27,28 @@ export function alertChannel(
   return {
     name: "webhook",
     destination: alertDestination(url),
-    send: (alert) => send(alert.id, alertMessage(alert)),
+    send: (one) => send(one, alertData(one.alert)),
   };
 }
 
-function notificationMessage(notification: Notification): WebhookMessage {
+/** JSON leaves out what is undefined. */
+function notificationData(notification: Notification) {
   const { attempt_count, next_payment_attempt } = notification;
   return {
-    type: `billing.${notification.kind}`,
-    timestamp: toIso(notification.created_at),
-    data: {
-      account_id: notification.account_id,
-      subscription_id: notification.subscription_id,
-      provider: notification.provider,
-      event_id: notification.event_id,
-      occurred_at: toIso(notification.occurred_at),
-      invoice_id: notification.invoice_id ?? undefined,
-      hosted_invoice_url: notification.hosted_invoice_url ?? undefined,
-      amount_due: notification.amount_due ?? undefined,
-      currency: notification.currency ?? undefined,
-      attempt_count: attempt_count ?? undefined,
-      // If the attempts so far are known and no next one is, null says so.
-      next_payment_attempt: ifStated(next_payment_attempt) ??
-        (attempt_count === null ? undefined : null),
-      trial_end: ifStated(notification.trial_end),
-    },
+    account_id: notification.account_id,
+    subscription_id: notification.subscription_id,
+    provider: notification.provider,
+    event_id: notification.event_id,
+    occurred_at: toIso(notification.occurred_at),
+    invoice_id: notification.invoice_id ?? undefined,
+    hosted_invoice_url: notification.hosted_invoice_url ?? undefined,
+    amount_due: notification.amount_due ?? undefined,
+    currency: notification.currency ?? undefined,
+    attempt_count: attempt_count ?? undefined,
+    // If the attempts so far are known and no next one is, null says so.
+    next_payment_attempt: ifStated(next_payment_attempt) ??
+      (attempt_count === null ? undefined : null),
+    trial_end: ifStated(notification.trial_end),
   };
 }
 
@@ -74,42 +56,30 @@ function ifStated(time: string | null): string | undefined {
   return time ? toIso(time) : undefined;
 }
 
-/**
- * Returns the destination of alerts. It is another one than that of notifications
- * to the same host, so that a pause of these holds no alert back. Only the host:
- * the rest of the URL may contain a secret.
- */
+/** Another one than that of notifications to the host, whose pause holds no alert back. */
 export function alertDestination(url: string): string {
   return `alerts to ${new URL(url).host}`;
 }
 
-function alertMessage({ kind, created_at, alert }: Alert): WebhookMessage {
+/** In an order for people to read, which the database does not keep. */
+function alertData(alert: Alert["alert"]) {
   const { error_code } = alert;
-  // In an order for people to read, which the database does not keep.
-  const data = "open" in alert
-    ? {
-      error_code,
-      error: alert.error,
-      open: alert.open,
-      new: alert.new,
-      first_failed_at: toIso(alert.first_failed_at),
-      last_failed_at: toIso(alert.last_failed_at),
-      provider: alert.provider,
-      event_id: alert.event_id,
-      event_type: alert.event_type,
-    }
-    : {
-      error_code,
-      resolved: alert.resolved,
-      opened_at: toIso(alert.opened_at),
-    };
-  return { type: `billing.${kind}`, timestamp: toIso(created_at), data };
+  if (!("open" in alert)) {
+    const { resolved, opened_at } = alert;
+    return { error_code, resolved, opened_at: toIso(opened_at) };
+  }
+  const { error, open, provider, event_id, event_type } = alert;
+  return {
+    ...{ error_code, error, open, new: alert.new },
+    first_failed_at: toIso(alert.first_failed_at),
+    last_failed_at: toIso(alert.last_failed_at),
+    ...{ provider, event_id, event_type },
+  };
 }
 
 /**
- * Returns a function that posts webhooks, signed as the Standard Webhooks
- * specification says. The id is the same for every attempt, so that the receiver
- * can deduplicate.
+ * Returns a function that posts webhooks, signed as Standard Webhooks. The id is the same
+ * for every attempt, so that the receiver can deduplicate.
  *
  * @see https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
  */
@@ -117,10 +87,11 @@ function webhookSender(
   url: string,
   setting: string,
   { secret, ...options }: WebhookOptions,
-): (id: string, message: WebhookMessage) => Promise<Attempt> {
+): (message: Notification | Alert, data: object) => Promise<Attempt> {
   const webhook = new Webhook(secret);
-  return (id, message) => {
-    const body = JSON.stringify(message);
+  return ({ id, kind, created_at }, data) => {
+    const type = `billing.${kind}`;
+    const body = JSON.stringify({ type, timestamp: toIso(created_at), data });
     const signedAt = new Date(options.clock());
     const headers = {
       "webhook-id": id,

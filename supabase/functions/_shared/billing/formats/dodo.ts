@@ -4,12 +4,11 @@
  *
  * @see https://docs.dodopayments.com/developer-resources/webhooks
  */
-import { z } from "zod/mini";
-import { count, identifier, instant, maybe, member } from "../fields.ts";
-import { amountOf, currency, snapshots } from "./format.ts";
+import { listOf, readerOf } from "../fields.ts";
+import { defineFormat, itemOf } from "./read_event.ts";
 
 /** Dodo's statuses, in the words that the access rule knows. */
-const STATUSES = new Map([
+const STATUSES = new Map<unknown, string>([
   ["pending", "incomplete"],
   ["active", "active"],
   ["on_hold", "past_due"],
@@ -19,7 +18,9 @@ const STATUSES = new Map([
   ["expired", "incomplete_expired"],
 ]);
 
-export const dodo = snapshots({
+const DAY_MS = 86_400_000;
+
+export const dodo = defineFormat({
   scheme: "standard-webhooks",
   kinds: {
     "subscription.active": "opening_update",
@@ -42,84 +43,53 @@ export const dodo = snapshots({
     subscription_id: "data.subscription_id",
     account_id: "data.metadata.accountId",
     data: "data",
+    plan_id: "data.product_id",
+    provider_status: "data.status",
   },
   idOf: (_, { deliveryId }) => deliveryId,
-  open(event) {
-    const data = member(event, "data");
+  partsOf(event) {
+    const { get } = readerOf(event);
     return {
-      type: member(event, "type"),
-      occurred_at: member(event, "timestamp"),
-      subscription_id: member(data, "subscription_id"),
-      customer_id: member(member(data, "customer"), "customer_id"),
-      accounts: [member(member(data, "metadata"), "accountId")],
-      data,
+      type: get("type"),
+      occurred_at: get("timestamp"),
+      subscription_id: get("data.subscription_id"),
+      customer_id: get("data.customer.customer_id"),
+      accounts: [get("data.metadata.accountId")],
+      data: get("data"),
     };
   },
-  report: () =>
-    z.pipe(
-      z.looseObject({
-        status: identifier,
-        product_id: identifier,
-        customer: maybe(z.looseObject({ customer_id: maybe(identifier) })),
-        quantity: maybe(count),
-        addons: maybe(z.array(z.looseObject({
-          addon_id: maybe(identifier),
-          quantity: maybe(count),
-        }))),
-        next_billing_date: maybe(instant),
-        cancel_at_next_billing_date: z.unknown(),
-        created_at: maybe(instant),
-        trial_period_days: maybe(count),
-      }),
-      z.transform(({ next_billing_date, addons, ...data }) => ({
-        plan_id: data.product_id,
-        current_period_end: next_billing_date,
-        provider_status: STATUSES.get(data.status) ?? data.status,
-        customer_id: data.customer?.customer_id ?? null,
-        quantity: data.quantity,
-        cancel_at: data.cancel_at_next_billing_date === true
-          ? next_billing_date
-          : null,
-        trial_end: daysAfter(data.created_at, data.trial_period_days),
-        paused: null,
-        paused_until: null,
-        livemode: null,
-        items: [
-          { id: data.product_id, quantity: data.quantity },
-          ...(addons ?? []).map(({ addon_id: id, quantity }) => ({
-            id,
-            quantity,
-          })),
-        ].map(({ id, quantity }) => ({
-          item_id: null,
-          price_id: null,
-          product_id: id,
-          quantity,
-          usage_type: null,
-          current_period_end: next_billing_date,
-        })),
-        items_complete: true,
-      })),
-    ),
-  payment: () =>
-    z.pipe(
-      z.looseObject({
-        payment_id: maybe(identifier),
-        total_amount: z.unknown(),
-        currency: currency(),
-      }),
-      z.transform(({ payment_id, total_amount, currency }) => ({
-        invoice_id: payment_id,
-        amount_due: amountOf(total_amount),
-        currency,
-      })),
-    ),
+  report(data) {
+    const { get, id, instant, count } = readerOf(data);
+    const status = get("status");
+    const current_period_end = instant("next_billing_date");
+    const start = instant("created_at");
+    const trialDays = count("trial_period_days");
+    const addons = listOf(get("addons")).map(readerOf);
+    return {
+      plan_id: get("product_id"),
+      current_period_end,
+      provider_status: STATUSES.get(status) ?? status,
+      quantity: count("quantity"),
+      cancel_at: get("cancel_at_next_billing_date") === true
+        ? current_period_end
+        : null,
+      trial_end: start && trialDays
+        ? new Date(Date.parse(start) + trialDays * DAY_MS).toISOString()
+        : null,
+      items: [
+        { product_id: id("product_id"), quantity: count("quantity") },
+        ...addons.map(({ id, count }) => {
+          return { product_id: id("addon_id"), quantity: count("quantity") };
+        }),
+      ].map((item) => itemOf({ ...item, current_period_end })),
+    };
+  },
+  payment(data) {
+    const { id, amount, currency } = readerOf(data);
+    return {
+      invoice_id: id("payment_id"),
+      amount_due: amount("total_amount"),
+      currency: currency("currency"),
+    };
+  },
 });
-
-const DAY_MS = 86_400_000;
-
-function daysAfter(start: string | null, days: number | null): string | null {
-  return start === null || !days
-    ? null
-    : new Date(Date.parse(start) + days * DAY_MS).toISOString();
-}

@@ -2,19 +2,9 @@
  * What the pipeline knows of a provider: how it signs, and how its events are read.
  * A format is one file beside this one, and a line in `formats.ts`.
  */
-import { z } from "zod/mini";
+import type { z } from "zod/mini";
 import type { PlanItem } from "../config.ts";
-import {
-  describeFault,
-  identifier,
-  identifierOrNull,
-  instant,
-  instantOrNull,
-  isAbsent,
-  isIdentifier,
-  maybe,
-  wholeNumberOrNull,
-} from "../fields.ts";
+import { identifierOrNull, isAbsent, isIdentifier } from "../fields.ts";
 
 /** What an event does to its subscription. The ordering rule in SQL reads only this. */
 export type Kind =
@@ -45,10 +35,7 @@ export type HandledEvent = {
   readonly payment?: Payment;
 };
 
-/**
- * The columns of `billing.subscriptions` that belong to the newest creation or update.
- * Times are in ISO 8601.
- */
+/** The columns that belong to the newest creation or update; times in ISO 8601. */
 export type Report = {
   readonly plan_id: string | null;
   readonly current_period_end: string | null;
@@ -64,7 +51,7 @@ export type Report = {
   readonly items_complete: boolean;
 };
 
-type ReportedItem = {
+export type ReportedItem = {
   readonly item_id: string | null;
   readonly price_id: string | null;
   readonly product_id: string | null;
@@ -79,7 +66,6 @@ export type Payment = {
   readonly trial_end?: string | null;
   readonly invoice_id?: string | null;
   readonly hosted_invoice_url?: string | null;
-  /** In the smallest unit of the currency, such as cents. */
   readonly amount_due?: number | null;
   readonly currency?: string | null;
   readonly attempt_count?: number | null;
@@ -96,6 +82,8 @@ export interface Parts {
   readonly customer_id: unknown;
   /** Wherever an account may be named. */
   readonly accounts: readonly unknown[];
+  /** What the event is about. */
+  readonly data: unknown;
   /** Anything but a boolean belongs to either mode. */
   readonly livemode?: unknown;
   /** Whether it is of an account that is connected to yours. */
@@ -103,6 +91,21 @@ export interface Parts {
   /** Whether it names an object without its content. */
   readonly isThin?: boolean;
 }
+
+/** Where a provider's events have the parts, for error messages. */
+export type Names = Readonly<
+  Record<
+    | "type"
+    | "id"
+    | "occurred_at"
+    | "subscription_id"
+    | "account_id"
+    | "data"
+    | "plan_id"
+    | "provider_status",
+    string
+  >
+>;
 
 /** How a provider signs, and what its events mean. */
 export interface Format {
@@ -121,14 +124,14 @@ export interface Format {
       event: unknown,
     ): { account_id: string | null; isUnusable: boolean };
   };
-  /** Where the provider's events have the parts, for error messages. */
-  readonly names: Readonly<Record<"type" | "occurred_at", string>>;
+  readonly names: Names;
+  /** Reads when an event occurred, as ISO 8601 text. */
+  readonly occurredAt: z.ZodMiniType<string | null | undefined>;
   /** Returns the parts of an event. It never throws. */
   partsOf(event: unknown): Parts;
   /**
    * Returns the id of an event whose body has none.
    *
-   * @param options.deliveryId The id in the delivery's headers.
    * @param options.isWhole Whether a handler reads all of the event.
    */
   idOf?(
@@ -141,11 +144,18 @@ export interface Format {
    * @param options.id See {@linkcode idOf}.
    * @param options.isHandled Whether it is of one of `kinds`: else only a handler of
    * the app reads it, and it may hold anything.
+   * @throws {DeliveryError} `event_invalid`; names the path of each bad field, never
+   * its value.
    */
   read(
     event: unknown,
-    options: { id?: string; planItem: PlanItem; isHandled: boolean },
-  ): z.core.util.SafeParseResult<HandledEvent>;
+    options: {
+      id?: string | undefined;
+      planItem: PlanItem;
+      isHandled: boolean;
+      parts?: Parts;
+    },
+  ): HandledEvent;
 }
 
 /**
@@ -161,7 +171,8 @@ export function describeEvent(event: unknown, format: Format) {
     subscription_id: usable(parts.subscription_id),
     customer_id: usable(parts.customer_id),
     account_id: parts.accounts.find(isIdentifier),
-    occurred_at: instantOrNull(parts.occurred_at) ?? undefined,
+    occurred_at: format.occurredAt.safeParse(parts.occurred_at).data ??
+      undefined,
   };
 }
 
@@ -173,40 +184,6 @@ export function kindOf(format: Format, type: unknown): Kind | undefined {
   return typeof type === "string" && Object.hasOwn(format.kinds, type)
     ? format.kinds[type]
     : undefined;
-}
-
-/** A code of a currency, in lower case as Stripe has it; null for any other value. */
-export function currency() {
-  return maybe(
-    z.pipe(
-      z.string().check(z.regex(/^[a-z]{3}$/i)),
-      z.transform((code) => code.toLowerCase()),
-    ),
-  );
-}
-
-/** Returns an amount in the smallest unit of its currency, sent as a number or as digits. */
-export function amountOf(value: unknown): number | null {
-  const isDigits = typeof value === "string" && /^\d{1,15}$/.test(value);
-  return wholeNumberOrNull(
-    isDigits ? Number(value) : value,
-    Number.MAX_SAFE_INTEGER,
-  );
-}
-
-/** Returns the items of a subscription that has one product. */
-export function soleItem(
-  item:
-    & Pick<ReportedItem, "quantity" | "current_period_end">
-    & Partial<ReportedItem>,
-) {
-  const none = {
-    item_id: null,
-    price_id: null,
-    product_id: null,
-    usage_type: null,
-  };
-  return { items: [{ ...none, ...item }], items_complete: true };
 }
 
 /** Returns the types that have an effect on the records. */
@@ -222,128 +199,4 @@ export function lacksAccountId(event: unknown, format: Format): boolean {
   return format.partsOf(event).accounts.every((one) =>
     isAbsent(one) || typeof one === "string" && one.trim() === ""
   );
-}
-
-/** What a format says whose events hold their subscription as it was then. */
-interface Snapshots
-  extends Pick<Format, "scheme" | "header" | "kinds" | "idOf"> {
-  /** Returns the parts; `data` is what `report` and `payment` read. */
-  open(event: unknown): Parts & { readonly data: unknown };
-  /** The path of each part, for error messages. */
-  readonly names: Readonly<
-    Record<
-      "type" | "id" | "occurred_at" | "subscription_id" | "account_id" | "data",
-      string
-    >
-  >;
-  /** Made when first needed: at startup, it would make a cold start longer. */
-  report(): z.ZodMiniType<Report>;
-  /** If some of its types are failed payments. */
-  payment?: (() => z.ZodMiniType<Omit<Payment, "kind">>) | undefined;
-}
-
-/**
- * Returns the format of a provider whose events hold their subscription as it was then,
- * and do not say what they replaced.
- */
-export function snapshots(
-  { open, names, report, payment, ...format }: Snapshots,
-): Format {
-  const schema = z.lazy(() =>
-    z.pipe(schemaOf({ report, payment }), z.transform(toHandledEvent))
-  );
-  return {
-    ...format,
-    names,
-    partsOf: open,
-    read(event, { id, isHandled }) {
-      const parts = open(event);
-      const kind = isHandled ? kindOf(this, parts.type) : "other";
-      const account_id = parts.accounts.find((one) => !isAbsent(one));
-      return schema.safeParse(
-        { ...parts, account_id, kind, ...(id !== undefined && { id }) },
-        { error: describeFault },
-      );
-    },
-  };
-}
-
-function schemaOf({ report, payment }: Pick<Snapshots, "report" | "payment">) {
-  const common = {
-    id: identifier,
-    type: identifier,
-    occurred_at: z.nullish(instant),
-    customer_id: maybe(identifier),
-  };
-  const changed = { ...common, subscription_id: identifier, data: report() };
-  return z.discriminatedUnion("kind", [
-    z.object({
-      ...changed,
-      kind: z.enum(["creation", "opening_update"]),
-      account_id: z.nullish(identifier),
-    }),
-    z.object({ ...changed, kind: z.literal("update") }),
-    z.object({
-      ...common,
-      kind: z.literal("deletion"),
-      subscription_id: identifier,
-    }),
-    z.object({
-      ...common,
-      kind: z.literal("payment_failed"),
-      subscription_id: z.nullish(identifier),
-      data: payment?.() ?? z.pipe(z.unknown(), z.transform(() => ({}))),
-    }),
-    z.object({
-      ...common,
-      kind: z.literal("other"),
-      subscription_id: maybe(identifier),
-    }),
-  ]);
-}
-
-function toHandledEvent(
-  event: z.output<ReturnType<typeof schemaOf>>,
-): HandledEvent {
-  const { id, type, occurred_at, customer_id } = event;
-  const { kind, subscription_id = null } = event;
-  const common = {
-    event_id: id,
-    type,
-    kind,
-    occurred_at: occurred_at ?? null,
-    subscription_id,
-    report: { customer_id },
-  };
-  switch (event.kind) {
-    case "creation":
-    case "opening_update":
-    case "update": {
-      const { data: report } = event;
-      const mayRecover = report.provider_status === "active";
-      return {
-        ...common,
-        report,
-        ...(event.kind !== "update" &&
-          { account_id: event.account_id ?? null }),
-        ...(event.kind !== "creation" && {
-          previous: null,
-          ...(mayRecover && { payment: { kind: "recovered" } }),
-        }),
-      };
-    }
-    case "payment_failed":
-      return subscription_id === null
-        ? { ...common, kind: "other" }
-        : { ...common, payment: { ...event.data, kind } };
-    case "deletion":
-      return { ...common, payment: { kind: "ended" } };
-    case "other":
-      return {
-        ...common,
-        subscription_id: null,
-        // Whose it is, in case they were erased.
-        report: { customer_id, subscription_id },
-      };
-  }
 }

@@ -4,19 +4,14 @@
  *
  * @see https://docs.lemonsqueezy.com/help/webhooks
  */
-import { z } from "zod/mini";
-import {
-  count,
-  identifier,
-  instant,
-  isRecord,
-  maybe,
-  member,
-} from "../fields.ts";
-import { amountOf, currency, snapshots, soleItem } from "./format.ts";
+import { identifierOrNull, isRecord, readerOf, sha256Hex } from "../fields.ts";
+import { defineFormat, itemOf } from "./read_event.ts";
 
 /** Who cancels has what was paid for: `subscription_expired` is the end. */
-const STATUSES = new Map([["on_trial", "trialing"], ["cancelled", "active"]]);
+const STATUSES = new Map<unknown, string>([
+  ["on_trial", "trialing"],
+  ["cancelled", "active"],
+]);
 
 /** A number, or digits, as an id that no other provider has. */
 function prefixed(id: unknown): unknown {
@@ -29,80 +24,57 @@ function digits(id: unknown): unknown {
   return Number.isSafeInteger(id) ? `${id}` : id;
 }
 
-const ownId = z.lazy(() => z.pipe(z.transform(digits), identifier));
-
-const report = z.lazy(() =>
-  z.pipe(
-    z.looseObject({
-      status: identifier,
-      variant_id: ownId,
-      product_id: maybe(ownId),
-      customer_id: maybe(ownId),
-      first_subscription_item: maybe(z.looseObject({ quantity: maybe(count) })),
-      renews_at: maybe(instant),
-      ends_at: maybe(instant),
-      trial_ends_at: maybe(instant),
-      pause: maybe(z.looseObject({
-        mode: maybe(identifier),
-        resumes_at: maybe(instant),
-      })),
-      test_mode: maybe(z.boolean()),
-    }),
-    z.transform(({ status, pause, ends_at, ...data }) => {
-      const quantity = data.first_subscription_item?.quantity ?? null;
-      const isCanceled = status === "cancelled";
-      const current_period_end = isCanceled ? ends_at : data.renews_at;
-      return {
-        plan_id: data.variant_id,
-        current_period_end,
-        provider_status: STATUSES.get(status) ?? status,
-        customer_id: data.customer_id && `ls_${data.customer_id}`,
-        quantity,
-        cancel_at: isCanceled ? ends_at : null,
-        trial_end: data.trial_ends_at,
-        paused: pause?.mode ?? null,
-        paused_until: pause?.resumes_at ?? null,
-        livemode: data.test_mode === null ? null : !data.test_mode,
-        ...soleItem({
-          price_id: data.variant_id,
-          product_id: data.product_id,
-          quantity,
-          current_period_end,
-        }),
-      };
-    }),
-  )
-);
-
-const payment = z.lazy(() =>
-  z.pipe(
-    z.looseObject({ total: z.unknown(), currency: currency() }),
-    z.transform(({ total, currency }) => ({
-      amount_due: amountOf(total),
-      currency,
-    })),
-  )
-);
-
-function open(event: unknown) {
-  const meta = member(event, "meta");
-  const resource = member(event, "data");
-  const data = member(resource, "attributes");
-  const custom = member(meta, "custom_data");
-  const testMode = member(data, "test_mode") ?? member(meta, "test_mode");
+function partsOf(event: unknown) {
+  const { get } = readerOf(event);
+  const testMode = get("data.attributes.test_mode") ?? get("meta.test_mode");
   return {
-    type: member(meta, "event_name"),
-    occurred_at: member(data, "updated_at"),
+    type: get("meta.event_name"),
+    occurred_at: get("data.attributes.updated_at"),
     subscription_id: prefixed(
-      member(resource, "type") === "subscriptions"
-        ? member(resource, "id")
-        : member(data, "subscription_id"),
+      get("data.type") === "subscriptions"
+        ? get("data.id")
+        : get("data.attributes.subscription_id"),
     ),
-    customer_id: prefixed(member(data, "customer_id")),
-    accounts: [member(custom, "account_id"), member(custom, "accountId")],
+    customer_id: prefixed(get("data.attributes.customer_id")),
+    accounts: [
+      get("meta.custom_data.account_id"),
+      get("meta.custom_data.accountId"),
+    ],
     livemode: typeof testMode === "boolean" ? !testMode : undefined,
-    data,
+    data: get("data.attributes"),
   };
+}
+
+function report(data: unknown) {
+  const { get, id, instant, count } = readerOf(data);
+  const status = get("status");
+  const plan = digits(get("variant_id"));
+  const quantity = count("first_subscription_item.quantity");
+  const testMode = get("test_mode");
+  const isCanceled = status === "cancelled";
+  const current_period_end = instant(isCanceled ? "ends_at" : "renews_at");
+  return {
+    plan_id: plan,
+    current_period_end,
+    provider_status: STATUSES.get(status) ?? status,
+    quantity,
+    cancel_at: isCanceled ? current_period_end : null,
+    trial_end: instant("trial_ends_at"),
+    paused: id("pause.mode"),
+    paused_until: instant("pause.resumes_at"),
+    livemode: typeof testMode === "boolean" ? !testMode : null,
+    items: [itemOf({
+      price_id: identifierOrNull(plan),
+      product_id: identifierOrNull(digits(get("product_id"))),
+      quantity,
+      current_period_end,
+    })],
+  };
+}
+
+function payment(data: unknown) {
+  const { amount, currency } = readerOf(data);
+  return { amount_due: amount("total"), currency: currency("currency") };
 }
 
 /**
@@ -110,25 +82,17 @@ function open(event: unknown) {
  * two events. Not of the body, whose links are signed with a time.
  */
 async function idOf(event: unknown, { isWhole }: { isWhole: boolean }) {
-  const resource = member(event, "data");
-  const { type, occurred_at, data } = open(event);
+  const { get } = readerOf(event);
+  const { type, occurred_at, data } = partsOf(event);
   if (!isRecord(data)) return undefined;
   const { urls: _, ...rest } = data;
-  const kept = isWhole
-    ? rest
-    : report.safeParse(data).data ?? payment.safeParse(data).data;
-  const parts = [
-    ...[type, member(resource, "type"), member(resource, "id"), occurred_at],
-    kept ?? rest,
-  ];
-  const text = new TextEncoder().encode(JSON.stringify(parts));
-  const hash = new Uint8Array(await crypto.subtle.digest("SHA-256", text));
-  return `ls_${
-    Array.from(hash, (byte) => byte.toString(16).padStart(2, "0")).join("")
-  }`;
+  const kept = isWhole ? rest : [report(data), payment(data)];
+  const parts = [type, get("data.type"), get("data.id"), occurred_at, kept];
+  const text = JSON.stringify(parts);
+  return `ls_${await sha256Hex(new TextEncoder().encode(text))}`;
 }
 
-export const lemonSqueezy = snapshots({
+export const lemonSqueezy = defineFormat({
   scheme: "hmac-sha256-hex",
   header: "x-signature",
   kinds: {
@@ -145,9 +109,11 @@ export const lemonSqueezy = snapshots({
     subscription_id: "data.id",
     account_id: "meta.custom_data.account_id",
     data: "data.attributes",
+    plan_id: "data.attributes.variant_id",
+    provider_status: "data.attributes.status",
   },
   idOf,
-  open,
-  report: () => report,
-  payment: () => payment,
+  partsOf,
+  report,
+  payment,
 });

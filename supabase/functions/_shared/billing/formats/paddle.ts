@@ -4,11 +4,10 @@
  *
  * @see https://developer.paddle.com/webhooks/overview
  */
-import { z } from "zod/mini";
-import { count, identifier, instant, maybe, member } from "../fields.ts";
-import { amountOf, currency, snapshots } from "./format.ts";
+import { listOf, readerOf } from "../fields.ts";
+import { defineFormat, itemOf } from "./read_event.ts";
 
-export const paddle = snapshots({
+export const paddle = defineFormat({
   scheme: "paddle",
   kinds: {
     "subscription.created": "creation",
@@ -29,92 +28,59 @@ export const paddle = snapshots({
     subscription_id: "data.id",
     account_id: "data.custom_data.accountId",
     data: "data",
+    plan_id: "data.items[0].price.id",
+    provider_status: "data.status",
   },
-  open(event) {
-    const data = member(event, "data");
-    const type = member(event, "event_type");
+  partsOf(event) {
+    const { get } = readerOf(event);
+    const type = get("event_type");
+    const isSubscription = `${type}`.startsWith("subscription.");
     return {
       type,
-      id: member(event, "event_id"),
-      occurred_at: member(event, "occurred_at"),
-      subscription_id: `${type}`.startsWith("subscription.")
-        ? member(data, "id")
-        : member(data, "subscription_id"),
-      customer_id: member(data, "customer_id"),
+      id: get("event_id"),
+      occurred_at: get("occurred_at"),
+      subscription_id: get(isSubscription ? "data.id" : "data.subscription_id"),
+      customer_id: get("data.customer_id"),
       // Paddle copies it from the checkout's transaction to the subscription.
-      accounts: [member(member(data, "custom_data"), "accountId")],
-      data,
+      accounts: [get("data.custom_data.accountId")],
+      data: get("data"),
     };
   },
-  report: () =>
-    z.pipe(
-      z.looseObject({
-        status: identifier,
-        items: z.tuple([item()], item()),
-        customer_id: maybe(identifier),
-        current_billing_period: period(),
-        next_billed_at: maybe(instant),
-        scheduled_change: maybe(z.looseObject({
-          action: z.unknown(),
-          effective_at: maybe(instant),
-          resume_at: maybe(instant),
-        })),
+  report(data) {
+    const { get, instant, count } = readerOf(data);
+    const status = get("status");
+    const billedAt = instant("next_billed_at");
+    const changeAt = instant("scheduled_change.effective_at");
+    const current_period_end = instant("current_billing_period.ends_at") ??
+      billedAt;
+    return {
+      plan_id: get("items.0.price.id"),
+      current_period_end,
+      provider_status: status,
+      quantity: count("items.0.quantity"),
+      cancel_at: get("scheduled_change.action") === "cancel" ? changeAt : null,
+      trial_end: instant("items.0.trial_dates.ends_at") ??
+        (status === "trialing" ? billedAt : null),
+      paused_until: status === "paused"
+        ? instant("scheduled_change.resume_at") ?? changeAt
+        : null,
+      items: listOf(get("items")).map((item) => {
+        const { id, count } = readerOf(item);
+        return itemOf({
+          price_id: id("price.id"),
+          product_id: id("price.product_id"),
+          quantity: count("quantity"),
+          current_period_end,
+        });
       }),
-      z.transform(({ items, next_billed_at, ...data }) => {
-        const [{ price, quantity, trial_dates }] = items;
-        const change = data.scheduled_change;
-        const ends_at = data.current_billing_period?.ends_at ?? next_billed_at;
-        return {
-          plan_id: price.id,
-          current_period_end: ends_at,
-          provider_status: data.status,
-          customer_id: data.customer_id,
-          quantity,
-          cancel_at: change?.action === "cancel" ? change.effective_at : null,
-          trial_end: trial_dates?.ends_at ??
-            (data.status === "trialing" ? next_billed_at : null),
-          paused: null,
-          paused_until: data.status === "paused"
-            ? change?.resume_at ?? change?.effective_at ?? null
-            : null,
-          livemode: null,
-          items: items.map((item) => ({
-            item_id: null,
-            price_id: item.price.id,
-            product_id: item.price.product_id,
-            quantity: item.quantity,
-            usage_type: null,
-            current_period_end: ends_at,
-          })),
-          items_complete: true,
-        };
-      }),
-    ),
-  payment: () =>
-    z.pipe(
-      z.looseObject({
-        id: maybe(identifier),
-        currency_code: currency(),
-        details: maybe(z.looseObject({
-          totals: maybe(z.looseObject({ grand_total: z.unknown() })),
-        })),
-      }),
-      z.transform(({ id, details, currency_code }) => ({
-        invoice_id: id,
-        amount_due: amountOf(details?.totals?.grand_total),
-        currency: currency_code,
-      })),
-    ),
+    };
+  },
+  payment(data) {
+    const { id, amount, currency } = readerOf(data);
+    return {
+      invoice_id: id("id"),
+      amount_due: amount("details.totals.grand_total"),
+      currency: currency("currency_code"),
+    };
+  },
 });
-
-function item() {
-  return z.looseObject({
-    price: z.looseObject({ id: identifier, product_id: maybe(identifier) }),
-    quantity: maybe(count),
-    trial_dates: period(),
-  });
-}
-
-function period() {
-  return maybe(z.looseObject({ ends_at: maybe(instant) }));
-}

@@ -3,11 +3,10 @@
  *
  * @see https://polar.sh/docs/integrate/webhooks/delivery
  */
-import { z } from "zod/mini";
-import { count, identifier, instant, maybe, member } from "../fields.ts";
-import { amountOf, currency, snapshots, soleItem } from "./format.ts";
+import { readerOf } from "../fields.ts";
+import { defineFormat, itemOf } from "./read_event.ts";
 
-export const polar = snapshots({
+export const polar = defineFormat({
   scheme: "polar",
   kinds: {
     "subscription.created": "creation",
@@ -23,65 +22,47 @@ export const polar = snapshots({
     subscription_id: "data.id",
     account_id: "data.customer.external_id, or data.metadata.accountId,",
     data: "data",
+    plan_id: "data.product_id",
+    provider_status: "data.status",
   },
   idOf: (_, { deliveryId }) => deliveryId,
-  open(event) {
-    const data = member(event, "data");
-    const type = member(event, "type");
+  partsOf(event) {
+    const { get } = readerOf(event);
+    const type = get("type");
+    const isSubscription = `${type}`.startsWith("subscription.");
     return {
       type,
-      occurred_at: member(event, "timestamp"),
-      subscription_id: `${type}`.startsWith("subscription.")
-        ? member(data, "id")
-        : member(data, "subscription_id"),
-      customer_id: member(data, "customer_id"),
+      occurred_at: get("timestamp"),
+      subscription_id: get(isSubscription ? "data.id" : "data.subscription_id"),
+      customer_id: get("data.customer_id"),
       accounts: [
-        member(member(data, "customer"), "external_id"),
-        member(member(data, "metadata"), "accountId"),
+        get("data.customer.external_id"),
+        get("data.metadata.accountId"),
       ],
-      data,
+      data: get("data"),
     };
   },
-  report: () =>
-    z.pipe(
-      z.looseObject({
-        status: identifier,
-        product_id: identifier,
-        customer_id: maybe(identifier),
-        seats: maybe(count),
-        units: maybe(count),
-        current_period_end: maybe(instant),
-        cancel_at_period_end: z.unknown(),
-        ends_at: maybe(instant),
-        trial_end: maybe(instant),
-        resumes_at: maybe(instant),
-      }),
-      z.transform(({ seats, units, current_period_end, ...data }) => ({
-        plan_id: data.product_id,
-        current_period_end,
-        provider_status: data.status,
-        customer_id: data.customer_id,
-        quantity: seats ?? units,
-        cancel_at: data.cancel_at_period_end === true
-          ? data.ends_at ?? current_period_end
-          : null,
-        trial_end: data.trial_end,
-        paused: null,
-        paused_until: data.resumes_at,
-        livemode: null,
-        ...soleItem({
-          product_id: data.product_id,
-          quantity: seats ?? units,
-          current_period_end,
-        }),
-      })),
-    ),
-  payment: () =>
-    z.pipe(
-      z.looseObject({ amount: z.unknown(), currency: currency() }),
-      z.transform(({ amount, currency }) => ({
-        amount_due: amountOf(amount),
-        currency,
-      })),
-    ),
+  report(data) {
+    const { get, id, instant, count } = readerOf(data);
+    const quantity = count("seats") ?? count("units");
+    const current_period_end = instant("current_period_end");
+    return {
+      plan_id: get("product_id"),
+      current_period_end,
+      provider_status: get("status"),
+      quantity,
+      cancel_at: get("cancel_at_period_end") === true
+        ? instant("ends_at") ?? current_period_end
+        : null,
+      trial_end: instant("trial_end"),
+      paused_until: instant("resumes_at"),
+      items: [
+        itemOf({ product_id: id("product_id"), quantity, current_period_end }),
+      ],
+    };
+  },
+  payment(data) {
+    const { amount, currency } = readerOf(data);
+    return { amount_due: amount("amount"), currency: currency("currency") };
+  },
 });
