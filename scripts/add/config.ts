@@ -44,8 +44,15 @@ export function valueAt(content: unknown, keys: readonly string[]): unknown {
  */
 export function planConfig(config: Config): { text?: string; todo: string[] } {
   const { name: file, content } = config;
-  const todo = differences(content)
+  const remotes = Object.keys(valueAt(content, ["remotes"]) ?? {});
+  const todo = [[], ...remotes.map((remote) => ["remotes", remote])]
+    .flatMap((place) => differences(content, place))
     .map((difference) => `In supabase/${file}, ${difference}.`);
+  if (valueAt(content, ["db", "migrations", "enabled"]) === false) {
+    todo.push(
+      `In supabase/${file}, [db.migrations] needs enabled = true: without it, "supabase db push" applies nothing.`,
+    );
+  }
   const sections = FUNCTIONS
     .filter((name) => valueAt(content, ["functions", name]) === undefined)
     .map(sectionOf).join("\n");
@@ -77,9 +84,9 @@ function withSections({ name, text, content }: Config, sections: string) {
 }
 
 /** What the sections that are there lack; a list may have more. */
-function differences(content: unknown): string[] {
+function differences(content: unknown, place: readonly string[]): string[] {
   return FUNCTIONS.flatMap((name) => {
-    const keys = ["functions", name];
+    const keys = [...place, "functions", name];
     const section = valueAt(content, keys);
     const wrong = settingsOf(name).filter(([key, wanted]) => {
       const value = valueAt(section, [key]);

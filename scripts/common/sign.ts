@@ -22,7 +22,7 @@ export const PROVIDER_NAMES = PROVIDERS.map(({ name }) => name);
 export type ProviderName = typeof PROVIDER_NAMES[number];
 
 /** How a provider signs: the scheme, the header that it sets, and the secret. */
-export type ProviderSettings = ReturnType<typeof providerSettings>;
+type ProviderSettings = ReturnType<typeof providerSettings>;
 
 /**
  * Returns how a provider signs, from the settings of the functions: a receiver

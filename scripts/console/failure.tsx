@@ -55,9 +55,10 @@ export function addFailure(console: ui.Console): void {
     const failure = await readFailure(project, fields);
     if (failure === undefined) return c.notFound();
     const { payload } = failure;
-    const text = account && payload && lacksAccount(failure)
+    const named = account && lacksAccount(failure)
       ? withAccount(payload, account.trim())
-      : fields["text"] ?? "";
+      : undefined;
+    const text = named ?? fields["text"] ?? "";
     const draft = { text, version };
     const next =
       "retry the event: until then, deliveries of it are refused, so that the old payload is not applied.";
@@ -111,8 +112,9 @@ async function retryNow(
   if (!answer.startsWith("Retry requested")) return { problem: answer };
   const waking = await project.wakeWorker("retries");
   const failure = await readFailure(project, { provider, event });
-  if (failure?.resolved_at) return { done: `Retried: ${failure.resolution}.` };
-  if (failure?.retry_requested_at === null) {
+  if (!failure) return { done: "Erased, as its account was." };
+  if (failure.resolved_at) return { done: `Retried: ${failure.resolution}.` };
+  if (failure.retry_requested_at === null) {
     return { problem: `Retried, and it failed again: ${failure.error_code}.` };
   }
   const done = ui.firstSentences(answer);
@@ -149,11 +151,12 @@ function failurePage(failure: Failure, draft?: Draft): Child {
   );
 }
 
-/** Returns whether all that a creation needs is an account. */
+/** Returns whether all that a creation needs is an account, where Stripe has it. */
 function lacksAccount(failure: Failure): boolean {
-  return failure.resolved_at === null && failure.payload !== null &&
-    failure.payload_encoding === "json" && failure.original === null &&
-    failure.kind === "creation" && /accountId/.test(failure.error);
+  return failure.resolved_at === null && failure.payload_encoding === "json" &&
+    failure.original === null && failure.kind === "creation" &&
+    /accountId/.test(failure.error) &&
+    withAccount(failure.payload, "") !== undefined;
 }
 
 /** Returns what can be done about a failure, each with the SQL that it runs. */
@@ -212,10 +215,20 @@ function accountCard(failure: Failure): Child {
   );
 }
 
-/** Returns the payload of a creation with an account. */
-function withAccount(json: string, accountId: string): string {
-  const event = parseExactly(json);
-  const { object } = event.data;
-  object.metadata = { ...object.metadata, accountId };
-  return JSON.stringify(event);
+/**
+ * Returns the payload of a creation with an account; undefined if it has another
+ * provider's shape, or is too deep.
+ */
+function withAccount(
+  json: string | null,
+  accountId: string,
+): string | undefined {
+  try {
+    const event = parseExactly(json ?? "");
+    const { object } = event.data;
+    object.metadata = { ...object.metadata, accountId };
+    return JSON.stringify(event);
+  } catch {
+    return undefined;
+  }
 }

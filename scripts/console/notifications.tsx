@@ -10,7 +10,7 @@ const GIVEN_UP = ["dead", "undeliverable"];
 type Notification = Row<"billing_notifications">;
 
 /** Makes notifications due that were given up: one, or all. */
-export function sendAgain(id = ""): Update {
+function sendAgain(id = ""): Update {
   return {
     update: "notifications",
     // By Postgres's clock: this machine's may be ahead of it.

@@ -88,7 +88,7 @@ function notConnected(error: CodedError, url: string): Failed {
  * `sslmode=require` skips that, as in libpq (PostgreSQL's documentation, "SSL
  * Support"); a database on this machine needs no TLS.
  */
-export async function databaseTls(databaseUrl: string, env: Environment) {
+async function databaseTls(databaseUrl: string, env: Environment) {
   const url = new URL(databaseUrl);
   const isHere = isLoopback(databaseUrl);
   const usual = isHere ? "disable" : "verify-full";

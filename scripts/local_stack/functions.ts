@@ -8,6 +8,7 @@ import type { ServiceSpec } from "./service.ts";
 /** What Deno prints beside the function's lines: it watches, so it is not quiet. */
 export const OF_DENO =
   /^(?:deno serve: Listening|Watcher Process (?:started|finished)|Download )/;
+
 /**
  * Returns the options with which Deno reads what is uploaded with a function,
  * its own `deno.json` and `deno.lock`, and nothing else of this repository.

@@ -797,7 +797,7 @@ return hashtextextended('billing.customers', 0) + (hashtext(provider || ':' || c
 -- Returns whether a retry is requested, so that the receiver wakes the worker.
 create or replace function billing.has_request()
 returns boolean language sql stable set search_path = '' set enable_seqscan = off as $$
-  select exists (select from billing.failed_events f where f.retry_requested_at is not null)
+  select exists (select from billing.failed_events f where f.retry_requested_at is not null and f.retry_lease_id is null)
 $$;
 
 -- Writes the notifications that applied events owe. With once_per_invoice, the first event of an invoice creates the
@@ -1846,7 +1846,7 @@ begin
         'error_code', o.error_code,
         -- What Postgres says may repeat the data of an event.
         'error', case when o.error_code <> 'apply_failed' then left(newest.error, 500) end,
-        'open', o.failures, 'new', o.failures - coalesce(a.reported, 0),
+        'open', o.failures, 'new', greatest(o.failures - coalesce(a.reported, 0), 1),
         'first_failed_at', o.first_failed_at, 'last_failed_at', o.last_failed_at,
         'provider', newest.provider, 'event_id', newest.event_id, 'event_type', left(newest.type, 255)
       )) as alert
@@ -1860,13 +1860,13 @@ begin
     ) as o
     left join billing.alerts a using (error_code)
     cross join lateral (
-      select x.error, x.provider, x.event_id, x.type
+      select x.error, x.provider, x.event_id, x.type, x.first_failed_at
       from billing.failed_events x
       where x.error_code = o.error_code and x.resolved_at is null and billing.is_alarming(x)
       order by x.first_failed_at desc
       limit 1
     ) as newest
-    where o.failures > coalesce(a.reported, 0)
+    where (o.failures > coalesce(a.reported, 0) or newest.first_failed_at > a.alerted_at)
       and (a.alerted_at is null or a.alerted_at <= now() - interval '1 hour')
     union all
     select

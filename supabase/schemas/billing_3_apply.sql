@@ -230,7 +230,7 @@ return hashtextextended('billing.customers', 0) + (hashtext(provider || ':' || c
 -- Returns whether a retry is requested, so that the receiver wakes the worker.
 create or replace function billing.has_request()
 returns boolean language sql stable set search_path = '' set enable_seqscan = off as $$
-  select exists (select from billing.failed_events f where f.retry_requested_at is not null)
+  select exists (select from billing.failed_events f where f.retry_requested_at is not null and f.retry_lease_id is null)
 $$;
 
 -- Writes the notifications that applied events owe. With once_per_invoice, the first event of an invoice creates the

@@ -128,7 +128,6 @@ select pg_temp.fail('tap_100');
 select is(pg_temp.wake(), 'failure_opened event_invalid 1 of 100', 'what opens again is new');
 select pg_temp.pass('2 hours');
 select pg_temp.resolve('tap_1_');
-select pg_temp.wake();
 select pg_temp.fail('tap_200');
 select is(pg_temp.wake(), 'failure_opened event_invalid 1 of 91', 'so is one that fails after others were resolved');
 select pg_temp.pass('2 hours');

@@ -1,7 +1,8 @@
 /**
  * The commands in the docs are typed here by a newcomer, in order, beside one
- * `start` at a terminal of 80 columns, which shows what happens. Those that need what this test does not have are listed with the test
- * that types them, or with the reason why none does.
+ * `start` at a terminal of 80 columns, which shows what happens. Those that need what
+ * this test does not have are listed with the test that types them, or with the reason
+ * why none does.
  */
 import {
   assert,

@@ -233,6 +233,7 @@ const SECTION = sectionOf("billing-webhook");
 const BOTH = `${SECTION}\n${sectionOf("billing-worker")}`;
 const LOCK = '["./functions/billing-webhook/deno.lock"]';
 const OPEN = BOTH.replace("false", "true");
+const REMOTE = BOTH + OPEN.replaceAll("[functions", "[remotes.live.functions");
 
 Deno.test("the sections are those of this repository's config.toml", async () => {
   const own = await Deno.readTextFile(`${REPOSITORY}/supabase/config.toml`);
@@ -263,6 +264,8 @@ const LEFT = [
   [BOTH.replace("= [", '= [ "./mine", '), ""],
   [OPEN, "In supabase/config.toml, [functions.billing-webhook] needs verify"],
   [BOTH.replace(LOCK, "[]"), `-webhook] needs static_files = ${LOCK}.`],
+  [REMOTE, "[remotes.live.functions.billing-webhook] needs verify_jwt = fa"],
+  [`db.migrations.enabled = false\n${BOTH}`, "[db.migrations] needs enabled"],
   ["functions = { hello = { } }\n", MISSING],
   ["a = \n", MISSING],
 ] as const;

@@ -493,6 +493,8 @@ Deno.test("for a creation without an account there is a field", async () => {
       [lacks, true],
       [{ ...lacks, kind: "update" }, false],
       [{ ...lacks, original: "{}" }, false],
+      // Of a provider that has it elsewhere.
+      [{ ...lacks, payload: '{"data":{"id":"sub_1"}}' }, false],
     ] as const
   ) {
     const page = await openConsole(answering("", changes)).read(PAGE);

@@ -88,6 +88,7 @@ const WORDS: [path: string, value: unknown, says: string, type?: string][] = [
   ["data.object.subscription", {}, ".id: must be a string", FAILED],
   ["data.object", null, ": must be an object", FAILED],
   ["data.object.id", undefined, " is missing", TRIAL],
+  ["data.object.id", null, " is missing", TRIAL],
 ];
 Deno.test("parseEvent() names a field that is missing or malformed, and what is wrong, but not its value", () => {
   for (const [path, value, says, type = CREATED] of WORDS) {

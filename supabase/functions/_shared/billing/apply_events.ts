@@ -34,7 +34,7 @@ const TIME_LIMIT = { timeLimitMs: 3_000 };
 interface ApplyOptions {
   readonly database: DatabaseClient;
   readonly oncePerInvoice?: boolean;
-  /** Called if failures that lacked one of the events are to be retried now. */
+  /** Called if a retry is requested, maybe of what lacked one of the events. */
   readonly onRetries?: () => void;
 }
 

@@ -74,8 +74,6 @@ const TYPES: Readonly<Record<string, string>> = {
   string: "a string",
   number: "a number",
   object: "an object",
-  array: "a list",
-  tuple: "a list",
 };
 
 /**

@@ -41,7 +41,7 @@ interface Definition extends Omit<Format, "read" | "occurredAt"> {
   namesOf?(event: unknown, planItem: PlanItem): Record<string, string>;
 }
 
-const NO_REPORT = {
+const NO_REPORT: Omit<Report, Required> = {
   ...{ customer_id: null, quantity: null, cancel_at: null, trial_end: null },
   ...{ paused: null, paused_until: null, livemode: null },
   ...{ items: [], items_complete: true },

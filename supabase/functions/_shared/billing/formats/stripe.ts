@@ -191,7 +191,8 @@ function isOfSubscription(type: unknown): boolean {
 function subscriptionOf(event: unknown): Found {
   const object = objectOf(event);
   return isOfSubscription(member(event, "type"))
-    ? { value: member(object, "id"), path: "id" }
+    // Null would pass for an invoice of no subscription.
+    ? { value: member(object, "id") ?? undefined, path: "id" }
     : invoiceSubscription(object) ?? { value: null, path: "subscription" };
 }
 
