@@ -3,8 +3,7 @@
  * already, and brings it up to date there. git shows the difference, and undoes it.
  */
 import { makePlan, type Plan, writePlan } from "./add/plan.ts";
-import { findProject, readProject } from "./add/project.ts";
-import { readReceiver } from "./add/receiver.ts";
+import { findProject, readProject, readReceiver } from "./add/project.ts";
 import {
   type CommandLine,
   parseCommandLine,
@@ -40,8 +39,9 @@ const NEXT = [
   "  supabase db push --remote",
   "  supabase functions deploy billing-webhook --use-api",
   "  supabase functions deploy billing-worker --use-api",
-  "The push creates nothing if your database already has one of the names.",
 ];
+const OF_FIRST =
+  "The push creates nothing if your database already has one of the names.";
 
 if (import.meta.main) Deno.exit(await add(Deno.args).catch(reportEnd));
 
@@ -73,6 +73,8 @@ export async function add(args: readonly string[]): Promise<number> {
   else print("Not up to date, and nothing was written.");
   if (plan.todo.length > 0) print("Left for you:", ...linesOf(plan.todo));
   if (isWritten) print(...NEXT);
+  const isFirst = plan.changes.some(({ path }) => /_billing\.sql$/.test(path));
+  if (isWritten && isFirst) print(OF_FIRST);
   return plan.todo.length > 0 || (mode === "check" && !isDone) ? 1 : 0;
 }
 

@@ -75,7 +75,6 @@ async function main(args: readonly string[]): Promise<number> {
   return 0;
 }
 
-/** Parses the command line: which project to show, and on which port. */
 export function parseConsoleArguments(
   args: readonly string[],
   here: Surroundings,

@@ -82,7 +82,6 @@ export async function* checkDeployment(target: Target, here: Here): Findings {
   yield* checkDatabase(target, here);
 }
 
-/** Parses the command line of `deno task doctor`. */
 export function parseDoctorArguments(
   args: readonly string[],
   here: Surroundings,

@@ -47,7 +47,6 @@ if (import.meta.main) {
   await runCommand(parseReconcileArguments, reconcile);
 }
 
-/** Parses the command line of `deno task reconcile`. */
 export function parseReconcileArguments(
   args: readonly string[],
   here: Surroundings,

@@ -15,14 +15,7 @@ stack. Ends processes that a killed stack left behind.`,
     "Exit code: 0 if the data is deleted, 1 if not, 2 for a wrong command line.",
 } as const satisfies CommandLine;
 
-if (import.meta.main) {
-  Deno.exit(
-    await reset(Deno.args).catch((error) =>
-      // What Postgres prints has several lines.
-      reportEnd(error, { err: console.error })
-    ),
-  );
-}
+if (import.meta.main) Deno.exit(await reset(Deno.args).catch(reportEnd));
 
 async function reset(args: readonly string[]): Promise<number> {
   const { values } = parseCommandLine(args, COMMAND_LINE);

@@ -32,8 +32,6 @@ const FUNCTIONS = join(PROJECT, "supabase", "functions");
 /** For the last lines of the output. */
 const FLUSH_WITHIN_MS = 1_000;
 
-const STANDARD_COLUMNS = 80;
-
 /** On a hosted project, pg_cron wakes the worker once per minute. */
 const WAKE_EVERY_MS = 5_000;
 
@@ -154,7 +152,7 @@ async function run(
 
 /** A terminal that does not know its size says 0. */
 function columns(): number {
-  return Deno.consoleSize().columns || STANDARD_COLUMNS;
+  return Deno.consoleSize().columns || 80;
 }
 
 /** On Linux, editors may have used up what a user may watch. */

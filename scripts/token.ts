@@ -33,15 +33,11 @@ Exit code: 0 if it is printed, 1 if no local stack runs, 2 for a wrong command
 line.`,
 } as const satisfies CommandLine;
 
-if (import.meta.main) {
-  Deno.exit(await token(Deno.args).catch(reportEnd));
-}
+if (import.meta.main) Deno.exit(await token(Deno.args).catch(reportEnd));
 
 async function token(args: readonly string[]): Promise<number> {
-  const { values: { user, email, account } } = parseCommandLine(
-    args,
-    COMMAND_LINE,
-  );
+  const { values } = parseCommandLine(args, COMMAND_LINE);
+  const { user, email, account } = values;
   if (!user) throw new UsageError("The user is missing: --user=ID.");
   // auth.uid() is a uuid, and refuses any other text in the middle of a query.
   if (!UUID.test(user)) {

@@ -30,9 +30,7 @@ import {
   sentEvent,
 } from "./trigger/result.ts";
 
-if (import.meta.main) {
-  Deno.exit(await trigger(Deno.args).catch(reportEnd));
-}
+if (import.meta.main) Deno.exit(await trigger(Deno.args).catch(reportEnd));
 
 async function trigger(args: readonly string[]): Promise<number> {
   const command = Deno.env.toObject();

@@ -24,7 +24,6 @@ function lineOf([key, value]: [string, unknown]): string {
   return `${key} = ${JSON.stringify(value)}`;
 }
 
-/** Reads a configuration file. */
 export function readConfig(name: string, text: string): Config {
   try {
     return { name, text, content: parse(text) };
@@ -62,7 +61,6 @@ export function planConfig(config: Config): { text?: string; todo: string[] } {
   return { todo: [...todo, `supabase/${file} needs\n\n${sections}`] };
 }
 
-/** Returns a function's section. */
 export function sectionOf(name: string): string {
   return `[functions.${name}]\n${settingsOf(name).map(lineOf).join("\n")}\n`;
 }

@@ -5,8 +5,7 @@
  * applied needs `--include-all`, so new files come behind all others, and before
  * now: what the user makes next with "supabase migration new" comes behind them.
  */
-import type { Project } from "./project.ts";
-import { fingerprint, type Receiver } from "./receiver.ts";
+import { fingerprint, type Project, type Receiver } from "./project.ts";
 
 /** What follows "migrations/" and the version in a path. */
 const suffixOf = (path: string) => path.replace(/^migrations\/\d+/, "");
@@ -53,10 +52,8 @@ export function planMigrations(
  * number if `newest` is ahead, or if the project has short ones, such as 0007.
  */
 function versionBehind(newest: string, timeMs: number): string {
-  const time = new Date(timeMs).toISOString().replaceAll(/\D/g, "").slice(
-    0,
-    14,
-  );
+  const digits = new Date(timeMs).toISOString().replaceAll(/\D/g, "");
+  const time = digits.slice(0, 14);
   const isShort = newest !== "" && newest.length < "20260102".length;
   if (!isShort && time > newest) return time;
   const next = `${BigInt(newest) + 1n}`.padStart(newest.length, "0");

@@ -1,8 +1,13 @@
 import { basename, dirname, join } from "node:path";
 import { planConfig } from "./config.ts";
 import { planMigrations } from "./migrations.ts";
-import { MANIFEST, type Project } from "./project.ts";
-import { fingerprint, readText, type Receiver } from "./receiver.ts";
+import {
+  fingerprint,
+  MANIFEST,
+  type Project,
+  readText,
+  type Receiver,
+} from "./project.ts";
 
 /** A file to write; null removes it. */
 export interface Change {
@@ -11,7 +16,6 @@ export interface Change {
   readonly text: string | null;
 }
 
-/** What `add` does to a project. */
 export type Plan = Readonly<Awaited<ReturnType<typeof makePlan>>>;
 
 /** The functions that the project replaces: written once, and never again. */
@@ -89,7 +93,6 @@ export async function makePlan(
   return { changes, kept, todo, blockers };
 }
 
-/** Makes the changes of a plan. */
 export async function writePlan(supabase: string, plan: Plan): Promise<void> {
   for (const { path, text } of plan.changes) {
     const file = join(supabase, path);

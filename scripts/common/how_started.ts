@@ -22,12 +22,9 @@ const TASK = Deno.env.get("npm_command") === "exec"
   ? `npx -y deno@${Deno.version.deno} task`
   : "deno task";
 
-/** What the user types before the name of a command. */
-const COMMAND_START = PACKAGE_COMMAND ?? TASK;
-
 /** Returns a command of this project as the user types it. */
 export function asTyped(command: string): string {
-  return `${COMMAND_START} ${command}`;
+  return `${PACKAGE_COMMAND ?? TASK} ${command}`;
 }
 
 /** Returns a text as one word of a command line, for a shell. */

@@ -19,14 +19,12 @@ export interface Surroundings {
   readonly local?: RunningStack | undefined;
 }
 
-/** The option that names a provider of the receiver. */
 export const PROVIDER_OPTION = {
   "--provider NAME": `the provider: ${
     PROVIDER_NAMES.join(" or ")
   } (default: a)`,
 } as const;
 
-/** Returns the provider that the option names. */
 export function readProvider(value: string = "a"): ProviderName {
   return oneOf(PROVIDER_NAMES, { value, what: "provider" });
 }

@@ -11,9 +11,6 @@ const UNPRINTABLE =
   // deno-lint-ignore no-control-regex
   /[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
 
-/** Of a wrapped line, however narrow the terminal is. */
-const MIN_WIDTH = 16;
-
 /**
  * Returns a text with such characters escaped as in JSON, `\u001b` for ESC. A
  * line stays one line, and a JSON document stays the same document.
@@ -26,18 +23,15 @@ export function printable(text: string): string {
   );
 }
 
-/** Prints lines on standard output. */
 export function print(...lines: readonly string[]): void {
   for (const line of lines) console.log(printable(line));
 }
 
-/** Prints lines on standard error. */
 export function printError(...lines: readonly string[]): void {
   for (const line of lines) console.error(printable(line));
 }
 
 /** Returns the lines of a text, wrapped at words. A longer word stays whole. */
 export function wrap(text: string, width: number): readonly string[] {
-  const most = Math.max(width, MIN_WIDTH);
-  return text.match(new RegExp(`\\S.{0,${most - 1}}(?= |$)|\\S+`, "g")) ?? [];
+  return text.match(new RegExp(`\\S.{0,${width - 1}}(?= |$)|\\S+`, "g")) ?? [];
 }

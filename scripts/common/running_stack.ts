@@ -17,7 +17,6 @@ interface Place {
   readonly dbUrl: string; // for the role `postgres`
 }
 
-/** A local stack that runs. */
 export interface RunningStack extends Place {
   readonly webhookUrl: string;
   readonly secretKey: string; // the same on every local stack

@@ -47,13 +47,11 @@ export function createSession() {
   return {
     /** In the URL that is opened; it lets in one browser, once. */
     token: secret(),
-    /** The value of the browser's cookie. */
     cookie: secret(),
     isTokenUsed: false,
   };
 }
 
-/** Returns the console as an app that answers requests. */
 export function createConsole(
   { project, session, host }: {
     project: Project;

@@ -1,9 +1,6 @@
 /** @jsxImportSource hono/jsx */
 /** The list of failures, with its filter, and the retry of all that match. */
 import type { Child } from "hono/jsx";
-import { ERRORS } from "../../supabase/functions/_shared/billing/errors.ts";
-import { typesOf } from "../../supabase/functions/_shared/billing/formats/format.ts";
-import { FORMATS } from "../../supabase/functions/_shared/billing/formats/formats.ts";
 import type { ProjectError, Query, Row } from "../common/project_api.ts";
 import type { Call, Project } from "./project.ts";
 import * as ui from "./ui.tsx";
@@ -35,18 +32,13 @@ export async function readFailure(
   return row as Failure | undefined;
 }
 
-/** Returns the URL of a failure's page. */
 export function failureLink({ provider, event_id: event }: Listed): string {
   return ui.link("/failure", { provider, event });
 }
 
 /** Reads a filter. What is not given is empty. */
 function readFilter({ state, code = "", type = "" }: ui.Fields) {
-  return {
-    state: state === "resolved" ? state : "",
-    code: code.trim(),
-    type: type.trim(),
-  };
+  return { state: state === "resolved" ? state : "", code, type };
 }
 
 type Filter = ReturnType<typeof readFilter>;
@@ -130,32 +122,32 @@ export function addFailures(console: ui.Console): void {
   });
 }
 
+/** Returns a form that offers what the list has; what is chosen is first. */
 function filterForm(
   { state, code, type }: Filter,
   listed: readonly Listed[],
 ): Child {
-  const choice = (label: string, name: string, options: Set<string>) => (
+  const choice = (label: string, name: string, ...options: string[]) => (
     <label>
       {label}{" "}
       <select name={name}>
-        {[...options].map((one) => <option value={one}>{one || "any"}</option>)}
+        {[...new Set(options)].map((one) => (
+          <option value={one}>{one || "any"}</option>
+        ))}
       </select>
     </label>
   );
-  // What is chosen is first.
-  const states = new Set([state || "open", "open", "resolved"]);
-  const codes = new Set([code, "", ...Object.keys(ERRORS)]);
-  const further = listed.map(({ type }) => type ?? "")
+  const types = listed.map(({ type }) => type ?? "")
     .filter((type) => /^[\w.-]{1,100}$/.test(type));
-  const types = new Set([type, "", ...typesOf(FORMATS.stripe), ...further]);
+  const codes = listed.map(({ error_code }) => error_code);
   return (
     <details open={[state, code, type].join("") !== ""}>
       <summary>Filter</summary>
       <form action="/failures">
         <div class="grid">
-          {choice("State", "state", states)}
-          {choice("Error code", "code", codes)}
-          {choice("Event type", "type", types)}
+          {choice("State", "state", state || "open", "open", "resolved")}
+          {choice("Error code", "code", code, "", ...codes)}
+          {choice("Event type", "type", type, "", ...types)}
         </div>
         <button>Filter</button> <a href="/failures">Clear</a>
       </form>
@@ -163,7 +155,6 @@ function filterForm(
   );
 }
 
-/** Returns a table of failures. */
 export function failureTable(failures: readonly Listed[]): Child {
   return ui.table("Failures, the newest first", failures, {
     Event: (row) => [

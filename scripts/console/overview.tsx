@@ -1,5 +1,5 @@
 /** @jsxImportSource hono/jsx */
-/** The first page: is it well, and if not, where to look; and events per hour. */
+/** The first page: is it well, and if not, where to look. */
 import {
   type ErrorCode,
   ERRORS,
@@ -12,10 +12,9 @@ const CODES = Object.keys(ERRORS).length;
 
 export function addOverview({ app, project, show }: ui.Console): void {
   app.get("/", async (c) => {
-    const [[health], codes, hours] = await Promise.all([
+    const [[health], codes] = await Promise.all([
       project.read("billing_health", {}),
       countByCode(project),
-      countHours(project),
     ]);
     const open = health?.open_failures ?? 0;
     const retries = health?.retries_requested ?? 0;
@@ -36,11 +35,10 @@ export function addOverview({ app, project, show }: ui.Console): void {
     const tile = (href: string, name: string, count: number, note = "") => (
       <article class={count > 0 && /open|given/i.test(name) ? "bad" : ""}>
         <a href={href}>{name}</a>
-        <h2>{number(count)}</h2>
+        <h2>{count.toLocaleString("en")}</h2>
         <small>{note}</small>
       </article>
     );
-    const most = Math.max(...hours.map(({ all }) => all));
     const content = (
       <>
         <h1>{headline || "Nothing is failing"}</h1>
@@ -58,9 +56,8 @@ export function addOverview({ app, project, show }: ui.Console): void {
               <a href={ui.link("/failures", { code })}>{code}</a>,
               <small>{ERRORS[code as ErrorCode]?.means}</small>,
             ],
-            Open: ({ open }) => number(open),
+            Open: ({ open }) => open.toLocaleString("en"),
           })}
-        <h2>Events per hour, last three days</h2>
         {health?.last_event_at
           ? <p>Last event applied: {ui.time(health.last_event_at)}</p>
           : (
@@ -69,22 +66,10 @@ export function addOverview({ app, project, show }: ui.Console): void {
               <code>{asTyped("trigger customer.subscription.created")}</code>
             </p>
           )}
-        {hours.length > 0 && ui.table("Events per hour", hours, {
-          "Hour (UTC)": (
-            { hour, all },
-          ) => [hour, " ", <meter max={most} value={all} />],
-          applied: ({ applied }) => number(applied),
-          stale: ({ stale }) => number(stale),
-          failed: ({ failed }) => number(failed),
-        })}
       </>
     );
     return show(c, "Overview", content);
   });
-}
-
-function number(count: number): string {
-  return count.toLocaleString("en");
 }
 
 /**
@@ -105,23 +90,4 @@ async function countByCode(project: Project) {
     [next] = (await open(`gt.${code}`)).data;
   }
   return counts.sort((a, b) => b.open - a.open);
-}
-
-/** Counts the events of each hour by outcome, the newest hour first. */
-async function countHours(project: Project) {
-  const query = { select: "hour,outcome,events", order: "hour.desc" };
-  const rows = await project.read("billing_events_per_hour", query);
-  const hours = Map.groupBy(rows, ({ hour }) => hour);
-  return Array.from(hours, ([hour, rows]) => {
-    const count = (outcome?: string) =>
-      rows.filter((row) => !outcome || row.outcome === outcome)
-        .reduce((sum, { events }) => sum + (events ?? 0), 0);
-    return {
-      hour: new Date(hour ?? "").toISOString().slice(0, 16).replace("T", " "),
-      all: count(),
-      applied: count("applied"),
-      stale: count("stale"),
-      failed: count("failed"),
-    };
-  });
 }

@@ -27,12 +27,10 @@ export interface Update {
   readonly where: Readonly<Record<string, string | readonly string[]>>;
 }
 
-/** What an event would come to. */
 type Tried = Readonly<
   Database["public"]["Functions"]["billing_try_event"]["Returns"][number]
 >;
 
-/** A project that is shown. */
 export type Project = ReturnType<typeof openProject>;
 
 /** Opens a project. It makes no request yet. */
@@ -68,7 +66,6 @@ export function openProject(
       return rest<Row<Name>[]>("GET", name, { query, prefer });
     },
 
-    /** Calls an SQL function. Returns its answer. */
     call: ({ call, args }: Call) => callSql<string>(call, args),
 
     /** Asks what an event would come to, without any effect. */

@@ -10,7 +10,6 @@ import { runTool, toolEnvironment } from "../local_stack/tools.ts";
 import { REPOSITORY } from "../common/how_started.ts";
 import { platformOptions } from "../local_stack/functions.ts";
 
-/** The version that Supabase's edge runtime is built on. */
 export const EDGE_DENO_VERSION = "2.1.4";
 
 export const FUNCTIONS = ["billing-webhook", "billing-worker"];

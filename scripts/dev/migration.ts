@@ -39,23 +39,20 @@ export const TYPES = join(
 
 if (import.meta.main) {
   const text = await migrationText();
-  const isFirst = MIGRATION === FIRST;
-  // First what people write in a later one, to see what that lacks.
-  await Deno.writeTextFile(MIGRATION, isFirst ? text : text.split(MARK)[0]!);
+  // Of a later one, first what people write, to see what that lacks.
+  const [first = "", then = ""] = text.split(MARK);
+  await Deno.writeTextFile(MIGRATION, first);
   const dataDir = await Deno.makeTempDir({ prefix: "billing-webhook-types-" });
   try {
     await using stack = await startStack({ dataDir, functions: false });
     await Deno.writeTextFile(MIGRATION, text);
-    console.log(`Wrote ${MIGRATION}`);
+    console.log(`Wrote ${MIGRATION}, the newest migration`);
     const faults = await differences(stack.dbUrl);
     if (faults.length > 0) {
       console.log(`Write above the mark what it lacks:\n${faults.join("\n")}`);
       Deno.exitCode = 1;
     } else {
-      await withDatabase(
-        stack.dbUrl,
-        (sql) => sql.unsafe(isFirst ? "" : text.split(MARK)[1]!).simple(),
-      );
+      await withDatabase(stack.dbUrl, (sql) => sql.unsafe(then).simple());
       await Deno.writeTextFile(TYPES, await generateTypes(stack.dbUrl));
       console.log(`Wrote ${TYPES}`);
       console.log("Next: deno task test tests/pgtap.test.ts");

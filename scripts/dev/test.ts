@@ -4,23 +4,23 @@
  * Side by side: formatting, lint and types; unit tests; and, in lanes, what needs
  * a stack. With arguments, only the named test files or folders run.
  */
+import { existsSync } from "node:fs";
 import { statfs } from "node:fs/promises";
 import { basename } from "node:path";
 import { stripVTControlCharacters } from "node:util";
-import postgres from "postgres";
 import { abortOnEnd } from "../common/abort_on_end.ts";
 import {
   type CommandLine,
   parseCommandLine,
   reportEnd,
+  UsageError,
 } from "../common/cli.ts";
+import { withDatabase } from "../local_stack/databases.ts";
 import { spawnGroup } from "../local_stack/tools.ts";
-import { databaseUrls } from "../local_stack/databases.ts";
-import { startStack } from "../local_stack/stack.ts";
 import {
-  copyStackTemplate,
-  LEGACY_DATABASE,
   makeStackTemplate,
+  openLane,
+  temporaryFolder,
 } from "../../tests/support/stacks.ts";
 import { pages, writeDocCode } from "../../tests/support/docs.ts";
 import { emptyTables } from "../../tests/support/tables.ts";
@@ -44,24 +44,20 @@ only their tests. Those in tests/unit need no database and start none.`,
   },
 } as const satisfies CommandLine;
 
+/** Arguments of `deno`, and what it finds set besides this process's environment. */
 interface Run {
   readonly name: string;
   readonly args: readonly string[];
-  readonly env?: Record<string, string>; // on top of this process's
+  readonly env?: Record<string, string>;
 }
 
 const PGTAP = "tests/pgtap.test.ts";
-/** The rows of tests/catalogue/requests.ts. */
-const OF_SERVERS = "/^catalogue (2[1-7]|73):/";
 
 /**
  * For two cores: one lane keeps a core busy, two others mostly wait. Each has a
  * stack of its own, because tests count on empty tables and end its services.
  */
 const LANES = 3;
-/** Of a run, which takes one to two minutes. */
-const RUN_LIMIT_MS = 10 * 60_000;
-const INTERRUPTED = 130;
 
 const ending = new AbortController();
 const { signal } = ending;
@@ -74,13 +70,13 @@ if (import.meta.main) {
   try {
     const { values, operands } = parseCommandLine(Deno.args, COMMAND_LINE);
     isBeside = operands.length === 0;
-    await (isBeside ? testAll() : testNamed(operands, values));
+    await (isBeside ? testAll() : testNamed(operands, values.filter));
     console.log(`\n${count.passed} passed, ${count.failed} failed`);
     Deno.exit(count.failed === 0 && count.passed > 0 ? 0 : 1);
   } catch (error) {
     if (!signal.aborted) Deno.exit(reportEnd(error, { err: console.error }));
     console.log("\nInterrupted");
-    Deno.exit(INTERRUPTED);
+    Deno.exit(130);
   }
 }
 
@@ -98,53 +94,41 @@ async function testAll(): Promise<void> {
     (async () => {
       const denoPath = await downloadForTests(signal);
       await downloadOwn(OWN_PACKAGES, signal);
-      await runInLanes(allRuns(denoPath), LANES);
+      // What takes long comes first, so that the lanes end together. The functions
+      // are served by the Deno that Supabase's runtime is built on; what a server
+      // may answer by itself is asked of the local stack's Deno, too.
+      await runInLanes([
+        tests("deployment", "tests/deploy"),
+        tests("faults", "tests/faults"),
+        tests("integration", "tests/integration", { denoPath }),
+        tests("properties", "tests/property"),
+        tests("SQL", PGTAP),
+        tests("catalogue", "tests/catalogue", { denoPath }),
+        tests("import and reconcile", "tests/stripe_sync"),
+        tests("pages", "tests/docs"),
+        ...OWN_PACKAGES.map((folder) => tests(folder, folder)),
+        tests("fuzzing", "tests/fuzz"),
+        tests("catalogue, as on a local stack", "tests/catalogue", {
+          filter: "/^catalogue (2[1-7]|73):/",
+        }),
+      ], LANES);
     })(),
   ]);
 }
 
-/**
- * All runs that need a stack. What takes long comes first, so that the lanes end
- * together.
- *
- * Integration tests have the functions served by the Deno that Supabase's runtime
- * is built on. The rows of the catalogue that a server may answer by itself run with the
- * Deno of a local stack, too.
- */
-function allRuns(denoPath: string): Run[] {
-  return [
-    tests("deployment", "tests/deploy"),
-    tests("faults", "tests/faults"),
-    tests("integration", "tests/integration", { denoPath }),
-    tests("properties", "tests/property"),
-    tests("SQL", PGTAP),
-    tests("catalogue", "tests/catalogue", { denoPath }),
-    tests("import and reconcile", "tests/stripe_sync"),
-    tests("pages", "tests/docs"),
-    ...OWN_PACKAGES.map((folder) => tests(folder, folder)),
-    tests("fuzzing", "tests/fuzz"),
-    tests("catalogue, as on a local stack", "tests/catalogue", {
-      filter: OF_SERVERS,
-    }),
-  ];
-}
-
-async function testNamed(
-  paths: readonly string[],
-  { filter }: { filter?: string },
-): Promise<void> {
+async function testNamed(paths: readonly string[], filter?: string) {
+  const missing = paths.find((path) => !existsSync(path));
+  if (missing) throw new UsageError(`There is no ${missing}.`);
   // Some serve functions with the platform's Deno, or install the npm package.
   if (paths.some((path) => /^tests(\/deploy|\/?$)/.test(path))) {
     await downloadForTests(signal);
   }
   await downloadOwn(new Set(paths.flatMap(ownFolders)), signal);
-  const runs = paths.map((path) =>
-    path.endsWith(".sql")
-      ? tests(path, PGTAP, {
-        filter: `/^${RegExp.escape(basename(path))} passes /`,
-      })
-      : tests(path, path, { filter })
-  );
+  const runs = paths.map((path) => {
+    if (!/^supabase\/tests\b/.test(path)) return tests(path, path, { filter });
+    const file = `/^${RegExp.escape(basename(path))} passes /`;
+    return tests(path, PGTAP, { filter: /\.sql$/.test(path) ? file : filter });
+  });
   const isUnit = ({ name }: Run) => /^tests\/unit(\/|$)/.test(name);
   for (const unit of runs.filter(isUnit)) await run(unit);
   const others = runs.filter((run) => !isUnit(run));
@@ -170,35 +154,21 @@ function tests(
   return { name, args, env };
 }
 
+/** Returns the folder of a path whose tests have packages of their own, if any. */
+function ownFolders(path: string) {
+  return OWN_PACKAGES.filter((folder) => `${path}/`.startsWith(`${folder}/`));
+}
+
 /** Runs what needs a stack. Whichever lane is done takes the next run. */
 async function runInLanes(queue: Run[], lanes: number): Promise<void> {
   await using opened = new AsyncDisposableStack();
   const template = await temporaryFolder(opened);
   await makeStackTemplate(template, signal);
   await settle(Array.from({ length: lanes }, async () => {
-    await using opened = new AsyncDisposableStack();
-    const dataDir = await temporaryFolder(opened);
-    await copyStackTemplate(template, dataDir);
-    const stack = opened.use(
-      await startStack({ dataDir, functions: false, fsync: false, signal }),
-    );
-    const sql = postgres(stack.dbUrl, { max: 1 });
-    opened.defer(() => sql.end());
-    // Goes with it, whatever tests that are interrupted leave there.
-    const temporary = `${dataDir}/tmp`;
-    await Deno.mkdir(temporary);
-    const legacy = databaseUrls(stack.ports.db, LEGACY_DATABASE);
-    const env = {
-      TMPDIR: temporary,
-      TEST_DATABASE_URL: stack.dbUrl,
-      TEST_LEGACY_DATABASE_URL: legacy.url,
-      TEST_PG_SHARE_DIR: `${stack.postgresFolder}/share/postgresql`,
-      TEST_API_URL: stack.urls.api,
-      TEST_STACK_TEMPLATE: template,
-    };
+    await using lane = await openLane(template, signal);
     for (let next = queue.shift(); next; next = queue.shift()) {
-      await emptyTables(sql);
-      await run({ ...next, env: { ...next.env, ...env } });
+      await withDatabase(lane.env.TEST_DATABASE_URL, emptyTables);
+      await run({ ...next, env: { ...next.env, ...lane.env } });
     }
   }));
 }
@@ -211,14 +181,14 @@ async function settle(work: Promise<void>[]): Promise<void> {
 }
 
 /**
- * Runs `deno` with the arguments, shows what it prints, and counts its tests. A
- * run that prints no count of tests is one check.
+ * Runs `deno`, shows what it prints, and counts its tests. A run that prints no count
+ * of tests is one check.
  */
 async function run({ name, args, env }: Run): Promise<void> {
   signal.throwIfAborted();
   const started = performance.now();
   console.log(`\n== ${name}${isBeside ? ": started" : ""}`);
-  const { child, ended, kill } = spawnGroup({
+  const { child, ended } = spawnGroup({
     command: Deno.execPath(),
     args,
     options: {
@@ -228,17 +198,14 @@ async function run({ name, args, env }: Run): Promise<void> {
       stdout: "piped",
       stderr: "inherit",
     },
+    signal,
   });
-  const either = AbortSignal.any([signal, AbortSignal.timeout(RUN_LIMIT_MS)]);
-  const end = () => kill("SIGTERM");
-  either.addEventListener("abort", end);
   let output = "";
   for await (const text of child.stdout.pipeThrough(new TextDecoderStream())) {
     if (!isBeside) await Deno.stdout.write(new TextEncoder().encode(text));
     output += text;
   }
   const { success } = await ended;
-  either.removeEventListener("abort", end);
   signal.throwIfAborted();
   if (isBeside) console.log(output.trimEnd());
   const seconds = ((performance.now() - started) / 1000).toFixed(1);
@@ -264,15 +231,4 @@ async function useMemory(): Promise<void> {
   const { available } = Deno.systemMemoryInfo();
   if (Math.min(bavail * bsize, available / 2) < 4 * 2 ** 30) return;
   Deno.env.set("TMPDIR", "/dev/shm");
-}
-
-async function temporaryFolder(opened: AsyncDisposableStack): Promise<string> {
-  const folder = await Deno.makeTempDir({ prefix: "billing-webhook-test-" });
-  opened.defer(() => Deno.remove(folder, { recursive: true }));
-  return folder;
-}
-
-/** Returns the folder of a path whose tests have packages of their own, if any. */
-function ownFolders(path: string) {
-  return OWN_PACKAGES.filter((folder) => `${path}/`.startsWith(`${folder}/`));
 }

@@ -19,12 +19,10 @@ export interface Target {
   readonly provider: ProviderName;
 }
 
-/** What the checks use of this machine. */
 export interface Here extends RequestTools {
   readonly env: Environment;
 }
 
-/** The result of a check. */
 export interface Finding {
   readonly name: string;
   readonly state: "ok" | "warning" | "FAIL" | "skipped";
@@ -32,7 +30,6 @@ export interface Finding {
   readonly text: string;
 }
 
-/** Findings, as they come. */
 export type Findings = AsyncGenerator<Finding>;
 
 /** Thrown by a check that fails. The message ends with what to do. */
@@ -97,7 +94,6 @@ export function instructionsFor(url: string, functionName = "") {
       migrate: `${start} (a restart applies the migration)`,
       query: "In psql",
       schedule: `Start the local stack, which wakes it: ${start}`,
-      endpoint: `Start the local stack: ${start}`,
       reach: `Start the local stack: ${start}`,
       secretKey: `Use the one that ${start} prints`,
       database: `Start the local stack: ${start}`,
@@ -112,9 +108,8 @@ export function instructionsFor(url: string, functionName = "") {
       query: "In the SQL editor",
       schedule:
         "See the check of the schedule below, which needs SUPABASE_DB_URL",
-      endpoint:
+      reach:
         "Compare its project ref with the dashboard, and check that the project is not paused",
-      reach: "Check the project's URL (SUPABASE_URL or --project-url)",
       secretKey:
         "Use one that begins with sb_secret_ (dashboard, Project Settings, API Keys)",
       database:

@@ -34,9 +34,9 @@ export async function* checkEndpoint(target: Target, here: Here): Findings {
 
 /** Sends an event without a signature. */
 async function sendUnsigned(url: string, here: Here): Promise<Reply> {
-  const { endpoint, deploy } = instructionsFor(url, "billing-webhook");
+  const { deploy, reach } = instructionsFor(url, "billing-webhook");
   const init = { method: "POST", body: "{}" };
-  const reply = await answerTo(url, init, here, endpoint);
+  const reply = await answerTo(url, init, here, reach);
   const { status } = reply;
   const isRedirect = status >= 300 && status < 400;
   if (status !== 404 && !isRedirect) return reply;

@@ -226,12 +226,8 @@ function dodo(type: string, said: Said): JsonObject {
     total_amount: 3000,
   };
   const data = type.startsWith("subscription.") ? subscription : payment;
-  return {
-    business_id: "bus_example",
-    type,
-    timestamp: said.occurredAt,
-    data,
-  };
+  const { occurredAt: timestamp } = said;
+  return { business_id: "bus_example", type, timestamp, data };
 }
 
 function lemonSqueezy(type: string, said: Said): JsonObject {
@@ -260,24 +256,17 @@ function lemonSqueezy(type: string, said: Said): JsonObject {
     status: "pending",
   };
   const order = { ...paid, identifier: said.id, status: "paid" };
+  const [kind, id, attributes] = type === "subscription_payment_failed"
+    ? ["subscription-invoices", `${said.subscription}1`, invoice]
+    : type.startsWith("subscription_")
+    ? ["subscriptions", said.subscription, subscription]
+    : ["orders", "31", order];
   return {
     meta: {
       event_name: type,
       test_mode: true,
       ...(said.account && { custom_data: { account_id: said.account } }),
     },
-    data: type === "subscription_payment_failed"
-      ? {
-        type: "subscription-invoices",
-        id: `${said.subscription}1`,
-        attributes: invoice,
-      }
-      : type.startsWith("subscription_")
-      ? {
-        type: "subscriptions",
-        id: said.subscription,
-        attributes: subscription,
-      }
-      : { type: "orders", id: "31", attributes: order },
+    data: { type: kind, id, attributes },
   };
 }

@@ -137,7 +137,6 @@ function parseLine(line: string): LogFields {
   }
 }
 
-/** Returns the numbers above 0 of a field. */
 function countsOf(value: unknown): Readonly<Record<string, number>> {
   return Object.fromEntries(
     Object.entries(value ?? {}).filter(([, count]) => count > 0),

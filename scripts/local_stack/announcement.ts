@@ -1,3 +1,4 @@
+import { isPublished } from "../../supabase/functions/billing-webhook/local_stack.ts";
 import { settingsPrefix } from "../../supabase/functions/billing-webhook/providers.ts";
 import { asTyped, shellWord } from "../common/how_started.ts";
 import {
@@ -5,10 +6,7 @@ import {
   type ProviderName,
   providerSettings,
 } from "../common/sign.ts";
-import {
-  type Environment,
-  LOCAL_SIGNING_SECRETS,
-} from "../common/environment.ts";
+import type { Environment } from "../common/environment.ts";
 import { readFormats } from "../../supabase/functions/_shared/billing/formats/formats.ts";
 import { eventTypesOf } from "../events/provider_events.ts";
 import { LOCAL_PROJECT_URL } from "../common/loopback.ts";
@@ -68,14 +66,12 @@ export function announcement(
 function describe(name: ProviderName, env: Environment): readonly Fact[] {
   const variable = `${settingsPrefix(name)}SIGNING_SECRET`;
   const secret = env[variable] ?? "";
-  // Only the local stack's own secrets are printed: they are in its source.
-  const isPublic = Object.values<string>(LOCAL_SIGNING_SECRETS)
-    .includes(secret);
   try {
     const { header, scheme } = providerSettings(env, name);
     return [
       [`Provider ${name}`, `${header} (${scheme}), signing secret`],
-      ["", isPublic ? secret : `from ${variable}`],
+      // The local stack's own secrets are in its source.
+      ["", isPublished(secret) ? secret : `from ${variable}`],
     ];
   } catch (error) {
     return [[`Provider ${name}`, (error as Error).message]];

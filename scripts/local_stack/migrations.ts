@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import {
@@ -10,14 +11,6 @@ import { runSupabaseCli } from "./tools.ts";
 import { withDatabase } from "./databases.ts";
 
 const MIGRATIONS = join(PROJECT, "supabase", "migrations");
-
-/**
- * What the local stack applies: in a clone, what the Supabase CLI takes for a
- * migration; in the user's project, the receiver's, whatever version it has
- * there. The user's own may need what the local stack does not have, such as
- * Supabase's tables of users.
- */
-const OURS = isFromPackage ? /^\d+_billing\.sql$/ : /^\d+_.*\.sql$/;
 
 /**
  * Applies the migrations to the database of a stack, with the Supabase CLI, which
@@ -77,9 +70,19 @@ async function copyOurs(folder: string): Promise<string> {
   return folder;
 }
 
+/**
+ * Returns what the local stack applies: in a clone, what the Supabase CLI takes for
+ * a migration; in the user's project, what `add` has put there. The user's own may
+ * need what the local stack does not have, such as Supabase's tables of users.
+ */
 function ourMigrations(): string[] {
-  return Array.from(Deno.readDirSync(MIGRATIONS), ({ name }) => name)
-    .filter((name) => OURS.test(name)).sort();
+  const all = Array.from(Deno.readDirSync(MIGRATIONS), ({ name }) => name);
+  const names = all.filter((name) => /^\d+_.*\.sql$/.test(name)).sort();
+  if (!isFromPackage) return names;
+  const manifest = join(PROJECT, "supabase", "billing.json");
+  if (!existsSync(manifest)) return [];
+  const { files } = JSON.parse(Deno.readTextFileSync(manifest));
+  return names.filter((name) => `migrations/${name}` in files);
 }
 
 function readApplied(dbUrl: string): Promise<ReadonlyMap<string, string>> {

@@ -23,7 +23,6 @@ export interface ServiceSpec {
   readonly stopSignal: Deno.Signal;
 }
 
-/** What a service reports. */
 export interface ServiceObserver {
   readonly onLog: (line: string, source: string) => void;
   readonly onUnexpectedEnd: (text: string) => void; // without being stopped

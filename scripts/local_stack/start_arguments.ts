@@ -26,7 +26,6 @@ const PORT_NAMES = Object.keys(DEFAULTS) as PortName[];
 
 export type StartArguments = ReturnType<typeof parseStartArguments>;
 
-/** The option of `start` and `reset`. */
 export const DATA_OPTION = {
   "--data DIR":
     "where the data is kept, also BILLING_STACK_DATA (default: .stack; for root, a folder below /var/tmp)",

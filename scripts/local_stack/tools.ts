@@ -80,14 +80,15 @@ export type ProcessGroup = ReturnType<typeof spawnGroup>;
 
 /**
  * Starts a program in its own session, so that Ctrl-C at the terminal does not
- * reach it, and that it can be ended together with what it has started. Its
- * standard input is empty.
+ * reach it, and that it can be ended together with what it has started, as it is
+ * once the signal is aborted. Its standard input is empty.
  */
 export function spawnGroup(
-  { command, args, options }: {
+  { command, args, options, signal }: {
     readonly command: string;
     readonly args: readonly string[];
     readonly options: Omit<Deno.CommandOptions, "args" | "detached" | "stdin">;
+    readonly signal?: AbortSignal | undefined;
   },
 ) {
   const child = createCommand(command, {
@@ -96,12 +97,13 @@ export function spawnGroup(
     detached: true,
     stdin: "null",
   }).spawn();
-  return {
-    child,
-    ended: child.status,
-    /** Sends a signal to each process of the group, if any is left. */
-    kill: (signal: Deno.Signal) => signalTo(-child.pid, signal),
-  };
+  /** Sends a signal to each process of the group, if any is left. */
+  const kill = (signal: Deno.Signal) => signalTo(-child.pid, signal);
+  const end = () => kill("SIGTERM");
+  signal?.addEventListener("abort", end);
+  const ended = child.status
+    .finally(() => signal?.removeEventListener("abort", end));
+  return { child, ended, kill };
 }
 
 /**
@@ -122,15 +124,12 @@ export async function runTool(
   signal?.throwIfAborted();
   const piped = { stdout: "piped", stderr: "piped" } as const;
   const options = { env, clearEnv: true, cwd, ...user, ...piped };
-  const { child, ended, kill } = spawnGroup({ command, args, options });
-  const end = () => kill("SIGTERM");
-  signal?.addEventListener("abort", end);
+  const { child, ended } = spawnGroup({ command, args, options, signal });
   const [{ success, code }, stdout, stderr] = await Promise.all([
     ended,
     new Response(child.stdout).text(),
     new Response(child.stderr).text(),
   ]);
-  signal?.removeEventListener("abort", end);
   signal?.throwIfAborted();
   if (success) return stdout;
   const said = `${stdout}\n${stderr}`.trim();

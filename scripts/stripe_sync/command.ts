@@ -25,7 +25,6 @@ import type { Wait } from "./retry.ts";
 import { openStripeSource, type StripeSource } from "./stripe_source.ts";
 import { openTables, type Tables } from "./tables.ts";
 
-/** The options that both commands have. */
 export const TARGET_OPTIONS = {
   "--mode test|live":
     "required for a live key, and for a project that is not local; must match the key",
@@ -37,7 +36,6 @@ export const TARGET_OPTIONS = {
   "--stripe-url URL": "a stand-in for Stripe on this machine, for tests",
 } as const;
 
-/** The environment variables that both commands read. */
 export const TARGET_ENVIRONMENT = {
   SUPABASE_SECRET_KEY:
     "sb_secret_... (default for a local project: the local stack's).",
@@ -50,7 +48,6 @@ export const TARGET_ENVIRONMENT = {
 
 export type Target = Readonly<ReturnType<typeof readTarget>>;
 
-/** What a command works with. */
 export interface Context extends
   Pick<
     Target,
@@ -105,10 +102,7 @@ export function readTarget(
   }
   return {
     apiKey,
-    mode: readMode(apiKey, {
-      confirmed: values.mode,
-      isLocal: isLoopback(projectUrl),
-    }),
+    mode: readMode(apiKey, values.mode, isLoopback(projectUrl)),
     stripeUrl,
     projectUrl,
     secretKey: projectKey(projectUrl, secrets),
@@ -138,7 +132,8 @@ function readSettings(env: Surroundings["env"], provider: ProviderName) {
 /** Returns a key's mode. Unless a test key meets a local project, `--mode` confirms it. */
 function readMode(
   apiKey: string,
-  { confirmed, isLocal }: { confirmed: string | undefined; isLocal: boolean },
+  confirmed: string | undefined,
+  isLocal: boolean,
 ): string {
   const mode = /^[sr]k_(test|live)_\S+$/.exec(apiKey)?.[1];
   if (mode === undefined) {
@@ -146,8 +141,7 @@ function readMode(
       "STRIPE_API_KEY must begin with sk_test_, rk_test_, sk_live_ or rk_live_. Copy a key from Stripe's dashboard (Developers, API keys).",
     );
   }
-  if (confirmed === undefined && mode === "test" && isLocal) return mode;
-  if (confirmed === mode) return mode;
+  if ((confirmed ?? (isLocal && "test")) === mode) return mode;
   const but = confirmed !== undefined
     ? `but --mode is ${confirmed}. Both must be test or live.`
     : `${
@@ -160,10 +154,8 @@ function readMode(
 async function openContext<Arguments extends Target>(
   target: Arguments,
 ): Promise<Arguments & Context> {
-  const { projectUrl, secretKey } = target;
-  const database = createClient({ supabaseUrl: projectUrl, secretKey }, {
-    fetch,
-  });
+  const { projectUrl: supabaseUrl, secretKey } = target;
+  const database = createClient({ supabaseUrl, secretKey }, { fetch });
   await openApi(target, { fetch, clock: Date.now, timeoutMs: CHECK_LIMIT_MS })
     .read("billing_health", {}).catch((error: Error) => {
       // The tables' own calls are repeated while the database has trouble.

@@ -30,7 +30,6 @@ const LONGEST_AHEAD_SECONDS = 300;
  */
 const MARGIN_SECONDS = 5;
 
-/** Compares a subscription with its record. */
 export async function compare(
   subscription: Stripe.Subscription,
   {

@@ -29,9 +29,7 @@ export interface Difference {
   readonly subscription: string | null;
   /** Of a subscription that is missing here. */
   readonly account?: string;
-  /** Of one that is unmapped. */
   readonly customer?: string;
-  /** Why it is unreadable. */
   readonly error?: string;
   readonly fields?: readonly FieldDifference[];
   readonly event?: string;
@@ -87,7 +85,6 @@ export function adviceLines(differences: readonly Difference[]): string[] {
     .map(([, advice]) => advice);
 }
 
-/** Returns a difference as one line. */
 export function differenceLine(difference: Difference): string {
   const { kind, subscription, account, customer, event, type } = difference;
   const label = LABELS[kind] ?? kind.replace("_", " ");

@@ -10,16 +10,7 @@ import { compare, type Comparison } from "./compare.ts";
 import type { Difference } from "./differences.ts";
 import type { Page } from "./stripe_source.ts";
 
-/** What was found. */
-export interface Found {
-  readonly differences: readonly Difference[];
-  /** The subscriptions that differed at first, also if that is to be ignored. */
-  readonly doubtful: readonly string[];
-  /** How many subscriptions Stripe lists. */
-  readonly listed: number;
-  /** The events that Stripe could not deliver to one of its endpoints. */
-  readonly undelivered: readonly Stripe.Event[];
-}
+export type Found = Awaited<ReturnType<typeof findDifferences>>;
 
 /**
  * An event on its way makes a difference that goes away by itself. So what
@@ -28,7 +19,7 @@ export interface Found {
 const SECOND_LOOK_AFTER_MS = 2_000;
 
 /** Compares Stripe's subscriptions and events with the tables. */
-export async function findDifferences(context: Context): Promise<Found> {
+export async function findDifferences(context: Context) {
   const { stripe, tables, unmappedSubscriptions } = context;
   // Read before Stripe is asked: Stripe has whatever is recorded by now.
   const recorded = await tables.subscriptionIds();
@@ -40,6 +31,7 @@ export async function findDifferences(context: Context): Promise<Found> {
   );
   const undelivered = await stripe.undeliveredEvents(typesOf(format));
   const compared = new Map([...listed, ...unlisted]);
+  // Also if that is to be ignored.
   const doubtful = [...compared.keys()].filter((id) => compared.get(id));
   const missed = await missedEvents(undelivered, context);
   if (doubtful.length + missed.length > 0) {
@@ -82,7 +74,6 @@ async function compareAll(
   return found;
 }
 
-/** Compares subscriptions with their records. */
 export async function comparePage(
   { data, askedAtSeconds }: Page,
   context: Context & { looksForErased?: boolean },

@@ -18,7 +18,6 @@ export interface StripeAnswer<T> {
 /** Subscriptions as Stripe had them at one moment or later. */
 export type Page = StripeAnswer<Stripe.Subscription[]>;
 
-/** Reads a Stripe account. */
 export type StripeSource = ReturnType<typeof openStripeSource>;
 
 /**
@@ -121,7 +120,6 @@ export function openStripeSource(
   return { subscriptions, someSubscriptions, undeliveredEvents };
 }
 
-/** Makes one call to Stripe, with retries. */
 export function callStripe<T>(
   call: () => Promise<Stripe.Response<T>>,
   wait: Wait,

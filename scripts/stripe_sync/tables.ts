@@ -9,12 +9,10 @@ import {
 import type { Database } from "../../supabase/functions/_shared/billing/database.types.ts";
 import { isTransient, retry, type Wait } from "./retry.ts";
 
-/** A row of `billing_records`. */
 export type SubscriptionRecord = Readonly<
   Database["public"]["Views"]["billing_records"]["Row"]
 >;
 
-/** Reads and changes the tables of one provider. */
 export type Tables = ReturnType<typeof openTables>;
 
 /** A query of the client that was not sent yet. */
@@ -116,7 +114,6 @@ export function openTables(
         failures().is("resolved_at", null)
           .gt("event_id", last).order("event_id").limit(ROWS_PER_PAGE)),
 
-    /** Reads the names of the app's handlers. */
     async handlers(): Promise<Set<string>> {
       const [health] = await send(() =>
         database.from("billing_health").select("*")

@@ -1,7 +1,6 @@
 import { handlerName } from "../../supabase/functions/_shared/billing/config.ts";
 import {
   type Format,
-  type Kind,
   kindOf,
 } from "../../supabase/functions/_shared/billing/formats/format.ts";
 import { FORMATS } from "../../supabase/functions/_shared/billing/formats/formats.ts";
@@ -12,19 +11,6 @@ import { eventTypesOf } from "../events/provider_events.ts";
 import { defaultSubscription, type TriggerArguments } from "./arguments.ts";
 import { MAX_COLUMNS, type Result } from "./result.ts";
 
-/** The kinds that make a record. */
-const CREATIONS: readonly Kind[] = ["creation", "opening_update"];
-
-/** What usually happens to a subscription after an event. */
-const NEXT: Readonly<Record<Kind, readonly Kind[]>> = {
-  creation: ["update"],
-  opening_update: ["update"],
-  update: ["payment_failed"],
-  payment_failed: ["deletion"],
-  deletion: CREATIONS,
-  notice: [],
-};
-
 /** What was sent, and where, if that is not the default. */
 export type Sent = Pick<
   TriggerArguments,
@@ -34,23 +20,19 @@ export type Sent = Pick<
 /** The status of an answer, with what could be read of its event in the database. */
 type Answer = Omit<Result, "lines"> & { readonly status: number };
 
-/** Returns lines that say what to do after an answer. */
 export function advice(
   { status, errorCode = "", isClaimed }: Answer,
   sent: Sent,
 ): readonly string[] {
-  const { source, provider } = sent;
-  const type = "type" in source ? source.type : undefined;
   if (status < 200 || status > 299) {
-    const todo = nextStep(errorCode, provider);
+    const todo = nextStep(errorCode, sent.provider);
+    const isEarly = /^(?:subscription_unknown|creation_pending)$/;
     return [
       ...wrap(
         todo ? `${errorCode}: ${todo}` : "The receiver's log has the reason.",
         MAX_COLUMNS,
       ),
-      ...(type && /^(?:subscription_unknown|creation_pending)$/.test(errorCode)
-        ? commands(CREATIONS, sent)
-        : []),
+      ...(isEarly.test(errorCode) ? creationOf(sent) : []),
       ...(errorCode
         ? [
           "The event is in billing.failed_events.",
@@ -60,11 +42,9 @@ export function advice(
     ];
   }
   const format: Format = FORMATS[sent.format];
-  const kind = kindOf(format, type);
-  if (kind !== undefined && kind !== "notice") {
-    return commands(NEXT[kind], sent).map((next) => `Next: ${next}`);
-  }
-  if (type === undefined || isClaimed) return [];
+  const type = "type" in sent.source ? sent.source.type : undefined;
+  const isOwn = (kindOf(format, type) ?? "notice") !== "notice";
+  if (type === undefined || isOwn || isClaimed) return [];
   const notice = format.notices?.[type];
   return wrap(
     notice
@@ -76,16 +56,13 @@ export function advice(
   );
 }
 
-/** Returns the command that sends an event of one of the kinds to the same place. */
-function commands(
-  kinds: readonly Kind[],
-  { provider, format, source, url }: Sent,
-): string[] {
+/** Returns the command that sends the subscription's creation to the same place. */
+function creationOf({ provider, format, source, url }: Sent): string[] {
+  if (!("type" in source)) return [];
+  const { subscription } = source;
   const type = eventTypesOf(format).find((type) =>
-    kinds.includes(kindOf(FORMATS[format], type)!)
+    /^(?:creation|opening_update)$/.test(kindOf(FORMATS[format], type) ?? "")
   );
-  if (type === undefined) return [];
-  const subscription = "type" in source ? source.subscription : "";
   return [[
     asTyped(`trigger ${type}`),
     ...(provider === "a" ? [] : [`--provider ${provider}`]),

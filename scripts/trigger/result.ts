@@ -23,7 +23,6 @@ const SUBSCRIPTION_COLUMNS =
 const NOTIFICATION_COLUMNS =
   "id,kind,account_id,subscription_id,status,attempts,last_error";
 
-/** An event that was sent. */
 type SentEvent = Awaited<ReturnType<typeof sentEvent>>;
 
 /** What an event came to, for a person. */

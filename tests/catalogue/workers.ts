@@ -34,7 +34,7 @@ import {
   outboxRow,
   oweNotifications,
 } from "../support/queues.ts";
-import { startScript } from "../support/run_script.ts";
+import { runScript } from "../support/run_script.ts";
 import { NO_COUNTS, serveFunction, startWorker } from "../support/functions.ts";
 import { setting } from "../support/test_environment.ts";
 import type { Rows } from "./deliver.ts";
@@ -178,7 +178,7 @@ export const WORKERS: Rows = {
           ] as const
         ) {
           const options = { args: ["--stripe-url", api.url, ...args] };
-          const { result: ended } = startScript(name, options);
+          const ended = runScript(name, options);
           const result = await limited(ended, `the end of ${name}`);
           const said = result.out + result.err;
           assertEquals(result.code, code, said);

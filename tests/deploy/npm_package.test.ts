@@ -9,6 +9,7 @@ import { assertEquals, assertStringIncludes } from "@std/assert";
 import { REPOSITORY } from "../../scripts/common/how_started.ts";
 import { localKeys } from "../../scripts/local_stack/keys.ts";
 import { COMMANDS } from "../../scripts/dev/downloads.ts";
+import { withDatabase } from "../../scripts/local_stack/databases.ts";
 import { commitAll } from "../support/project_folder.ts";
 import {
   openTerminal,
@@ -93,18 +94,31 @@ Deno.test("npx adds the receiver to a project, runs it and sends events", async 
       `${path}/supabase/functions/.env`,
       "PROVIDER_A_SIGNING_SECRET=whsec_of_the_project_0123456789\n",
     );
-    // Only the receiver's migration is applied to the local stack, which does
+    // Only the receiver's migrations are applied to the local stack, which does
     // not have all that a project's own need.
-    await Deno.writeTextFile(
-      `${path}/supabase/migrations/20240101000000_of_the_project.sql`,
-      "create table public.mine (id uuid references auth.users);",
+    const migrations = {
+      "20240101000000_billing_leave": "drop schema billing",
+      "20991231000000_billing_note": "comment on schema billing is 'Second'",
+    };
+    for (const [name, sql] of Object.entries(migrations)) {
+      await Deno.writeTextFile(`${path}/supabase/migrations/${name}.sql`, sql);
+    }
+    const manifest = `${path}/supabase/billing.json`;
+    const added = (await Deno.readTextFile(manifest)).replace(
+      '"files": {',
+      '$&\n"migrations/20991231000000_billing_note.sql": "",',
     );
+    await Deno.writeTextFile(manifest, added);
     await using stack = await user.start(`${NPX} start`);
+    await withDatabase(user.dbUrl, async (sql) => {
+      const [row] = await sql`
+        select obj_description('billing'::regnamespace, 'pg_namespace') as note`;
+      assertEquals(row?.["note"], "Second");
+    });
     const at = `--url ${user.apiUrl}/functions/v1/billing-webhook`;
     const event = `trigger customer.subscription.created ${at}`;
     const sent = await installed(event);
     assertEnds(sent, 0, "200 OK");
-    assertStringIncludes(sent.said, `${NPX} trigger customer.`);
     const other = { PROVIDER_A_SIGNING_SECRET: "whsec_another_0123" };
     assertEnds(await installed(event, other), 1, "401 Invalid signature");
     const env = {

@@ -3,11 +3,9 @@
  * API, called through Stripe's own package.
  */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { createCommand } from "../../scripts/common/create_command.ts";
 import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
-import { localKeys } from "../../scripts/local_stack/keys.ts";
 import { fix } from "../../scripts/reconcile.ts";
 import { importPages } from "../../scripts/stripe_sync/apply.ts";
 import type { Context } from "../../scripts/stripe_sync/command.ts";
@@ -19,10 +17,9 @@ import { startReceiver } from "../support/functions.ts";
 import { eventBody } from "../property/histories/event_body.ts";
 import type { HistoryEvent } from "../property/histories/history.ts";
 import { freshSeed, seededRandom } from "../support/random.ts";
-import { runScript, TEST_API_KEY } from "../support/run_script.ts";
+import { runScript } from "../support/run_script.ts";
 import { deliver } from "../support/send.ts";
 import { connect, emptyTables } from "../support/tables.ts";
-import { setting } from "../support/test_environment.ts";
 import {
   type Created,
   createStripeAccount,
@@ -172,41 +169,6 @@ Deno.test("import ends with an error for the wrong mode or project, or a subscri
     assertStringIncludes(ended.err + ended.out, reason);
   }
   assertEquals([...await sql`select from billing.subscriptions`], []);
-});
-
-Deno.test("the line for cron prints nothing if nothing differs, or else what differs", async () => {
-  const page = await Deno.readTextFile("docs/reconcile.md");
-  const [, line = ""] = /^ {4}43 4 \* \* \* (.+)$/m.exec(page) ?? [];
-  const home = await Deno.makeTempDir();
-  const command = line.replace("/srv/billing", home)
-    .replace("--mode live", "--mode test");
-  assert(command.includes(home) && command.includes("--mode test"), line);
-  const values = {
-    STRIPE_API_KEY: TEST_API_KEY,
-    SUPABASE_URL: setting("TEST_API_URL"),
-    SUPABASE_SECRET_KEY: (await localKeys()).secret,
-  };
-  const exports = Object.entries(values).map((one) =>
-    `export ${one.join("=")}`
-  );
-  await Deno.writeTextFile(`${home}/reconcile.env`, exports.join("\n"));
-  for (
-    const [count, printed] of [[0, /^$/], [1, /\n1 difference\./]] as const
-  ) {
-    await using api = serveStripeApi(createStripeAccount(count));
-    // It runs this Deno, in this repository.
-    const npx = `#!/bin/sh
-cd ${Deno.cwd()} && shift 2
-exec ${Deno.execPath()} "$@" --stripe-url ${api.url}`;
-    await Deno.writeTextFile(`${home}/npx`, npx, { mode: 0o755 });
-    const { stdout } = await createCommand("sh", {
-      args: ["-c", command],
-      env: { PATH: `${home}:${Deno.env.get("PATH")}` },
-    }).output();
-    const said = new TextDecoder().decode(stdout);
-    assert(printed.test(said), said);
-  }
-  await Deno.remove(home, { recursive: true });
 });
 
 Deno.test("imports while random events arrive end in the state of the account", async () => {

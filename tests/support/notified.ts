@@ -61,7 +61,12 @@ export function startNotifiedEndpoint() {
   const about = (eventId: string) =>
     arrivals.filter((arrival) => arrival.eventId === eventId);
   return {
-    env: notifiedEnvironment(server.addr.port),
+    /** The settings with which a worker notifies it. */
+    env: {
+      NOTIFICATION_URL:
+        `http://127.0.0.1:${server.addr.port}?token=${URL_SECRET}`,
+      NOTIFICATION_SIGNING_SECRET: NOTIFICATION_SECRET,
+    } as Environment,
     arrivals,
     /** Why requests were refused: nothing the worker sends should be. */
     refused,
@@ -78,14 +83,6 @@ export function startNotifiedEndpoint() {
       ending.abort();
       await server.finished;
     },
-  };
-}
-
-/** Returns the settings with which a worker notifies a port of this machine. */
-function notifiedEnvironment(port: number): Environment {
-  return {
-    NOTIFICATION_URL: `http://127.0.0.1:${port}?token=${URL_SECRET}`,
-    NOTIFICATION_SIGNING_SECRET: NOTIFICATION_SECRET,
   };
 }
 

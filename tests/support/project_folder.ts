@@ -2,12 +2,12 @@
 import { assertEquals } from "@std/assert";
 import { dirname, join } from "node:path";
 import { makePlan, type Plan, writePlan } from "../../scripts/add/plan.ts";
-import { readProject } from "../../scripts/add/project.ts";
 import {
   readFolder,
+  readProject,
   readReceiver,
   type Receiver,
-} from "../../scripts/add/receiver.ts";
+} from "../../scripts/add/project.ts";
 import { createCommand } from "../../scripts/common/create_command.ts";
 
 /** What this repository adds. */

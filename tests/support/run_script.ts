@@ -1,39 +1,53 @@
 /** Runs the commands as users do, each in a process of its own. */
 import { createCommand } from "../../scripts/common/create_command.ts";
+import { REPOSITORY } from "../../scripts/common/how_started.ts";
 import { setting } from "./test_environment.ts";
+
+type Variables = Readonly<Record<string, string>>;
 
 /** The key that the stand-in for Stripe's API expects. */
 export const TEST_API_KEY = "sk_test_stand_in";
 
-/** Starts `import` or `reconcile` against the stack under test. */
-export function startScript(
-  name: "import" | "reconcile",
-  { args, env = {} }: { args: string[]; env?: Record<string, string> },
-) {
-  const script = new URL(`../../scripts/${name}.ts`, import.meta.url).href;
-  const child = createCommand(Deno.execPath(), {
+/** Returns a command by the name of its script; it has no terminal. */
+export function command(
+  name: string,
+  args: readonly string[],
+  env: Variables = {},
+): Deno.Command {
+  return createCommand(Deno.execPath(), {
     // Without Deno's own lines about downloads.
-    args: ["run", "--quiet", "-A", "--no-check", script, ...args],
-    stdout: "piped",
-    stderr: "piped",
+    args: ["run", "--quiet", "-A", "--no-check", `scripts/${name}.ts`, ...args],
+    cwd: REPOSITORY,
     env: {
-      STRIPE_API_KEY: TEST_API_KEY,
-      SUPABASE_URL: setting("TEST_API_URL"),
-      SUPABASE_SECRET_KEY: "",
-      // Set, so that supabase/functions/.env does not matter.
-      UNMAPPED_SUBSCRIPTIONS: "fail",
-      NOTIFY_ONCE_PER_INVOICE: "false",
-      PLAN_ITEM: "first",
+      ...{ NO_COLOR: "1", BILLING_STACK_DATA: "/nowhere" },
+      ...{ SUPABASE_URL: "", SUPABASE_SECRET_KEY: "", SUPABASE_DB_URL: "" },
       ...env,
     },
-  }).spawn();
-  async function finish() {
-    const { code, stdout, stderr } = await child.output();
-    const text = (bytes: BufferSource) => new TextDecoder().decode(bytes);
-    return { code, out: text(stdout), err: text(stderr) };
-  }
-  return { result: finish() };
+    stdin: "null",
+    stdout: "piped",
+    stderr: "piped",
+  });
 }
 
-export const runScript = (...options: Parameters<typeof startScript>) =>
-  startScript(...options).result;
+/** Runs a command; returns its exit code and what it printed. */
+export async function runCommand(...of: Parameters<typeof command>) {
+  const { code, stdout, stderr } = await command(...of).output();
+  const text = (bytes: BufferSource) => new TextDecoder().decode(bytes);
+  return { code, out: text(stdout), err: text(stderr) };
+}
+
+/** Runs `import` or `reconcile` against the stack under test. */
+export function runScript(
+  name: "import" | "reconcile",
+  { args, env = {} }: { args: string[]; env?: Variables },
+) {
+  return runCommand(name, args, {
+    STRIPE_API_KEY: TEST_API_KEY,
+    SUPABASE_URL: setting("TEST_API_URL"),
+    // Set, so that supabase/functions/.env does not matter.
+    UNMAPPED_SUBSCRIPTIONS: "fail",
+    NOTIFY_ONCE_PER_INVOICE: "false",
+    PLAN_ITEM: "first",
+    ...env,
+  });
+}

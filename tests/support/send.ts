@@ -29,22 +29,14 @@ export async function deliver(
   const bytes = typeof body === "string" || body instanceof Uint8Array
     ? body
     : JSON.stringify(body);
-  const headers = providerHeaders(bytes, provider);
-  return await post(url, { headers, body: bytes, signal });
-}
-
-/** Returns the headers of a body that the provider signs, with the defaults. */
-export function providerHeaders(
-  body: string | Uint8Array<ArrayBuffer>,
-  provider: ProviderName,
-): Record<string, string> {
   const letter = provider === "a" ? "A" : "B";
-  return signatureHeaders({
+  const headers = signatureHeaders({
     scheme: SCHEMES[provider],
     header: `provider-${provider}-signature`,
     secret: LOCAL_SIGNING_SECRETS[`PROVIDER_${letter}_SIGNING_SECRET`],
-    body,
+    body: bytes,
   });
+  return await post(url, { headers, body: bytes, signal });
 }
 
 /** Sends a request and reads its answer to the end, within a minute. */

@@ -7,6 +7,7 @@ import {
 } from "../../scripts/common/environment.ts";
 import { postgrestService } from "../../scripts/local_stack/postgrest.ts";
 import { createService } from "../../scripts/local_stack/service.ts";
+import { databaseUrls } from "../../scripts/local_stack/databases.ts";
 import { startStack } from "../../scripts/local_stack/stack.ts";
 import {
   createMigratedDatabase,
@@ -16,7 +17,16 @@ import { freePort, processTree } from "./machine.ts";
 import { setting } from "./test_environment.ts";
 
 /** A database whose migrations met the default privileges of older projects. */
-export const LEGACY_DATABASE = "legacy_default_privileges";
+const LEGACY_DATABASE = "legacy_default_privileges";
+
+/** Makes a folder that is removed with what was opened. */
+export async function temporaryFolder(
+  opened: AsyncDisposableStack,
+): Promise<string> {
+  const folder = await Deno.makeTempDir({ prefix: "billing-webhook-test-" });
+  opened.defer(() => Deno.remove(folder, { recursive: true }));
+  return folder;
+}
 
 /**
  * Makes a state folder with what each stack of the tests begins with: Postgres,
@@ -39,6 +49,29 @@ export async function makeStackTemplate(
   });
 }
 
+/** Starts a stack for runs of tests, one after the other; `env` has their settings. */
+export async function openLane(template: string, signal: AbortSignal) {
+  await using opened = new AsyncDisposableStack();
+  const dataDir = await temporaryFolder(opened);
+  await copyStackTemplate(template, dataDir);
+  const stack = opened.use(
+    await startStack({ dataDir, functions: false, fsync: false, signal }),
+  );
+  // Goes with it, whatever tests that are interrupted leave there.
+  const temporary = `${dataDir}/tmp`;
+  await Deno.mkdir(temporary);
+  const legacy = databaseUrls(stack.ports.db, LEGACY_DATABASE);
+  const env = {
+    TMPDIR: temporary,
+    TEST_DATABASE_URL: stack.dbUrl,
+    TEST_LEGACY_DATABASE_URL: legacy.url,
+    TEST_PG_SHARE_DIR: `${stack.postgresFolder}/share/postgresql`,
+    TEST_API_URL: stack.urls.api,
+    TEST_STACK_TEMPLATE: template,
+  };
+  return Object.assign(opened.move(), { env });
+}
+
 /** Copies a template into another folder, for {@linkcode startStack}. */
 export async function copyStackTemplate(
   template: string,
@@ -59,8 +92,7 @@ export async function startOwnStack(
   { env = {}, fsync = false }: { env?: Environment; fsync?: boolean } = {},
 ) {
   await using opened = new AsyncDisposableStack();
-  const dataDir = await Deno.makeTempDir();
-  opened.defer(() => Deno.remove(dataDir, { recursive: true }));
+  const dataDir = await temporaryFolder(opened);
   await copyStackTemplate(setting("TEST_STACK_TEMPLATE"), dataDir);
   const log: string[] = [];
   const stack = opened.use(
@@ -90,8 +122,7 @@ export async function startPostgrest(
 ): Promise<AsyncDisposable & { readonly url: string }> {
   await using opened = new AsyncDisposableStack();
   const { port: db, pathname } = new URL(databaseUrl);
-  const cwd = await Deno.makeTempDir();
-  opened.defer(() => Deno.remove(cwd, { recursive: true }));
+  const cwd = await temporaryFolder(opened);
   const postgrest = freePort();
   const ports = { db: Number(db), postgrest, postgrestAdmin: freePort() };
   const { env, ...spec } = postgrestService(cwd, ports);

@@ -14,27 +14,11 @@ import { REPOSITORY } from "../../scripts/common/how_started.ts";
 import { waitUntil } from "../../scripts/local_stack/wait_until.ts";
 import { HANG_LIMIT_MS } from "../support/hang_limit.ts";
 import { makeProject, THEIRS } from "../support/project_folder.ts";
+import { command, runCommand } from "../support/run_script.ts";
 
 const SECRET = "whsec_of_this_test";
 const CREATED = "customer.subscription.created";
 const URL_OF_CONSOLE = "http://127.0.0.1:54321";
-
-function command(line: string, env: Record<string, string> = {}) {
-  return createCommand(Deno.execPath(), {
-    args: ["run", "-A", "--quiet", "--no-check", ...line.trim().split(" ")],
-    cwd: REPOSITORY,
-    env: { NO_COLOR: "1", BILLING_STACK_DATA: "/nowhere", ...env },
-    stdin: "null",
-    stdout: "piped",
-    stderr: "piped",
-  });
-}
-
-async function run(line: string, env?: Record<string, string>) {
-  const { code, stdout, stderr } = await command(line, env).output();
-  const decoder = new TextDecoder();
-  return { code, out: decoder.decode(stdout), err: decoder.decode(stderr) };
-}
 
 /** Runs `add` from another folder, as `deno task` does; here it has no terminal. */
 async function add(from: string, line: string, exit: number, says: string[]) {
@@ -50,6 +34,7 @@ async function add(from: string, line: string, exit: number, says: string[]) {
     });
   assertEquals(code, exit, said.join(""));
   for (const text of says) assertStringIncludes(said.join(""), text);
+  return said.join("");
 }
 
 Deno.test("add, from nothing to up to date, where git can undo it", async () => {
@@ -67,13 +52,18 @@ Deno.test("add, from nothing to up to date, where git can undo it", async () => 
   await add(path, ". --yes", 1, dirty);
   assert(!("billing.json" in await project.tree()));
   await project.commit();
-  await add(path, ". --yes", 0, [`Done: ${path} has`, "db push --remote\n"]);
+  const first = "The push creates nothing if your database already has";
+  await add(path, ". --yes", 0, [`Done: ${path} has`, "db push --rem", first]);
   const after = await project.tree();
   // Also by its supabase folder.
   for (const line of ["supabase --check", ". --yes"]) {
     await add(path, line, 0, ["Up to date: "]);
   }
   assertEquals(await project.tree(), after);
+  await project.remove("snippets/4_retry.sql");
+  await project.commit();
+  const updated = await add(path, ". --yes", 0, ["db push --remote\n"]);
+  assert(!updated.includes(first), updated);
   await Deno.remove(`${path}/.git`, { recursive: true });
   await project.remove("snippets/4_retry.sql");
   await add(path, ". --yes", 1, [`git does not track ${path}/supabase`]);
@@ -98,7 +88,7 @@ Deno.test("add ends with 1 if something is left to do, and refuses what is no pr
 /** Starts the console; without a terminal it opens no browser. */
 function startConsole(port: number): Deno.ChildProcess {
   const env = { SUPABASE_URL: URL_OF_CONSOLE, SUPABASE_SECRET_KEY: "sb_x" };
-  return command(`scripts/console.ts --port=${port}`, env).spawn();
+  return command("console", [`--port=${port}`], env).spawn();
 }
 
 Deno.test("console prints a link, listens on 127.0.0.1 alone, or says that it cannot, and ends with 0 on Ctrl-C", async () => {
@@ -156,15 +146,15 @@ Deno.test("the browser is told the link, not the secret key, and outlives Ctrl-C
 });
 
 Deno.test("token refuses what is no user, and is for the local stack only", async () => {
-  const { code, err } = await run("scripts/token.ts --user service_role");
+  const { code, err } = await runCommand("token", ["--user=service_role"]);
   assertEquals([code, err.includes("--user takes a UUID")], [2, true]);
-  const user = "--user 11111111-1111-4111-8111-111111111111";
-  assertEquals((await run(`scripts/token.ts ${user}`)).code, 1);
+  const user = "--user=11111111-1111-4111-8111-111111111111";
+  assertEquals((await runCommand("token", [user])).code, 1);
 });
 
 /** Runs `trigger`, whatever supabase/functions/.env has. */
 function trigger(line: string) {
-  return run(`scripts/trigger.ts ${line}`, {
+  return runCommand("trigger", line.split(" "), {
     PROVIDER_A_SIGNING_SECRET: SECRET,
     PROVIDER_A_SIGNATURE_SCHEME: "stripe",
     PROVIDER_A_SIGNATURE_HEADER: "stripe-signature",

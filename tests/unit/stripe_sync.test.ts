@@ -9,7 +9,6 @@ import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { API_VERSIONS } from "../../scripts/events/templates.ts";
 import { parseReconcileArguments } from "../../scripts/reconcile.ts";
 import { compare } from "../../scripts/stripe_sync/compare.ts";
-import { differenceLines } from "../../scripts/stripe_sync/differences.ts";
 import type { Wait } from "../../scripts/stripe_sync/retry.ts";
 import { callStripe } from "../../scripts/stripe_sync/stripe_source.ts";
 import {
@@ -336,11 +335,6 @@ Deno.test("compare() takes metadata.accountId, the record's account, the other s
     subscription: "sub_1",
     customer: "cus_1",
   });
-});
-
-Deno.test("differenceLines() has one advice per kind", () => {
-  const there = { kind: "missing_there", subscription: "sub_2" } as const;
-  assertEquals(differenceLines([there, there], { apply: true }).length, 4);
 });
 
 type Answer = () => Response | Promise<Response>;

@@ -10,7 +10,6 @@ import {
   parseCommandLine,
   UsageError,
 } from "../../../scripts/common/cli.ts";
-import { createCommand } from "../../../scripts/common/create_command.ts";
 import { LOCAL_PROJECT_URL } from "../../../scripts/common/loopback.ts";
 import {
   givenProjectUrl,
@@ -21,6 +20,7 @@ import {
 import { printable } from "../../../scripts/common/print.ts";
 import { restHeaders } from "../../../scripts/common/project_api.ts";
 import { LOCAL_SECRET_KEY } from "../../../supabase/functions/billing-webhook/local_stack.ts";
+import { runCommand } from "../../support/run_script.ts";
 
 const COMMAND = {
   usage: "example <word>",
@@ -80,18 +80,11 @@ Deno.test("parseCommandLine() says what is wrong, without a value", () => {
 const NAMES = ["start", "reset", "trigger", "token", "doctor", "console"]
   .concat("import", "reconcile", "add", "dev/test");
 
-async function run(name: string, option: string) {
-  const script = import.meta.resolve(`../../../scripts/${name}.ts`);
-  const { code, stdout, stderr } = await createCommand(Deno.execPath(), {
-    args: ["run", "--quiet", "-A", "--no-check", script, option],
-    // As with npx.
-    env: { npm_command: "exec" },
-  }).output();
-  const decoder = new TextDecoder();
-  return { code, out: decoder.decode(stdout), err: decoder.decode(stderr) };
-}
+/** Runs a command as with npx. */
+const run = (name: string, word: string) =>
+  runCommand(name, [word], { npm_command: "exec" });
 
-Deno.test("each command prints its help in 80 columns; one refuses a wrong option", async () => {
+Deno.test("each command prints its help in 80 columns; one refuses a wrong option, one a file that is not there", async () => {
   for (const name of NAMES) {
     const { code, out } = await run(name, "-h");
     const typed = `npx -y deno@${Deno.version.deno} task ${basename(name)}`;
@@ -102,6 +95,9 @@ Deno.test("each command prints its help in 80 columns; one refuses a wrong optio
   }
   const err = "Unknown option --hlep. Did you mean --help? See --help.\n";
   assertEquals(await run("token", "--hlep"), { code: 2, out: "", err });
+  const missing = await run("dev/test", "tests/no.test.ts");
+  const said = "There is no tests/no.test.ts. See --help.\n";
+  assertEquals(missing, { code: 2, out: "", err: said });
 });
 
 const PROJECTS = [
@@ -138,19 +134,13 @@ Deno.test("readProject() gives each project its own secrets, and projectKey() no
   };
   const own = { SUPABASE_SECRET_KEY: "sb_secret_1", SUPABASE_DB_URL: "x" };
   const HOSTED = "https://abc.supabase.co";
+  const OTHER = "http://127.0.0.1:7";
   for (
     const [option, SUPABASE_URL, local, projectUrl, key, db] of [
       [undefined, "", undefined, LOCAL_PROJECT_URL, LOCAL_SECRET_KEY, ""],
       [undefined, "", stack, stack.apiUrl, stack.secretKey, stack.dbUrl],
       [undefined, `${HOSTED}/`, stack, HOSTED, "sb_secret_1", "x"],
-      [
-        "http://127.0.0.1:7",
-        "",
-        stack,
-        "http://127.0.0.1:7",
-        "sb_secret_1",
-        "x",
-      ],
+      [OTHER, "", stack, OTHER, "sb_secret_1", "x"],
     ] as const
   ) {
     const warned: string[] = [];
@@ -161,11 +151,8 @@ Deno.test("readProject() gives each project its own secrets, and projectKey() no
     const { SUPABASE_SECRET_KEY = "", SUPABASE_DB_URL } = found.secrets;
     assertEquals([SUPABASE_SECRET_KEY, SUPABASE_DB_URL], [key, db]);
     assertEquals(warned.length, key === "sb_secret_1" ? 0 : 2);
-    readProject(option, {
-      env: { ...found.secrets, SUPABASE_URL },
-      warn,
-      local,
-    });
+    const known = { ...found.secrets, SUPABASE_URL };
+    readProject(option, { env: known, warn, local });
     assertEquals(warned.length, key === "sb_secret_1" ? 0 : 2);
   }
   assertEquals(projectKey(stack.apiUrl, {}), LOCAL_SECRET_KEY);

@@ -90,18 +90,11 @@ Deno.test("with any scheme and nothing else set, the local receiver takes what t
   }
 });
 
-Deno.test("signatureHeaders() shares the header's prefix in Standard Webhooks, and refuses what does not fit", () => {
+Deno.test("signatureHeaders() shares the header's prefix in Standard Webhooks", () => {
   const standard = {
     ...{ scheme: "standard-webhooks", header: "svix-signature", body: "{}" },
     ...{ timestamp: 1_800_000_000, id: "msg_1", secret: "whsec_c2VjcmV0" },
   };
   const { "svix-signature": _, ...others } = signatureHeaders(standard);
   assertEquals(others, { "svix-id": "msg_1", "svix-timestamp": "1800000000" });
-  const sign = (changes: object) => () =>
-    signatureHeaders({ ...standard, ...changes });
-  for (const secret of ["not base64!", "whsec_", "whsec_abc", "whsec_a=bc"]) {
-    assertThrows(sign({ secret }), Error, "Cannot sign: the secret");
-  }
-  const message = "must end with -signature";
-  assertThrows(sign({ header: "provider-sig" }), Error, message);
 });

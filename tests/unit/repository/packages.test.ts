@@ -5,7 +5,7 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import { dirname, join } from "node:path";
-import { readReceiver } from "../../../scripts/add/receiver.ts";
+import { readReceiver } from "../../../scripts/add/project.ts";
 import { createCommand } from "../../../scripts/common/create_command.ts";
 import { REPOSITORY } from "../../../scripts/common/how_started.ts";
 import { COMMANDS, OWN_PACKAGES } from "../../../scripts/dev/downloads.ts";
