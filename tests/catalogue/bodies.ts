@@ -8,9 +8,9 @@ import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { edited } from "../support/edited.ts";
 import {
   APPLIED,
+  filed,
   IGNORED,
   INVALID,
-  outcome,
   type Rows,
   type Sent,
 } from "./deliver.ts";
@@ -26,7 +26,7 @@ import {
 } from "./stage.ts";
 
 const NOT_JSON = {
-  ...outcome(400, "body_not_json", "failed_events"),
+  ...filed(400, "body_not_json"),
   kept: "text",
 } as const;
 
@@ -123,7 +123,7 @@ export const BODIES: Rows = {
     sent: malformed(JSON.stringify(creation())).map((body) => ({ body })),
   },
   "31: invalid UTF-8": {
-    ...outcome(400, "body_not_text", "failed_events"),
+    ...filed(400, "body_not_text"),
     sent: [
       ...[[0xff], [0xc0, 0x80], [0xed, 0xa0, 0x80], [0xe2, 0x82]].map(
         (bytes): Sent => {

@@ -1,8 +1,4 @@
-/**
- * Sends what a row says, and checks all that comes of it: the answer, the line
- * in the log, and what is stored. Neither answer nor log may hold a secret, a
- * signature, a payload or a stack trace.
- */
+/** Sends what a row says, and checks the answer, the line in the log, and what is stored. */
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { Buffer } from "node:buffer";
 import type { Sql } from "postgres";
@@ -26,35 +22,29 @@ import {
   unixNow,
 } from "./stage.ts";
 
-/** What comes of a delivery. */
 export interface Outcome {
   /** Several, if the server may answer instead of the receiver. */
   readonly status: number | readonly number[];
-  /** In the log's line about a failure, and in `failed_events`. */
   readonly code?: string;
   readonly stored: "nothing" | "ledger" | "failed_events";
 }
 
-/** What is sent: as it is given, a signed creation of provider A. */
+/** What is sent, by default a signed creation of provider A, and what comes of it. */
 export interface Sent extends Partial<Outcome> {
   readonly to?: EndpointName | Endpoint;
   readonly through?: "gateway";
   readonly method?: string;
   readonly body?: Body | object;
-  /** Sent in chunks, without a length. */
   readonly isChunked?: boolean;
-  /** Signed with this time or age in seconds, and ID. */
   readonly time?: string;
   readonly age?: number;
   readonly id?: string;
   readonly value?: (parts: SignatureParts) => string;
   readonly headers?: (parts: SignatureParts) => Record<string, string>;
-  /** What is written byte by byte, because no client would send it. */
+  /** For what no client would send. */
   readonly raw?: (request: RawRequest) => RawRequest;
-
   /** The event that the body stands for, if it is not its JSON. */
   readonly event?: { readonly id: string; readonly data?: unknown };
-  /** Whether it is filed under the hash of its body, instead of its ID. */
   readonly isHashed?: boolean;
   /** How `failed_events` keeps the body, by default as JSON. */
   readonly kept?: "json" | "text" | "base64";
@@ -75,29 +65,23 @@ export interface Sent extends Partial<Outcome> {
 /** A row of the catalogue. What it says holds for each delivery of `sent`. */
 export interface Row extends Sent {
   readonly sent?: readonly Sent[];
-  /** What needs more than requests. */
   readonly check?: (stage: Stage) => Promise<void>;
-  /**
-   * Begins something that takes ten seconds, before all other rows; what it
-   * returns checks it, after them.
-   */
+  /** Begins what takes ten seconds, before all other rows; its result checks it. */
   readonly begin?: (stage: Stage) => Promise<() => Promise<void>>;
 }
 
-export const outcome = (
-  status: number,
-  code: string,
-  stored: Outcome["stored"],
-): Outcome => ({ status, code, stored });
+/** What a receiver refuses unread, and what it files. */
+export const refused = (status: number, code: string): Outcome => {
+  return { status, code, stored: "nothing" };
+};
+export const filed = (status: number, code: string): Outcome => {
+  return { status, code, stored: "failed_events" };
+};
 
 export const APPLIED = { status: 200, stored: "ledger" } as const;
 export const IGNORED = { status: 200, stored: "nothing" } as const;
-export const INVALID = outcome(422, "event_invalid", "failed_events");
-export const NOT_APPLIED = outcome(
-  500,
-  "subscription_unknown",
-  "failed_events",
-);
+export const INVALID = filed(422, "event_invalid");
+export const NOT_APPLIED = filed(500, "subscription_unknown");
 
 export type Rows = Readonly<Record<string, Row>>;
 
@@ -114,14 +98,13 @@ const BODIES: Readonly<Record<number | string, string>> = {
   provider_misconfigured: "Receiver is not configured",
 };
 
-/** Sends and checks each in its turn, and then what the row checks besides. */
 export async function checkRow(stage: Stage, row: Row): Promise<void> {
   assert(row.sent || row.check, "It does nothing");
   for (const sent of row.sent ?? []) await deliver(stage, { ...row, ...sent });
   await row.check?.(stage);
 }
 
-/** Returns a delivery that is signed whenever it is sent. */
+/** Returns a delivery that is signed when it is sent. */
 export function prepare(stage: Stage, sent: Sent) {
   const { to = "stripe", through, method = "POST", isChunked, raw } = sent;
   const endpoint = typeof to === "string" ? stage[to] : to;
@@ -166,11 +149,8 @@ export async function deliver(stage: Stage, sent: Sent): Promise<StoredEvent> {
     const hash = `sha256:${body_sha256}`;
     assertEquals([event_id, hash], [event?.id, hashId(body)]);
   }
-  const rows = await storedEvent(
-    sql,
-    typeof id === "string" ? id : hashId(body),
-  );
-
+  const key = typeof id === "string" ? id : hashId(body);
+  const rows = await storedEvent(sql, key);
   const added = stored === "failed_events" ? 1 : 0;
   if (stored !== "ledger" || sent.isDuplicate) {
     const failed_events = before["failed_events"]! + added;
@@ -245,12 +225,11 @@ async function checkFiled(
 ): Promise<void> {
   assertEquals([ledger, notifications], [[], []]);
   const { kept = "json", says = "" } = sent;
-  const columns = (
-    { error_code, payload_encoding, attempts }: typeof row,
-  ) => [error_code, payload_encoding, attempts];
-  const [row = {}] = failures;
-  const { payload, error } = row;
-  assertEquals(failures.map(columns), [[code, kept, 1]]);
+  const [row = {}, ...more] = failures;
+  const { payload, error, error_code, payload_encoding, attempts } = row;
+  assertEquals<unknown>([error_code, payload_encoding, attempts, more], [
+    ...[code, kept, 1, []],
+  ]);
   assert(String(error).includes(says), `${says}: ${error}`);
   const text = typeof body === "string"
     ? body.replace(/^\ufeff/, "")
@@ -282,7 +261,7 @@ export async function recordOf(
   return { ...row };
 }
 
-/** Checks that a function's output holds nothing that was sent. */
+/** Checks that a function's output holds no secret, signature, payload or trace. */
 export function assertDiscreet(output: string): void {
   const tail = output.split("\n").slice(-12).join("\n");
   const secrets = Object.values(SECRETS);

@@ -9,8 +9,8 @@ import {
   APPLIED,
   assertAnswer,
   deliver,
+  filed,
   NOT_APPLIED,
-  outcome,
   prepare,
   recordOf,
   type Rows,
@@ -21,11 +21,7 @@ import { creation, deletion, failedInvoice, unixNow, update } from "./stage.ts";
 /** A minute ago, so that a row may date events after it. */
 const THEN = unixNow() - 60;
 
-const OF_OTHER = outcome(
-  500,
-  "subscription_of_other_provider",
-  "failed_events",
-);
+const OF_OTHER = filed(500, "subscription_of_other_provider");
 const state = (status: string, plan_id: string) => ({
   record: { status, plan_id },
 });
@@ -165,11 +161,7 @@ export const ORDER: Rows = {
   "55: provider B's event for provider A's subscription": {
     ...APPLIED,
     sent: about((at) => {
-      const unchanged = {
-        provider: "a",
-        account_id: "acc_a",
-        status: "active",
-      };
+      const same = { account_id: "acc_a", provider: "a", status: "active" };
       return [
         { body: creation({ ...at(0), account: "acc_a" }) },
         ...[
@@ -178,7 +170,7 @@ export const ORDER: Rows = {
           failedInvoice(at(70)),
           deletion(at(70)),
         ].map((body): Sent => ({
-          ...{ to: "hex", body, ...OF_OTHER, record: unchanged },
+          ...{ to: "hex", body, ...OF_OTHER, record: same },
         })),
       ];
     }),

@@ -12,11 +12,12 @@ import {
   APPLIED,
   assertDiscreet,
   deliver,
+  filed,
   INVALID,
   NOT_APPLIED,
-  outcome,
   prepare,
   recordOf,
+  refused,
   type Rows,
   type Sent,
 } from "./deliver.ts";
@@ -30,10 +31,10 @@ import {
   update,
 } from "./stage.ts";
 
-const UNAVAILABLE = outcome(503, "database_unavailable", "failed_events");
-const LOCKED = outcome(503, "record_locked", "failed_events");
-const FAULT = outcome(500, "deployment_fault", "failed_events");
-const NOT_RECORDED = outcome(503, "failure_not_recorded", "nothing");
+const UNAVAILABLE = filed(503, "database_unavailable");
+const LOCKED = filed(503, "record_locked");
+const FAULT = filed(500, "deployment_fault");
+const NOT_RECORDED = refused(503, "failure_not_recorded");
 
 /** The catalogue says 3 and 10 s; the rest is for a machine that is busy. */
 const LATEST_MS = 30_000;
@@ -80,9 +81,8 @@ export const OUTAGES: Rows = {
         answer(503, "53300"),
         "hangs",
       ),
-      ...underFaults(answer(500, "55P03")).map((sent) => ({
-        ...{ ...LOCKED, ...sent },
-      })),
+      ...underFaults(answer(500, "55P03"))
+        .map((sent) => ({ ...LOCKED, ...sent })),
     ],
   },
   "59: missing function or grant": {
@@ -244,7 +244,7 @@ export const OUTAGES: Rows = {
   },
 };
 
-/** Each fault files an event, which is applied when the fault is over. */
+/** Each fault files an event, which is applied when it is over. */
 function underFaults(...faults: readonly Fault[]): Sent[] {
   return faults.flatMap((fault) => {
     const body = creation();

@@ -14,7 +14,7 @@ import {
   assertDiscreet,
   deliver,
   IGNORED,
-  outcome,
+  refused,
   type Rows,
   type Sent,
 } from "./deliver.ts";
@@ -30,6 +30,7 @@ const ANY_4XX = Array.from({ length: 100 }, (_, i) => 400 + i);
 const withLine = (line: string): Sent => ({
   raw: (request) => ({ ...request, line }),
 });
+const withTarget = (target: string) => withLine(`POST ${target}`);
 
 /** From one byte over the limit to many times the limit. */
 const tooLarge = [CAP + 1, 5 * CAP].flatMap((length): Sent[] => {
@@ -50,42 +51,34 @@ const encoded = (encoding: string): Sent => ({
 
 export const REQUESTS: Rows = {
   "21: GET, HEAD, PUT, PATCH, DELETE, OPTIONS; TRACE": {
-    ...outcome(405, "method_not_allowed", "nothing"),
+    ...refused(405, "method_not_allowed"),
     sent: [
       ...["GET", "HEAD", "OPTIONS", "PUT", "PATCH", "DELETE"]
         .map((method) => ({ method })),
       ...["TRACE /billing-webhook", "FOO /billing-webhook", "CONNECT x:443"]
-        .map((line) => ({
-          ...withLine(line),
-          status: ANY_4XX,
-        })),
+        .map((line) => ({ ...withLine(line), status: ANY_4XX })),
     ],
   },
   "22: another path, //, *, ..": {
-    ...outcome(404, "path_unknown", "nothing"),
+    ...refused(404, "path_unknown"),
     sent: [
       ...[
         ...["/", "//", "//billing-webhook", "/billing-webhook//", "/.."],
         ...["/billing-webhook/../other", "/billing-webhook/%2e%2e/other"],
-      ].map((target) => withLine(`POST ${target}`)),
+      ].map(withTarget),
       { raw: () => ({ line: "OPTIONS *" }) },
       ...["*", "billing-webhook", "", "http://[/billing-webhook"]
-        .map((target) => ({
-          ...withLine(`POST ${target}`),
-          ...REFUSED_BY_SERVER,
-        })),
+        .map((target) => ({ ...withTarget(target), ...REFUSED_BY_SERVER })),
       ...["/x/../billing-webhook", "/./billing-webhook?x"]
-        .map((target) => ({ ...withLine(`POST ${target}`), ...APPLIED })),
+        .map((target) => ({ ...withTarget(target), ...APPLIED })),
     ],
   },
   "23: Content-Encoding: gzip": {
-    ...outcome(415, "encoding_unsupported", "nothing"),
-    sent: [
-      ...["gzip", "GZIP", "br", "identity, gzip"].map(encoded),
-    ],
+    ...refused(415, "encoding_unsupported"),
+    sent: ["gzip", "GZIP", "br", "identity, gzip"].map(encoded),
   },
   "24: a Content-Length over the cap": {
-    ...outcome(413, "body_too_large", "nothing"),
+    ...refused(413, "body_too_large"),
     sent: [
       ...tooLarge,
       // Announced, and never sent: the answer does not wait for it.
@@ -99,7 +92,7 @@ export const REQUESTS: Rows = {
     ],
   },
   "25: a chunked body past the cap": {
-    ...outcome(413, "body_too_large", "nothing"),
+    ...refused(413, "body_too_large"),
     sent: [
       ...tooLarge.map((sent) => ({ ...sent, isChunked: true })),
       // A length beside chunks is void. Servers refuse it, or hand the chunks on

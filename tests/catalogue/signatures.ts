@@ -10,7 +10,7 @@ import {
   APPLIED,
   assertDiscreet,
   deliver,
-  outcome,
+  refused,
   type Row,
   type Rows,
   type Sent,
@@ -32,10 +32,10 @@ const toEach = (sent: Sent): Sent[] => ENDPOINTS.map((to) => ({ to, ...sent }));
 type Value = (parts: SignatureParts) => string;
 
 const HEX_SECRET = SECRETS["hmac-sha256-hex"];
-const MALFORMED = outcome(401, "signature_malformed", "nothing");
-const MISMATCH = outcome(401, "signature_mismatch", "nothing");
-const MISSING = outcome(401, "signature_missing", "nothing");
-const MISCONFIGURED = outcome(500, "provider_misconfigured", "nothing");
+const MALFORMED = refused(401, "signature_malformed");
+const MISMATCH = refused(401, "signature_mismatch");
+const MISSING = refused(401, "signature_missing");
+const MISCONFIGURED = refused(500, "provider_misconfigured");
 const TIMED = ["stripe", "standard"] as const;
 
 /** A MAC over something else, in hex and in base64. */
@@ -184,14 +184,14 @@ export const SIGNATURES: Rows = {
   // Where time that passes could change it, with ten seconds for a slow machine.
   // Unit tests hold the exact limits.
   "17: 301 s old; 290 s passes": {
-    ...outcome(401, "signature_too_old", "nothing"),
+    ...refused(401, "signature_too_old"),
     sent: TIMED.flatMap((to) => [
       { to, age: 301 },
       { to, age: 290, ...APPLIED },
     ]),
   },
   "18: 310 s ahead; 299 s passes": {
-    ...outcome(401, "signature_too_far_ahead", "nothing"),
+    ...refused(401, "signature_too_far_ahead"),
     sent: TIMED.flatMap((to) => [
       { to, age: -310 },
       { to, age: -299, ...APPLIED },

@@ -1,8 +1,6 @@
 /**
- * What the rows of the catalogue use: a database, receivers with an endpoint for
- * each of the three signature schemes, events with a mark, and signatures taken
- * apart, so that a row can put them together wrong. Signed by Node's HMAC, not by
- * the receiver's code.
+ * What the rows of the catalogue use: a database, receivers with an endpoint for each
+ * signature scheme, events with a mark, and signatures in parts, made by Node's HMAC.
  */
 import { createHash } from "node:crypto";
 import type { Environment } from "../../scripts/common/environment.ts";
@@ -45,7 +43,6 @@ export interface Endpoint {
   readonly secret: string;
 }
 
-/** Returns a receiver's endpoint for a scheme, by default with its secret. */
 export function endpointOf(
   receiver: ServedFunction,
   scheme: TestedScheme,
@@ -68,7 +65,6 @@ export function startWithSecrets(env: Environment = {}) {
   });
 }
 
-/** Starts the stage: two receivers for three schemes, and one behind faults. */
 export async function openStage() {
   await using opened = new AsyncDisposableStack();
   const sql = connect();
@@ -88,7 +84,7 @@ export async function openStage() {
   ]);
   for (const receiver of [first, second, behindFaults]) opened.use(receiver);
   const gateway = opened.use(await gatewayTo(first));
-  // The hash of nothing is the same in every run.
+  // It is the same in every run.
   await sql`delete from billing.failed_events where event_id = ${hashId("")}`;
   return Object.assign(opened.move(), {
     sql,
@@ -126,7 +122,6 @@ export const failedInvoice = (options: InvoiceEventOptions = {}) =>
 
 export type Body = string | Uint8Array<ArrayBuffer>;
 
-/** Returns the ID under which a body without a usable ID is filed. */
 export function hashId(body: Body): string {
   return `sha256:${createHash("sha256").update(body).digest("hex")}`;
 }
@@ -142,12 +137,10 @@ export function unixNow(): number {
   return Math.floor(Date.now() / 1_000);
 }
 
-/** The parts of a signature that a row may change. */
 export interface SignatureParts {
   readonly scheme: Endpoint["scheme"];
   /** As text, in Unix seconds unless the row is about that. */
   readonly time: string;
-  /** The ID of a Standard Webhooks message. */
   readonly id: string;
   /** In hex, or in base64 for Standard Webhooks. */
   readonly mac: string;
@@ -161,7 +154,7 @@ export function signatureOf(
   return { scheme, time, id, mac: macOf(scheme, body, { secret, time, id }) };
 }
 
-/** Returns the signature header's value with these MACs instead of the own. */
+/** Returns the signature header's value, with these MACs. */
 export function valueOf(
   { scheme, time, mac }: SignatureParts,
   macs: readonly string[] = [mac],
@@ -173,7 +166,6 @@ export function valueOf(
   }[scheme];
 }
 
-/** Returns the headers that carry a signature, of the normal value or another. */
 export function headersOf(
   { header }: Endpoint,
   parts: SignatureParts,

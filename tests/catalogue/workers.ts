@@ -241,7 +241,7 @@ async function mailAll(sql: Sql) {
         return attempt;
       },
     },
-    pace: pacer(channel, { clock, sleep }),
+    pace: pacer(MAILS_PER_SECOND, { clock, sleep }),
     log: () => {},
     clock,
   };

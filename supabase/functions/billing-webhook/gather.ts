@@ -165,22 +165,18 @@ const PATIENCE_MS = 1_000;
  */
 export function awaitLocks<Item, Result>(
   apply: (item: Item) => Promise<Result>,
-  { sleep, clock }: {
-    sleep: (ms: number) => Promise<unknown>;
-    clock: () => number;
-  },
 ): (item: Item) => Promise<Result> {
   return async function applyUnlocked(item) {
-    const endMs = clock() + PATIENCE_MS;
+    const endMs = performance.now() + PATIENCE_MS;
     for (const pauseMs of PAUSES_MS) {
       try {
         return await apply(item);
       } catch (error) {
         const isLocked = error instanceof DeliveryError &&
           error.code === "record_locked";
-        if (!isLocked || clock() >= endMs) throw error;
+        if (!isLocked || performance.now() >= endMs) throw error;
       }
-      await sleep(pauseMs);
+      await new Promise((resolve) => setTimeout(resolve, pauseMs));
     }
     return await apply(item);
   };

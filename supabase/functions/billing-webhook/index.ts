@@ -65,13 +65,8 @@ const receiver: Receiver = {
   providers: await readProviders(env),
   ...config,
   body: { maxBytes: config.maxBodyBytes, timeLimitMs: BODY_TIME_LIMIT_MS },
-  apply: awaitLocks(
-    (event) =>
-      event.payload === undefined ? applyTogether(event) : applyAlone(event),
-    {
-      sleep: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
-      clock: Date.now,
-    },
+  apply: awaitLocks((event) =>
+    event.payload === undefined ? applyTogether(event) : applyAlone(event)
   ),
   database,
   log,

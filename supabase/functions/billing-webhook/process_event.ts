@@ -82,12 +82,10 @@ export async function processEvent(
 }
 
 /** A delivery, and the id of its event if the body has none. */
-interface IdentifiedDelivery extends VerifiedDelivery {
-  readonly eventId: string | undefined;
-}
+type Identified = VerifiedDelivery & { readonly eventId: string | undefined };
 
 async function applyOrIgnore(
-  { provider, format, eventId, mode, connect, body }: IdentifiedDelivery,
+  { provider, format, eventId, mode, connect, body }: Identified,
   { apply, wakeWorker, clock, ...settings }: ProcessOptions,
 ): Promise<Report> {
   const nowSeconds = clock() / 1000;
@@ -124,7 +122,7 @@ async function applyOrIgnore(
 
 async function handleFailure(
   error: DeliveryError,
-  { provider, format, eventId, acknowledges, body }: IdentifiedDelivery,
+  { provider, format, eventId, acknowledges, body }: Identified,
   { database, unmappedSubscriptions, wakeWorker }: ProcessOptions,
 ): Promise<Report> {
   const failed = await describeFailedBody(body, { format, eventId });
@@ -160,9 +158,7 @@ async function handleFailure(
       throw new DeliveryError("failure_not_recorded", message, { logFields });
     });
   if (stored === "erased") {
-    const { provider, event_id, type } = event;
-    const fields = { provider, event_id, type, outcomes: { erased: 1 } };
-    return { ...ERASED, fields };
+    return { ...ERASED, fields: { ...event, outcomes: { erased: 1 } } };
   }
   if (stored === "applied") {
     // For example by a call whose answer was lost.

@@ -1,11 +1,14 @@
 import {
   choice,
   type Environment,
-  EVENT_MODES,
   type EventMode,
 } from "../_shared/billing/config.ts";
 import type { Format } from "../_shared/billing/formats/format.ts";
-import { FORMATS, readFormatName } from "../_shared/billing/formats/formats.ts";
+import {
+  FORMATS,
+  readFormatName,
+  readFormats,
+} from "../_shared/billing/formats/formats.ts";
 import {
   hmacSha256Hex,
   paddle,
@@ -97,13 +100,11 @@ async function readProvider(
 ): Promise<SignatureProvider> {
   const { name } = defaults;
   const prefix = settingsPrefix(name);
-  let format: Format = FORMATS.stripe;
-  let fault: Error | undefined;
-  try {
-    format = FORMATS[readFormatName(env, name)];
-  } catch (error) {
-    fault = error as Error;
-  }
+  const word = <Word extends string>(setting: string, ...words: Word[]) =>
+    choice(env, prefix + setting, words, (fault) => {
+      throw new Error(fault);
+    });
+  const format: Format = FORMATS[readFormats(env)[name] ?? "stripe"];
   const schemeName = env[`${prefix}SIGNATURE_SCHEME`] ||
     (format.scheme ?? defaults.scheme);
   const scheme = SCHEMES.get(schemeName) ?? stripe;
@@ -114,11 +115,14 @@ async function readProvider(
     defaultHeaders.push(STRIPE_HEADER);
   }
   const header = setHeader(prefix, env);
-  const isHeader = header === undefined || HEADER_NAME.test(header);
-  const headers = isHeader && header !== undefined ? [header] : defaultHeaders;
-  const provider = { name, headers, scheme, format };
+  const isHeader = header !== undefined && HEADER_NAME.test(header);
+  const headers = isHeader ? [header] : defaultHeaders;
+  const refused: SignatureProvider = {
+    ...{ name, headers, scheme, format, mode: "any" as const },
+    ...{ connect: false, acknowledges: false, keys: [] },
+  };
   try {
-    if (fault !== undefined) throw fault;
+    readFormatName(env, name);
     if (!SCHEMES.has(schemeName)) {
       const names = [...SCHEMES.keys()].join(", ");
       throw new Error(`${prefix}SIGNATURE_SCHEME must be one of ${names}`);
@@ -128,22 +132,14 @@ async function readProvider(
     const secrets = readSigningSecrets(env, variable);
     const keys = secrets.flatMap((secret) => keysOf(secret, variable, scheme));
     return {
-      ...provider,
-      mode: choice(env, `${prefix}MODE`, EVENT_MODES),
-      connect: choice(env, `${prefix}CONNECT`, ["ignore", "allow"]) === "allow",
-      acknowledges:
-        choice(env, `${prefix}FAILURES`, ["reject", "acknowledge"]) ===
-          "acknowledge",
+      ...refused,
+      mode: word("MODE", "any", "live", "test"),
+      connect: word("CONNECT", "ignore", "allow") === "allow",
+      acknowledges: word("FAILURES", "reject", "acknowledge") === "acknowledge",
       keys: await Promise.all(keys.map(importKey)),
     };
   } catch (error) {
-    const refused = {
-      mode: "any",
-      connect: false,
-      acknowledges: false,
-    } as const;
-    const { message } = error as Error;
-    return { ...provider, ...refused, keys: [], fault: message };
+    return { ...refused, fault: (error as Error).message };
   }
 }
 

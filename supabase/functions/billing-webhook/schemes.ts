@@ -1,4 +1,5 @@
 /** The signature schemes: how a body is signed, and where the signature is. */
+import { fromBase64 } from "../_shared/billing/fields.ts";
 
 export interface SignatureClaim {
   /** The text that is signed in front of the body, in UTF-8. */
@@ -151,17 +152,13 @@ export const standardWebhooks: SignatureScheme = {
 export const polar: SignatureScheme = {
   ...standardWebhooks,
   keysOf(secret) {
-    const padded = secret.padEnd(
-      6 + Math.ceil((secret.length - 6) / 4) * 4,
-      "=",
-    );
-    const bytes = SECRET.test(padded)
-      ? fromBase64(padded.slice("whsec_".length))
-      : new Uint8Array();
-    return [
-      ...stripe.keysOf(secret),
-      ...(bytes.byteLength < MIN_SECRET_BYTES ? [] : [bytes]),
-    ];
+    const length = 6 + Math.ceil((secret.length - 6) / 4) * 4;
+    const whole = stripe.keysOf(secret);
+    try {
+      return [...whole, ...standardWebhooks.keysOf(secret.padEnd(length, "="))];
+    } catch {
+      return whole;
+    }
   },
 };
 
@@ -176,8 +173,4 @@ function fromHex(text: string): Uint8Array<ArrayBuffer> | undefined {
 
 function fromSeconds(text: string): number | undefined {
   return /^\d{1,10}$/.test(text) ? Number(text) : undefined;
-}
-
-function fromBase64(text: string): Uint8Array<ArrayBuffer> {
-  return Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
 }

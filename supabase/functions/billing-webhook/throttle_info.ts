@@ -32,11 +32,8 @@ export function throttleInfo(
       return;
     }
     const { fields, lines, outcomes } = summary;
-    log("info", message, {
-      ...fields,
-      lines,
-      ...(Object.keys(outcomes).length > 0 ? { outcomes } : {}),
-    });
+    const sums = Object.keys(outcomes).length > 0 && { outcomes };
+    log("info", message, { ...fields, lines, ...sums });
     beginInterval(message, { written: 1 });
   }
 

@@ -86,15 +86,10 @@ export async function deliverNotifications(
   const { channel, clock, endMs, limit = RUN_LIMIT } = options;
   const { perSecond } = channel ?? {};
   const p_limit = perSecond ? perSecond * PACED_BATCH_SECONDS : BATCH_SIZE;
+  const queue = "notifications";
   const all: Result[] = [];
   while (channel && clock() < endMs && all.length < limit) {
-    const claim = { p_limit };
-    const results = await deliverBatch(
-      "notifications",
-      claim,
-      channel,
-      options,
-    );
+    const results = await deliverBatch(queue, { p_limit }, channel, options);
     all.push(...results);
     if (!isWorthwhile(results)) break;
   }
@@ -155,17 +150,15 @@ async function deliverBatch<Message extends Notification | Alert>(
  * allows are sent per second. The times are on one schedule, so what claims and
  * settles take is not added. Only one run sends at a time, so it need not be in
  * the database; after the run of another instance, a few may be sent too early.
- *
- * @param channel Without a rate limit, nothing waits.
+ * Without a limit, nothing waits.
  */
 export function pacer(
-  channel: { readonly perSecond?: number } | undefined,
+  perSecond: number | undefined,
   { clock, sleep }: {
     clock: () => number;
     sleep: (ms: number) => Promise<void>;
   },
 ): () => Promise<void> {
-  const { perSecond } = channel ?? {};
   if (perSecond === undefined) return () => Promise.resolve();
   let nextMs = -Infinity;
   return async function pace() {

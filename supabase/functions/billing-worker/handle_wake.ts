@@ -1,7 +1,7 @@
 import type { PlanItem } from "../_shared/billing/config.ts";
 import { callFunction } from "../_shared/billing/database.ts";
 import {
-  DeliveryError,
+  type DeliveryError,
   ERRORS,
   toDeliveryError,
 } from "../_shared/billing/errors.ts";
@@ -81,80 +81,60 @@ export async function handleWake(
     endMs: worker.clock() + RUN_TIME_MS,
     isScheduled: only === null,
   };
-  let left = RUN_LIMIT;
-  async function deliver() {
-    const done = "notifications delivered";
-    const limited = { ...run, limit: left };
-    const counts = await doPart(deliverNotifications, done, limited);
-    if (hasCounts(counts)) left -= counts.claimed;
-    return counts;
+  const counts = {
+    retries: { ...NO_RETRIES },
+    alerts: { ...NO_NOTIFICATIONS },
+    notifications: { ...NO_NOTIFICATIONS },
+  };
+  const faults: DeliveryError[] = [];
+  const limit = () => RUN_LIMIT - counts.notifications.claimed;
+
+  /** Does one part; logs its failure, or what is done if it is anything. */
+  async function doPart(
+    part: keyof typeof counts,
+    done: string,
+    work: (run: Run) => Promise<Record<string, number>>,
+  ): Promise<boolean> {
+    try {
+      const results = await work({ ...run, limit: limit() });
+      const sums: Record<string, number> = counts[part];
+      for (const [name, count] of Object.entries(results)) sums[name]! += count;
+      if (results["claimed"]! > 0) run.log("info", done, { counts: results });
+      return true;
+    } catch (thrown) {
+      const error = toDeliveryError(thrown);
+      const { code, logMessage } = error;
+      run.log("error", "run failed", { code, error: logMessage });
+      faults.push(error);
+      return false;
+    }
   }
-  const retry = () => doPart(retryFailures, "failures retried", run);
-  const alert = () => doPart(deliverAlerts, "alerts delivered", run);
-  const work = <T>(queue: Queue, part: () => Promise<T>) =>
-    only === null || only === queue
-      ? holding(queue, run, part, () => queue === "retries" || left > 0)
-      : Promise.resolve<T[]>([]);
+  const retry = () => doPart("retries", "failures retried", retryFailures);
+  const alert = () => doPart("alerts", "alerts delivered", deliverAlerts);
+  const deliver = () =>
+    doPart("notifications", "notifications delivered", deliverNotifications);
+  const hold = (queue: Queue, work: () => Promise<boolean>) =>
+    holding(queue, run, work, () => queue === "retries" || limit() > 0);
+
+  const isForRetries = only === null || only === "retries";
+  const isForNotifications = only === null || only === "notifications";
   // At the same time, because either receiver may be slow, or ask for a pause.
-  const [retried, delivered] = await Promise.all([
-    work("retries", retry),
-    work("notifications", deliver),
+  await Promise.all([
+    isForRetries && hold("retries", retry),
+    isForNotifications && hold("notifications", deliver),
   ]);
-  const alerted = await work("notifications", alert);
-  const retries = total(NO_RETRIES, retried);
-  const alerts = total(NO_NOTIFICATIONS, alerted);
-  const isDelivering = hasCounts(total(NO_NOTIFICATIONS, delivered));
+  const hasFailed = faults.length > 0;
+  if (isForNotifications) await hold("notifications", alert);
   // The events that were applied may have created notifications meanwhile.
-  if (isDelivering && hasCounts(retries) && retries.applied > 0) {
-    delivered.push(
-      ...await holding("notifications", run, deliver, () => left > 0),
-    );
+  if (!hasFailed && counts.retries.applied > 0) {
+    await hold("notifications", deliver);
   }
-  const notifications = total(NO_NOTIFICATIONS, delivered);
-  const fault = [retries, alerts, notifications].find((part) =>
-    part instanceof DeliveryError
-  );
+  const [fault] = faults;
   if (fault !== undefined) {
     const { status, body } = ERRORS[fault.code];
     return new Response(body, { status });
   }
-  const { settings } = worker;
-  return Response.json({ retries, alerts, notifications, settings });
-}
-
-/** Does one part of a run, and logs its failure, or what is done if it is anything. */
-async function doPart<Counts extends { claimed: number }>(
-  work: (run: Run) => Promise<Counts>,
-  done: string,
-  run: Run,
-): Promise<Counts | DeliveryError> {
-  try {
-    const counts = await work(run);
-    if (counts.claimed > 0) run.log("info", done, { counts: { ...counts } });
-    return counts;
-  } catch (thrown) {
-    const error = toDeliveryError(thrown);
-    const { code, logMessage } = error;
-    run.log("error", "run failed", { code, error: logMessage });
-    return error;
-  }
-}
-
-/** Adds counts; of failures, the first is the total. */
-function total<Counts extends Readonly<Record<string, number>>>(
-  none: Counts,
-  parts: readonly (Counts | DeliveryError)[],
-): Counts | DeliveryError {
-  const sum: Record<string, number> = { ...none };
-  for (const part of parts) {
-    if (!hasCounts(part)) return part;
-    for (const [name, count] of Object.entries(part)) sum[name]! += count;
-  }
-  return sum as Counts;
-}
-
-function hasCounts<Counts>(part: Counts | DeliveryError): part is Counts {
-  return !(part instanceof DeliveryError);
+  return Response.json({ ...counts, settings: worker.settings });
 }
 
 /**
@@ -162,25 +142,26 @@ function hasCounts<Counts>(part: Counts | DeliveryError): part is Counts {
  * wait until it ends by itself. The first claim takes the lease. If another run has
  * it, the claims return nothing, and there is nothing to release; but that run then
  * looks once more, since this one was woken for something to do.
+ *
+ * @param work Returns whether it did not fail.
  */
-async function holding<T>(
+async function holding(
   queue: Queue,
   { database, leaseId, endMs, isScheduled, clock, log }: Run,
-  work: () => Promise<T>,
+  work: () => Promise<boolean>,
   canGoOn: () => boolean,
-): Promise<T[]> {
-  const rounds: T[] = [];
+): Promise<void> {
   try {
+    let isGood = true;
     let isWanted = true;
     while (isWanted) {
-      rounds.push(await work());
-      const hasFailed = rounds.some((round) => round instanceof DeliveryError);
+      isGood = await work() && isGood;
       const name = "billing_release_lease";
       isWanted = await callFunction(database, name, {
         p_queue: queue,
         p_lease_id: leaseId,
         p_is_last: clock() >= endMs || !canGoOn(),
-        p_is_scheduled: isScheduled && !hasFailed,
+        p_is_scheduled: isScheduled && isGood,
       }, RELEASE_LIMIT) === true;
     }
   } catch (thrown) {
@@ -189,5 +170,4 @@ async function holding<T>(
     const message = "lease not released: it ends by itself within a minute";
     log("warn", message, { code, error: logMessage });
   }
-  return rounds;
 }

@@ -49,7 +49,7 @@ const worker: Worker = {
   },
   log: logJson,
   clock: Date.now,
-  pace: pacer(channel, {
+  pace: pacer(channel?.perSecond, {
     clock: Date.now,
     sleep: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
   }),

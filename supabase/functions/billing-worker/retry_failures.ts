@@ -15,6 +15,7 @@ import {
   type ErrorCode,
   toDeliveryError,
 } from "../_shared/billing/errors.ts";
+import { fromBase64 } from "../_shared/billing/fields.ts";
 import type { Log } from "../_shared/billing/log.ts";
 import {
   decodeBody,
@@ -115,21 +116,20 @@ interface Read {
   readonly format: Format | undefined;
   /** The event as text; empty if the body is not text. */
   readonly text: string;
-  /** What is to be applied, or what becomes of it without that. */
-  readonly result: RetriedEvent | "ignored" | DeliveryError;
+  /** What is to be applied, or else what becomes of it. */
+  readonly event?: RetriedEvent;
+  readonly result: "ignored" | DeliveryError;
 }
 
 async function applyAll(
   read: readonly Read[],
   options: RetryOptions,
 ): Promise<RetryResult[]> {
-  const events = read.map(({ result }) => result).filter(isEvent);
+  const events = read.flatMap(({ event }) => event ?? []);
   const applied = await applyInOrder(events, options);
   const outcomes = lockWithCreations(events, applied);
-  return read.map(({ format, text, result }) => {
-    const outcome = isEvent(result)
-      ? outcomes[events.indexOf(result)]!
-      : result;
+  return read.map(({ format, text, event, result }) => {
+    const outcome = event ? outcomes[events.indexOf(event)]! : result;
     const isIgnored = options.unmappedSubscriptions === "ignore" && format &&
       outcome instanceof DeliveryError && isUnmapped(outcome, text, format);
     return isIgnored ? "ignored" : outcome;
@@ -142,23 +142,20 @@ async function applyInOrder(
   options: RetryOptions,
 ): Promise<RetryResult[]> {
   const results: RetryResult[] = [];
-  let together: RetriedEvent[] = [];
   let endMs: number | undefined;
-  for (const event of events) {
-    if (event.payload === undefined) {
-      together.push(event);
-      continue;
+  while (results.length < events.length) {
+    const left = events.slice(results.length);
+    const handled = left.findIndex(({ payload }) => payload !== undefined);
+    if (handled === 0) {
+      endMs ??= options.clock() + HANDLER_TIME_MS;
+      if (options.clock() >= endMs) {
+        return [...results, ...left.map(() => "untried" as const)];
+      }
     }
-    results.push(...await apply(together, options));
-    together = [];
-    endMs ??= options.clock() + HANDLER_TIME_MS;
-    if (options.clock() >= endMs) {
-      const left = events.slice(results.length);
-      return [...results, ...left.map(() => "untried" as const)];
-    }
-    results.push(...await apply([event], options));
+    const next = handled < 0 ? left : left.slice(0, handled || 1);
+    results.push(...await apply(next, options));
   }
-  return [...results, ...await apply(together, options)];
+  return results;
 }
 
 /**
@@ -172,9 +169,8 @@ async function apply(
   events: readonly RetriedEvent[],
   options: RetryOptions,
 ): Promise<readonly RetryResult[]> {
-  const [event] = events;
-  if (event === undefined) return [];
   try {
+    const [event] = events as [RetriedEvent];
     const outcomes = event.payload === undefined
       ? await applyEvents(events, options)
       : [await applyHandledEvent(event, options)];
@@ -205,17 +201,13 @@ function readFailure(
     const nowSeconds = clock() / 1000;
     const id = format.idOf && event_id;
     const parsed = parseEvent(text, { ...settings, format, id, nowSeconds });
-    const read = { failure, format, text };
-    if (!parsed.handled) return { ...read, result: "ignored" };
+    const read = { failure, format, text, result: "ignored" as const };
+    if (!parsed.handled) return read;
     const retry = { event_id, lease_id: leaseId };
-    return { ...read, result: { ...parsed.event, provider, retry } };
+    return { ...read, event: { ...parsed.event, provider, retry } };
   } catch (thrown) {
     return { failure, format, text, result: toDeliveryError(thrown) };
   }
-}
-
-function isEvent(result: Read["result"]): result is RetriedEvent {
-  return typeof result === "object" && !(result instanceof DeliveryError);
 }
 
 /**
@@ -252,8 +244,4 @@ function storedResult(
     : { outcome: "failed", error_code: result.code, error: result.message };
   const described = format && describeText(text, format);
   return { provider, event_id, ...described, ...outcome };
-}
-
-function fromBase64(text: string): Uint8Array {
-  return Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
 }

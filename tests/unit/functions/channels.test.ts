@@ -74,8 +74,6 @@ const NEVER = { next_payment_attempt: null };
 
 /** What the database says of a payment, and what of it is sent. */
 const MESSAGES: [stated: object, sent: object][] = [
-  [{}, {}],
-  [STATED, { ...STATED, ...AGAIN }],
   [{ amount_due: 0 }, { amount_due: 0 }],
   // No attempt at all, or one whose number is not known.
   [{ attempt_count: 0 }, { attempt_count: 0, ...NEVER }],
@@ -300,7 +298,7 @@ const NO_LINK = "Please check your payment method.";
 const TRIED_AGAIN = "We will try again on 3 May 2026 (UTC).";
 const IN_ZONE = { next_payment_attempt: "2026-05-04T00:30:00+02:00" };
 
-/** What is stated, the amount, and the paragraphs after the first. */
+/** What is stated, the amount, and the paragraphs after the first; messages.txt has more. */
 const TEXTS: [stated: object, amount: string, ...paragraphs: string[]][] = [
   [{ attempt_count: 0 }, "", "No further attempt is scheduled.", NO_LINK],
   [IN_ZONE, "", TRIED_AGAIN, NO_LINK],
@@ -312,26 +310,17 @@ Deno.test("emailTexts() says what is stated, in any time zone, and claims nothin
   for (const zone of ["Pacific/Kiritimati", "Pacific/Pago_Pago"]) {
     Deno.env.set("TZ", zone);
     for (const [details, amount, ...paragraphs] of TEXTS) {
-      const one = { ...NOTIFICATION, ...details };
-      const url = one.hosted_invoice_url;
-      const start = `We could not collect the payment${amount} for your`;
-      assertEquals(emailTexts(one), {
-        subject: `Your payment${amount} failed`,
-        paragraphs: [`${start} subscription.`, ...paragraphs],
-        link: url ? { label: "Pay the invoice", url } : undefined,
-        footer: "Invoice: in_1, Subscription: sub_1",
-      });
+      const texts = emailTexts({ ...NOTIFICATION, ...details });
+      const [first, ...more] = texts.paragraphs;
+      assert(first!.includes(`the payment${amount} for your`), first);
+      assertEquals([more, texts.link], [paragraphs, undefined]);
     }
   }
   Deno.env.delete("TZ");
-});
-
-Deno.test("emailTexts() links an invoice where something is to be done about it", () => {
   const confirm = { ...NOTIFICATION, ...STATED, kind: "action_required" };
   assertEquals(emailTexts(confirm).link?.label, "Confirm the payment");
-  const ended = emailTexts({ ...confirm, kind: "ended" });
+  assertEquals(emailTexts({ ...confirm, kind: "ended" }).link, undefined);
   const unlinked = emailTexts({ ...confirm, hosted_invoice_url: null });
-  assertEquals([ended.link, unlinked.link], [undefined, undefined]);
   const last = unlinked.paragraphs.at(-1);
   assertEquals(last, "Please open your billing page to confirm it.");
 });

@@ -180,9 +180,8 @@ const BODIES: Record<string, (string | Uint8Array<ArrayBuffer>)[]> = {
   ],
   "sha256:": [
     ...["", '{"id":"evt_1"', "null", '{"id":" "}', "Grüße \u{1f600}"],
-    // What Postgres cannot hold as text; it is converted in chunks.
-    ...[Uint8Array.of(0xff), bytes('{"id":"evt_1","a":"x\0"}')],
-    new Uint8Array(100_001).fill(0xfe).fill(1, 32_768),
+    // What Postgres cannot hold as text.
+    ...[Uint8Array.of(0xff, 0, 1), bytes('{"id":"evt_1","a":"x\0"}')],
   ],
 };
 Deno.test("describeFailedBody() files a body under its id or hash, and loses no byte", async () => {

@@ -76,14 +76,12 @@ const WORDS: [path: string, value: unknown, says: string, type?: string][] = [
   ["id", "LEAKED\n", ": must not contain control characters or "],
   ["id", "x".repeat(256), ": must not be longer than 255 char", FAILED],
   ["data", [], ".object is missing"],
-  ["data.object.id", undefined, " is missing", DELETED],
   ["data.object.status", null, ": must be a string", UPDATED],
   ["data.object.items.data", [], "[0].price.id is missing"],
   [`${ITEM}.price.id`, "", ": must not be blank", UPDATED],
-  [PERIOD_END, 2 ** 60, ": must be a whole number under 2^53"],
-  [PERIOD_END, NOW * 1000, ": must not be after 2200, in Unix seconds"],
+  [PERIOD_END, NOW * 1000, ": must be in whole Unix seconds, between 2000 and"],
   [PERIOD_END, null, ": must be a number", UPDATED],
-  ["created", 1, ": must not be before 2000, in Unix seconds", FAILED],
+  ["created", 1, ": must be in whole Unix seconds", FAILED],
   ["created", NOW + 61, ": must not be more than 60 s ahead of the receiver"],
   ["data.object.subscription", {}, ".id: must be a string", FAILED],
   ["data.object", null, ": must be an object", FAILED],
@@ -375,20 +373,16 @@ const later = { cancel_at: iso(LATER) };
 
 /** Values that no provider should send; they all read as null. */
 const ODD: Record<string, object[]> = {
-  provider_status: NO_ID.map((status) => ({ status })),
   customer_id: [...ABSENT, ...NO_ID]
     .flatMap((customer) => [{ customer }, { customer: { id: customer } }]),
   quantity: [...ABSENT, -1, 1.5, 2 ** 31, 1e400, "5", true, {}]
     .map((quantity) => items({ quantity })),
-  cancel_at: [
-    ...NO_TIME.map((cancel_at) => ({ cancel_at })),
-    ...["true", 1, {}].map((value) => ({ cancel_at_period_end: value })),
-  ],
   trial_end: NO_TIME.map((trial_end) => ({ trial_end })),
-  paused: [...NO_ID.map((behavior) => ({ behavior })), true, ["void"], {}]
+  provider_status: [{ status: 1 }, { status: "a\nb" }],
+  cancel_at: [{ cancel_at: 1 }, { cancel_at_period_end: 1 }],
+  paused: [{ behavior: 1 }, true, ["void"], {}]
     .map((pause_collection) => ({ pause_collection })),
-  paused_until: NO_TIME
-    .map((resumes_at) => ({ pause_collection: { resumes_at } })),
+  paused_until: [{ pause_collection: { resumes_at: 1 } }],
 };
 /** The mode of the event, or else of the object. */
 const MODES = [
@@ -585,7 +579,7 @@ const DETAILS: [field: string, kept: unknown[], odd: unknown[]][] = [
     ...[` ${PAY}`, `${PAY}/\n`, `${PAY}/a b`, `${PAY}/\0`, `${PAY}/\u2028`],
     ...[`${PAY}/\u202egpj.exe`, `${PAY}/\ud83d`, `${PAY}/`.padEnd(2_049, "a")],
   ]],
-  ["amount_due", [0, 2 ** 53 - 1], [-1, 0.5, 1e400, 2 ** 53, 1e21, "1900"]],
+  ["amount_due", [0, 2 ** 53 - 1], [-1, 0.5, 1e400, 2 ** 53, 1e21, "19.00"]],
   ["currency", ["usd"], [17, "eu", "euro", "e1r", "ſek", "eur\n", "\neur"]],
   ["attempt_count", [0, 2 ** 31 - 1], [-1, 1.5, 1e400, 2 ** 31, "2", "two"]],
 ];

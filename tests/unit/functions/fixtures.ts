@@ -66,8 +66,9 @@ export function stripeEvent(
 export const ABSENT = [undefined, null];
 
 /** What is no id: of another type, blank, not to be stored, or too long. */
-export const NO_ID = [
+export const NO_ID: unknown[] = [
   ...[1, 1.5, true, "", " \t", "\u00a0\u3000", [], ["LEAKED"], { LEAKED: 1 }],
+  { toString: 1 },
   ...["LEAKED\0", "LEAKED\n", "\u001b[2J", "\u007f", "a\u0085", "a\u2028b"],
   ...["a\u2029b", "\ud800", "a\udc00b", "LEAKED".padEnd(256, "x")],
   ...["\u{1f600}".repeat(256), "x".repeat(100_000)],
@@ -90,7 +91,6 @@ export const NO_FURTHER = {
 /** A call of a function in the database: its name without `billing_`. */
 export type Call = [name: string, body: Record<string, unknown>];
 
-/** How a call was sent. */
 interface Sent {
   readonly url: string;
   readonly headers: Headers;
@@ -125,7 +125,6 @@ export function hanging(signal: AbortSignal): Promise<never> {
   });
 }
 
-/** Returns an error of PostgREST. */
 export function refusal(code: string, message = "says"): Response {
   return Response.json({ code, message }, { status: 500 });
 }
@@ -135,11 +134,9 @@ export async function codeOf(work: Promise<unknown>): Promise<ErrorCode> {
   return (await assertRejects(() => work, DeliveryError)).code;
 }
 
-/** The secret that notifications are signed with. */
 export const NOTIFICATION_SECRET =
   "whsec_c2lnbmluZy1zZWNyZXQtb2YtdGhlLXRlc3RzLTAx";
 
-/** Where Slack takes alerts. */
 export const SLACK = "https://hooks.slack.com/services/T0/B0/LEAKED";
 
 /** What a notification says of the payment if its event states everything. */

@@ -1,10 +1,8 @@
 /** The environment, as `Deno.env.toObject()` returns it. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-export const EVENT_MODES = ["any", "live", "test"] as const;
-
 /** See `PROVIDER_A_MODE` in .env.example. */
-export type EventMode = typeof EVENT_MODES[number];
+export type EventMode = "any" | "live" | "test";
 
 /** See `PLAN_ITEM` in docs/stripe.md. */
 export type PlanItem = "first" | "licensed";
@@ -49,7 +47,10 @@ interface HandledTypes {
   readonly fault?: string;
 }
 
-const CANNOT_START = "Cannot start: ";
+/** Throws what a setting lacks without which a function cannot start. */
+export function cannotStart(fault: string): never {
+  throw new Error(`Cannot start: ${fault}`);
+}
 
 /** The same as Stripe's. */
 export const DEFAULT_TOLERANCE_SECONDS = 300;
@@ -67,7 +68,7 @@ export function readConfig(env: Environment): Config {
 /** Reads how events are handled; throws as {@linkcode readConfig}. */
 export function readEventSettings(env: Environment): EventSettings {
   const word = <Word extends string>(name: string, ...words: Word[]) =>
-    choice(env, name, words, CANNOT_START);
+    choice(env, name, words, cannotStart);
   const isOn = (name: string) => word(name, "false", "true") === "true";
   return {
     toleranceSeconds: wholeNumber(
@@ -91,9 +92,7 @@ function readNotify(env: Environment): ReadonlySet<string> {
   const wrong = words.find((word) => !NOTIFICATION_KINDS.includes(word));
   if (wrong !== undefined) {
     const kinds = NOTIFICATION_KINDS.join(", ");
-    throw new Error(
-      `${CANNOT_START}NOTIFY must list some of ${kinds}, not "${wrong}".`,
-    );
+    cannotStart(`NOTIFY must list some of ${kinds}, not "${wrong}".`);
   }
   return new Set(words);
 }
@@ -104,7 +103,6 @@ function readNotify(env: Environment): ReadonlySet<string> {
  */
 function readHandledTypes(env: Environment): HandledTypes {
   const text = env["HANDLE_EVENT_TYPES"];
-  const types = new Set<string>();
   const named = new Map<string, string>();
   const faults: string[] = [];
   for (const entry of text ? text.split(",") : []) {
@@ -116,9 +114,9 @@ function readHandledTypes(env: Environment): HandledTypes {
       faults.push(`${other} and ${type} would have the same function`);
     } else {
       named.set(handlerName(type), type);
-      types.add(type);
     }
   }
+  const types = new Set(named.values());
   return faults.length === 0
     ? { types }
     : { types, fault: `HANDLE_EVENT_TYPES: ${faults.join("; ")}` };
@@ -135,22 +133,17 @@ export function handlerName(type: string): string {
 /**
  * Reads one of several words; returns the first if it is not set.
  *
- * @throws {Error} If it is another word: `prefix`, then the name of the variable.
+ * @param refuse Throws if it is another word; the fault begins with the name.
  */
 export function choice<Word extends string>(
   env: Environment,
   name: string,
   words: readonly Word[],
-  prefix = "",
+  refuse: (fault: string) => never,
 ): Word {
   const text = env[name] || words[0];
-  const word = words.find((word) => word === text);
-  if (word === undefined) {
-    throw new Error(
-      `${prefix}${name} must be ${words.join(" or ")}, not "${text}".`,
-    );
-  }
-  return word;
+  return words.find((word) => word === text) ??
+    refuse(`${name} must be ${words.join(" or ")}, not "${text}".`);
 }
 
 /** Returns the secret key named `default`, or the first if there is none. */
@@ -190,19 +183,13 @@ function parseKeyMap(json: string, name: string): Record<string, string> {
   } catch {
     // Reported below, without this error's text: it may repeat part of a key.
   }
-  throw new Error(
-    `Cannot start: ${name} must be a JSON object that maps names to keys.`,
-  );
+  cannotStart(`${name} must be a JSON object that maps names to keys.`);
 }
 
 function required(env: Environment, name: string, text = name): string {
-  const value = env[name];
-  if (!value) {
-    throw new Error(
-      `Cannot start: ${text} is not set. Supabase sets it automatically; on another platform, set it in the environment.`,
-    );
-  }
-  return value;
+  return env[name] || cannotStart(
+    `${text} is not set. Supabase sets it automatically; on another platform, set it in the environment.`,
+  );
 }
 
 /** Reads a whole number above 0; returns the default if it is not set. */
@@ -211,12 +198,9 @@ export function wholeNumber(
   name: string,
   defaultValue: number,
 ): number {
-  const text = env[name];
-  if (text === undefined || text === "") return defaultValue;
+  const text = env[name] || `${defaultValue}`;
   if (!/^[1-9]\d{0,9}$/.test(text)) {
-    throw new Error(
-      `Cannot start: ${name} must be a whole number above 0, not "${text}".`,
-    );
+    cannotStart(`${name} must be a whole number above 0, not "${text}".`);
   }
   return Number(text);
 }

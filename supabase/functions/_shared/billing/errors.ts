@@ -1,12 +1,8 @@
 /**
  * The closed set of error codes, and the only place that says of each: the reply,
- * what it means, and what to do.
- *
- * The bodies repeat nothing from the input or the database. What an operator
- * needs is in the log and in `failed_events`. Of `todo`, the live view shows the
- * first sentence; the console and docs/operate.md show all.
+ * what it means, and what to do. The bodies repeat nothing from the input or the
+ * database. Of `todo`, the live view shows the first sentence; others show all.
  */
-
 import type { LogFields } from "./log.ts";
 
 const BY_ITSELF = "Send it again; a provider does.";

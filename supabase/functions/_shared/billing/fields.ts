@@ -34,13 +34,10 @@ function faultOf(text: string): string | undefined {
 }
 
 /** Unix time in seconds. The range rejects milliseconds. */
-export const unixSeconds = z.lazy(() =>
-  z.number().check(
-    z.int("must be a whole number under 2^53"),
-    z.minimum(YEAR_2000, "must not be before 2000, in Unix seconds"),
-    z.maximum(YEAR_2200, "must not be after 2200, in Unix seconds"),
-  )
-);
+export const unixSeconds = z.lazy(() => {
+  const error = "must be in whole Unix seconds, between 2000 and 2200";
+  return z.number().check(z.refine(isUnixSeconds, { error }));
+});
 
 /**
  * A time in RFC 3339, as ISO 8601 text in UTC. Microseconds are kept: they order events,
@@ -48,12 +45,11 @@ export const unixSeconds = z.lazy(() =>
  */
 export const instant = z.lazy(() => {
   const error = "must be a date and time in RFC 3339, between 2000 and 2200";
+  const isInRange = (text: string) =>
+    isUnixSeconds(Math.floor(Date.parse(text) / 1000));
   return z.pipe(
-    z.iso.datetime({ offset: true, error, abort: true }).check(
-      z.refine((text) => isUnixSeconds(Math.floor(Date.parse(text) / 1000)), {
-        error,
-      }),
-    ),
+    z.iso.datetime({ offset: true, error, abort: true })
+      .check(z.refine(isInRange, { error })),
     z.transform((text) => {
       const [, digits = ""] = /\.(\d{1,6})/.exec(text) ?? [];
       const [seconds] = new Date(text).toISOString().split(".");
@@ -122,7 +118,7 @@ export function timeOrNull(value: unknown): string | null {
 }
 
 /** Returns a value if it is a whole number from 0 to `most`, or else null. */
-export function wholeNumberOrNull(value: unknown, most: number): number | null {
+function wholeNumberOrNull(value: unknown, most: number): number | null {
   return typeof value === "number" && Number.isInteger(value) && value >= 0 &&
       value <= most
     ? value
@@ -141,6 +137,11 @@ function currencyOrNull(value: unknown): string | null {
   return typeof value === "string" && /^[a-z]{3}$/i.test(value)
     ? value.toLowerCase()
     : null;
+}
+
+/** Returns a text as it is; an empty one for any other value. */
+export function textOf(value: unknown): string {
+  return typeof value === "string" ? value : "";
 }
 
 /** Returns whether a JSON value is an object, and neither null nor a list. */
@@ -178,6 +179,10 @@ export function readerOf(value: unknown) {
     amount: (path: string) => amountOrNull(at(value, path)),
     currency: (path: string) => currencyOrNull(at(value, path)),
   };
+}
+
+export function fromBase64(text: string): Uint8Array<ArrayBuffer> {
+  return Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
 }
 
 /** Returns the SHA-256 of bytes in hex. */

@@ -1,5 +1,6 @@
 import type { EventMode, EventSettings } from "./config.ts";
 import { DeliveryError } from "./errors.ts";
+import { textOf } from "./fields.ts";
 import {
   type Format,
   type HandledEvent,
@@ -109,8 +110,8 @@ export function parseEvent(
     if (!hasHandler) return ignored(parts.isThin ? "thin" : "not_handled");
   }
 
-  const read = format.read(json, { id, planItem, isHandled, parts });
-  const { payment, ...rest } = read;
+  const reading = { id, planItem, isHandled, parts };
+  const { payment, ...rest } = format.read(json, reading);
   const tells = payment !== undefined && notify.has(payment.kind) &&
     !(Date.parse(payment.trial_end ?? "") <= nowSeconds * 1000) &&
     payment.trial_end !== null;
@@ -152,8 +153,12 @@ export async function readEventId(
   } catch {
     // Parsing says what is wrong with it.
   }
-  const isWhole = handledTypes.types.has(`${format.partsOf(event).type}`);
-  return await format.idOf(event, { deliveryId, isWhole });
+  const isWhole = handledTypes.types.has(textOf(format.partsOf(event).type));
+  try {
+    return await format.idOf(event, { deliveryId, isWhole });
+  } catch {
+    return undefined; // It is nested too deeply to be hashed.
+  }
 }
 
 function parseJson(text: string): unknown {

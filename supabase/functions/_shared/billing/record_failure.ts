@@ -8,27 +8,19 @@ import {
 } from "./formats/format.ts";
 import { decodeBody } from "./parse_event.ts";
 
-interface FailedBody {
-  /** The event's id, or `sha256:` and the body's hash in hex. */
-  readonly eventId: string;
-  readonly event: EventDescription;
-  /** SHA-256 in hex. */
-  readonly bodyHash: string;
-  readonly body: string;
-  readonly encoding: "text" | "base64";
-}
-
 /** Short, because the provider is still waiting for the reply. */
 const TIME_LIMIT = { timeLimitMs: 1_500 };
 
+type FailedBody = Awaited<ReturnType<typeof describeFailedBody>>;
+
 /**
- * Describes a body, whatever it contains. An event without a usable id is filed
- * under the hash of its body, so that its retries share a row.
+ * Describes a body, whatever it contains. An event without a usable id is filed under
+ * `sha256:` and the hash of its body in hex, so that its retries share a row.
  */
 export async function describeFailedBody(
   body: Uint8Array<ArrayBuffer>,
   { format, eventId }: { format: Format; eventId: string | undefined },
-): Promise<FailedBody> {
+) {
   const text = storableText(body);
   const event = parseAny(text);
   const bodyHash = await sha256Hex(body);
@@ -105,10 +97,5 @@ function parseAny(text: string | undefined): unknown {
 }
 
 function toBase64(bytes: Uint8Array): string {
-  const CHUNK = 0x8000;
-  let binary = "";
-  for (let i = 0; i < bytes.length; i += CHUNK) {
-    binary += String.fromCharCode(...bytes.subarray(i, i + CHUNK));
-  }
-  return btoa(binary);
+  return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
 }

@@ -69,7 +69,6 @@ export interface Attempt {
 }
 
 export interface Channel<Message = Notification> {
-  readonly name: "webhook" | "email" | "slack";
   /** The receiver that a 429 pauses, for all workers. Not secret. */
   readonly destination: string;
   /** How many requests per second are allowed; undefined means no limit. */

@@ -1,4 +1,5 @@
 import {
+  cannotStart,
   checkKey,
   type Environment,
   wholeNumber,
@@ -65,11 +66,8 @@ export function chooseChannel(
 }
 
 /**
- * Returns the channel for alerts to the operator that the environment
- * configures: `ALERT_URL`, a service of the operator or Slack. Undefined if it is
- * not set, which is no fault.
- *
- * @throws {Error} If a variable is missing or wrong; names it, never its value.
+ * Returns the channel for alerts to the operator likewise: `ALERT_URL` is that of a
+ * service or of Slack. If it is not set, that is no fault.
  */
 export function chooseAlertChannel(
   env: Environment,
@@ -88,18 +86,16 @@ export function chooseAlertChannel(
 /** Checks a URL: https (or http on this machine), and without credentials. */
 function checkUrl(text: string, name: string): void {
   const url = URL.canParse(text) ? new URL(text) : undefined;
-  const isLoopback = url !== undefined &&
+  const isLocal = url?.protocol === "http:" &&
     /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/.test(url.hostname);
-  if (
-    url?.protocol !== "https:" && !(url?.protocol === "http:" && isLoopback)
-  ) {
-    throw new Error(
-      `Cannot start: ${name} must be an https URL (http is allowed only for localhost).`,
+  if (url === undefined || url.protocol !== "https:" && !isLocal) {
+    return cannotStart(
+      `${name} must be an https URL (http is allowed only for localhost).`,
     );
   }
   if (url.username !== "" || url.password !== "") {
-    throw new Error(
-      `Cannot start: ${name} must not contain a user name or password. The receiver verifies the signature instead.`,
+    cannotStart(
+      `${name} must not contain a user name or password. The receiver verifies the signature instead.`,
     );
   }
 }
@@ -108,8 +104,8 @@ function checkUrl(text: string, name: string): void {
 function readSecret(env: Environment, name: string): string {
   const secret = required(env, name);
   if (!SECRET.test(secret)) {
-    throw new Error(
-      `Cannot start: ${name} must be whsec_ followed by base64 of at least 12 bytes. Create one with: echo whsec_$(openssl rand -base64 32)`,
+    cannotStart(
+      `${name} must be whsec_ followed by base64 of at least 12 bytes. Create one with: echo whsec_$(openssl rand -base64 32)`,
     );
   }
   return secret;
@@ -117,11 +113,7 @@ function readSecret(env: Environment, name: string): string {
 
 /** Reads a setting that the chosen channel needs. */
 function required(env: Environment, name: string): string {
-  const value = env[name];
-  if (!value) {
-    throw new Error(
-      `Cannot start: ${name} is not set. docs/notifications.md says what it must be.`,
-    );
-  }
-  return value;
+  return env[name] || cannotStart(
+    `${name} is not set. docs/notifications.md says what it must be.`,
+  );
 }

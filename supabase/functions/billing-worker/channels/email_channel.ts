@@ -79,5 +79,5 @@ export function emailChannel(
     }
   }
 
-  return { name: "email", destination: "resend", perSecond, send };
+  return { destination: "resend", perSecond, send };
 }

@@ -40,10 +40,11 @@ function words(
   switch (notification.kind) {
     case "trial_ending": {
       const day = formatDate(notification.trial_end ?? notification.created_at);
+      const subject = `Your trial ends on ${day}`;
       return {
-        subject: `Your trial ends on ${day}`,
+        subject,
         paragraphs: [
-          `Your trial ends on ${day}.`,
+          `${subject}.`,
           "Unless you have canceled it, your subscription then continues, and we charge its payment method.",
         ],
       };
@@ -59,20 +60,15 @@ function words(
         ],
         label: "Confirm the payment",
       };
-    case "recovered":
-      return {
-        subject: "Your subscription is active again",
-        paragraphs: [
-          "Your subscription is active again. You need not do anything.",
-        ],
-      };
-    case "ended":
-      return {
-        subject: "Your subscription has ended",
-        paragraphs: [
-          "Your subscription has ended. We will not charge you for it any more.",
-        ],
-      };
+    case "recovered": {
+      const subject = "Your subscription is active again";
+      return { subject, paragraphs: [`${subject}. You need not do anything.`] };
+    }
+    case "ended": {
+      const subject = "Your subscription has ended";
+      const more = "We will not charge you for it any more.";
+      return { subject, paragraphs: [`${subject}. ${more}`] };
+    }
     default:
       return {
         subject: `Your payment${amount} failed`,

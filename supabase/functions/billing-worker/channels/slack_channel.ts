@@ -19,7 +19,6 @@ export function slackChannel(
   },
 ): Channel<Alert> {
   return {
-    name: "slack",
     destination: alertDestination(url),
     send: ({ alert }) => {
       const body = JSON.stringify({ text: escape(text(alert, projectUrl)) });
@@ -45,14 +44,12 @@ function text(alert: Alert["alert"], projectUrl: string | undefined): string {
   }
   const { provider, event_id, event_type = "type unknown", error } = alert;
   const ref = HOSTED.exec(projectUrl ?? "")?.[1];
+  const events = alert.new === 1 ? "event" : "events";
+  const why = error === undefined ? "" : `: ${error}`;
   return [
-    `Billing: ${alert.new} new failed event${
-      alert.new === 1 ? "" : "s"
-    } with ${error_code}`,
+    `Billing: ${alert.new} new failed ${events} with ${error_code}`,
     `Open: ${alert.open}, since ${time(alert.first_failed_at)}.`,
-    `Newest: ${event_id} (${event_type}, provider ${provider})${
-      error === undefined ? "" : `: ${error}`
-    }`,
+    `Newest: ${event_id} (${event_type}, provider ${provider})${why}`,
     `What to do: run select * from billing.open_failures; in the SQL editor, and look up ${error_code} in the receiver's docs/operate.md`,
     ...(ref === undefined
       ? []

@@ -11,7 +11,6 @@ interface WebhookOptions extends Omit<PostOptions, "setting"> {
 export function webhookChannel(url: string, options: WebhookOptions): Channel {
   const send = webhookSender(url, "NOTIFICATION_URL", options);
   return {
-    name: "webhook",
     // Only the host: the rest of the URL may contain a secret.
     destination: new URL(url).host,
     send: (one) => send(one, notificationData(one)),
@@ -25,7 +24,6 @@ export function alertChannel(
 ): Channel<Alert> {
   const send = webhookSender(url, "ALERT_URL", options);
   return {
-    name: "webhook",
     destination: alertDestination(url),
     send: (one) => send(one, alertData(one.alert)),
   };
@@ -46,14 +44,10 @@ function notificationData(notification: Notification) {
     currency: notification.currency ?? undefined,
     attempt_count: attempt_count ?? undefined,
     // If the attempts so far are known and no next one is, null says so.
-    next_payment_attempt: ifStated(next_payment_attempt) ??
+    next_payment_attempt: toIso(next_payment_attempt) ??
       (attempt_count === null ? undefined : null),
-    trial_end: ifStated(notification.trial_end),
+    trial_end: toIso(notification.trial_end),
   };
-}
-
-function ifStated(time: string | null): string | undefined {
-  return time ? toIso(time) : undefined;
 }
 
 /** Another one than that of notifications to the host, whose pause holds no alert back. */
@@ -102,6 +96,6 @@ function webhookSender(
   };
 }
 
-function toIso(time: string): string {
-  return new Date(time).toISOString();
+function toIso(time: string | null): string | undefined {
+  return time ? new Date(time).toISOString() : undefined;
 }

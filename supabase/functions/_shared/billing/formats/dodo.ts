@@ -41,23 +41,14 @@ export const dodo = defineFormat({
     id: "webhook-id",
     occurred_at: "timestamp",
     subscription_id: "data.subscription_id",
-    account_id: "data.metadata.accountId",
+    payment_subscription_id: "data.subscription_id",
+    customer_id: "data.customer.customer_id",
+    account_ids: ["data.metadata.accountId"],
     data: "data",
     plan_id: "data.product_id",
     provider_status: "data.status",
   },
   idOf: (_, { deliveryId }) => deliveryId,
-  partsOf(event) {
-    const { get } = readerOf(event);
-    return {
-      type: get("type"),
-      occurred_at: get("timestamp"),
-      subscription_id: get("data.subscription_id"),
-      customer_id: get("data.customer.customer_id"),
-      accounts: [get("data.metadata.accountId")],
-      data: get("data"),
-    };
-  },
   report(data) {
     const { get, id, instant, count } = readerOf(data);
     const status = get("status");

@@ -92,20 +92,20 @@ export interface Parts {
   readonly isThin?: boolean;
 }
 
-/** Where a provider's events have the parts, for error messages. */
-export type Names = Readonly<
-  Record<
-    | "type"
-    | "id"
-    | "occurred_at"
-    | "subscription_id"
-    | "account_id"
-    | "data"
-    | "plan_id"
-    | "provider_status",
-    string
-  >
->;
+/** Where a provider's events have the parts; the last two are for error messages. */
+export interface Names {
+  readonly type: string;
+  readonly id: string;
+  readonly occurred_at: string;
+  readonly subscription_id: string;
+  /** Of an event that is about something else; there it may be missing. */
+  readonly payment_subscription_id: string;
+  readonly customer_id: string;
+  readonly account_ids: readonly string[];
+  readonly data: string;
+  readonly plan_id: string;
+  readonly provider_status: string;
+}
 
 /** How a provider signs, and what its events mean. */
 export interface Format {

@@ -38,9 +38,7 @@ export function readFormats(env: Environment): Record<string, FormatName> {
  */
 export function readFormatName(env: Environment, provider: string): FormatName {
   const setting = `PROVIDER_${provider.toUpperCase()}_FORMAT`;
-  try {
-    return choice(env, setting, FORMAT_NAMES);
-  } catch (error) {
-    throw new DeliveryError("provider_misconfigured", (error as Error).message);
-  }
+  return choice(env, setting, FORMAT_NAMES, (fault) => {
+    throw new DeliveryError("provider_misconfigured", fault);
+  });
 }

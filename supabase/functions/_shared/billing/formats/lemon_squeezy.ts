@@ -4,7 +4,13 @@
  *
  * @see https://docs.lemonsqueezy.com/help/webhooks
  */
-import { identifierOrNull, isRecord, readerOf, sha256Hex } from "../fields.ts";
+import {
+  at,
+  identifierOrNull,
+  isRecord,
+  readerOf,
+  sha256Hex,
+} from "../fields.ts";
 import { defineFormat, itemOf } from "./read_event.ts";
 
 /** Who cancels has what was paid for: `subscription_expired` is the end. */
@@ -22,27 +28,6 @@ function prefixed(id: unknown): unknown {
 /** Returns a whole number as text, and any other value as it is. */
 function digits(id: unknown): unknown {
   return Number.isSafeInteger(id) ? `${id}` : id;
-}
-
-function partsOf(event: unknown) {
-  const { get } = readerOf(event);
-  const testMode = get("data.attributes.test_mode") ?? get("meta.test_mode");
-  return {
-    type: get("meta.event_name"),
-    occurred_at: get("data.attributes.updated_at"),
-    subscription_id: prefixed(
-      get("data.type") === "subscriptions"
-        ? get("data.id")
-        : get("data.attributes.subscription_id"),
-    ),
-    customer_id: prefixed(get("data.attributes.customer_id")),
-    accounts: [
-      get("meta.custom_data.account_id"),
-      get("meta.custom_data.accountId"),
-    ],
-    livemode: typeof testMode === "boolean" ? !testMode : undefined,
-    data: get("data.attributes"),
-  };
 }
 
 function report(data: unknown) {
@@ -82,13 +67,13 @@ function payment(data: unknown) {
  * two events. Not of the body, whose links are signed with a time.
  */
 async function idOf(event: unknown, { isWhole }: { isWhole: boolean }) {
-  const { get } = readerOf(event);
-  const { type, occurred_at, data } = partsOf(event);
+  const data = at(event, "data.attributes");
   if (!isRecord(data)) return undefined;
   const { urls: _, ...rest } = data;
   const kept = isWhole ? rest : [report(data), payment(data)];
-  const parts = [type, get("data.type"), get("data.id"), occurred_at, kept];
-  const text = JSON.stringify(parts);
+  const parts = ["meta.event_name", "data.type", "data.id"]
+    .map((path) => at(event, path));
+  const text = JSON.stringify([...parts, data["updated_at"], kept]);
   return `ls_${await sha256Hex(new TextEncoder().encode(text))}`;
 }
 
@@ -107,13 +92,24 @@ export const lemonSqueezy = defineFormat({
     id: "data.attributes",
     occurred_at: "data.attributes.updated_at",
     subscription_id: "data.id",
-    account_id: "meta.custom_data.account_id",
+    payment_subscription_id: "data.attributes.subscription_id",
+    customer_id: "data.attributes.customer_id",
+    account_ids: ["meta.custom_data.account_id", "meta.custom_data.accountId"],
     data: "data.attributes",
     plan_id: "data.attributes.variant_id",
     provider_status: "data.attributes.status",
   },
   idOf,
-  partsOf,
+  isSubscription: (event) => at(event, "data.type") === "subscriptions",
+  partsOf(event, { subscription_id, customer_id }) {
+    const testMode = at(event, "data.attributes.test_mode") ??
+      at(event, "meta.test_mode");
+    return {
+      subscription_id: prefixed(subscription_id),
+      customer_id: prefixed(customer_id),
+      livemode: typeof testMode === "boolean" ? !testMode : undefined,
+    };
+  },
   report,
   payment,
 });

@@ -26,25 +26,13 @@ export const paddle = defineFormat({
     id: "event_id",
     occurred_at: "occurred_at",
     subscription_id: "data.id",
-    account_id: "data.custom_data.accountId",
+    payment_subscription_id: "data.subscription_id",
+    customer_id: "data.customer_id",
+    // Paddle copies it from the checkout's transaction to the subscription.
+    account_ids: ["data.custom_data.accountId"],
     data: "data",
-    plan_id: "data.items[0].price.id",
+    plan_id: "data.items.0.price.id",
     provider_status: "data.status",
-  },
-  partsOf(event) {
-    const { get } = readerOf(event);
-    const type = get("event_type");
-    const isSubscription = `${type}`.startsWith("subscription.");
-    return {
-      type,
-      id: get("event_id"),
-      occurred_at: get("occurred_at"),
-      subscription_id: get(isSubscription ? "data.id" : "data.subscription_id"),
-      customer_id: get("data.customer_id"),
-      // Paddle copies it from the checkout's transaction to the subscription.
-      accounts: [get("data.custom_data.accountId")],
-      data: get("data"),
-    };
   },
   report(data) {
     const { get, instant, count } = readerOf(data);

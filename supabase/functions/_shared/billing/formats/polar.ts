@@ -20,28 +20,14 @@ export const polar = defineFormat({
     id: "webhook-id",
     occurred_at: "timestamp",
     subscription_id: "data.id",
-    account_id: "data.customer.external_id, or data.metadata.accountId,",
+    payment_subscription_id: "data.subscription_id",
+    customer_id: "data.customer_id",
+    account_ids: ["data.customer.external_id", "data.metadata.accountId"],
     data: "data",
     plan_id: "data.product_id",
     provider_status: "data.status",
   },
   idOf: (_, { deliveryId }) => deliveryId,
-  partsOf(event) {
-    const { get } = readerOf(event);
-    const type = get("type");
-    const isSubscription = `${type}`.startsWith("subscription.");
-    return {
-      type,
-      occurred_at: get("timestamp"),
-      subscription_id: get(isSubscription ? "data.id" : "data.subscription_id"),
-      customer_id: get("data.customer_id"),
-      accounts: [
-        get("data.customer.external_id"),
-        get("data.metadata.accountId"),
-      ],
-      data: get("data"),
-    };
-  },
   report(data) {
     const { get, id, instant, count } = readerOf(data);
     const quantity = count("seats") ?? count("units");

@@ -3,17 +3,20 @@ import { z } from "zod/mini";
 import type { PlanItem } from "../config.ts";
 import { DeliveryError } from "../errors.ts";
 import {
+  at,
   describeFault,
   identifier,
   identifierOrNull,
   instant,
   isAbsent,
   MISSING,
+  readerOf,
+  textOf,
 } from "../fields.ts";
 import {
   type Format,
-  type HandledEvent,
   kindOf,
+  type Parts,
   type Payment,
   type Report,
   type ReportedItem,
@@ -21,16 +24,24 @@ import {
 
 const MAX_REPORTED_FAULTS = 5;
 
+const CHANGES: unknown[] = ["creation", "opening_update", "update"];
+
 type Required = "plan_id" | "provider_status" | "current_period_end";
 
 /** A report as its provider states it: what must be there as it stands. */
 type Stated = Partial<Omit<Report, Required>> & Record<Required, unknown>;
 
 /** What a provider's file says of its events. */
-interface Definition extends Omit<Format, "read" | "occurredAt"> {
+interface Definition extends Omit<Format, "read" | "occurredAt" | "partsOf"> {
   /** By default in RFC 3339, as the end of a period is; either may be null. */
   readonly occurredAt?: Format["occurredAt"];
   readonly periodEnd?: z.ZodMiniType<string | null>;
+  /** The status of a creation; by default it must be there. */
+  readonly firstStatus?: z.ZodMiniType<string | null>;
+  /** Whether it is about a subscription; by default if its type begins so. */
+  isSubscription?(event: unknown): boolean;
+  /** Returns the parts that are not as they stand at their names. */
+  partsOf?(event: unknown, stated: Parts): Partial<Parts>;
   /** What is not in it is null. It never throws; what may be bad is null. */
   report(data: unknown, planItem: PlanItem, event: unknown): Stated;
   /** What an update replaced; by default no event says it. */
@@ -38,7 +49,7 @@ interface Definition extends Omit<Format, "read" | "occurredAt"> {
   /** What a failed payment or a notice says, if an account may be told of it. */
   payment(data: unknown, type: string): Omit<Payment, "kind"> | undefined;
   /** The names that depend on the event. */
-  namesOf?(event: unknown, planItem: PlanItem): Record<string, string>;
+  namesOf?(event: unknown, planItem: PlanItem): Record<string, unknown>;
 }
 
 const NO_REPORT: Omit<Report, Required> = {
@@ -58,15 +69,35 @@ export function itemOf(stated: Partial<ReportedItem>): ReportedItem {
 
 /** Returns the format of a provider, as the pipeline uses it. */
 export function defineFormat(provider: Definition): Format {
-  const { partsOf, names, occurredAt = z.nullish(instant) } = provider;
+  const { names, idOf, occurredAt = z.nullish(instant) } = provider;
   // Made when first needed: at startup, it would make a cold start longer.
   const schema = z.lazy(() => schemaOf({ ...provider, occurredAt }));
+  const isSubscription = provider.isSubscription ??
+    ((event) => textOf(at(event, names.type)).startsWith("subscription."));
+
+  function partsOf(event: unknown): Parts {
+    const { get } = readerOf(event);
+    const stated = {
+      type: get(names.type),
+      id: idOf ? undefined : get(names.id),
+      occurred_at: get(names.occurred_at),
+      // Null if it is about none.
+      subscription_id: isSubscription(event)
+        ? get(names.subscription_id) ?? undefined
+        : get(names.payment_subscription_id) ?? null,
+      customer_id: get(names.customer_id),
+      accounts: names.account_ids.map(get),
+      data: get(names.data),
+    };
+    return { ...stated, ...provider.partsOf?.(event, stated) };
+  }
+
   const format: Format = {
     ...provider,
-    occurredAt,
+    ...{ occurredAt, partsOf },
     read(event, { id, planItem, isHandled, parts = partsOf(event) }) {
       const kind = isHandled ? kindOf(format, parts.type) : "other";
-      const stated = isChange(kind)
+      const stated = CHANGES.includes(kind)
         ? provider.report(parts.data, planItem, event)
         : undefined;
       const { data: read, error } = schema.safeParse({
@@ -74,8 +105,13 @@ export function defineFormat(provider: Definition): Format {
         account_id: parts.accounts.find((account) => !isAbsent(account)),
       }, { error: describeFault });
       if (read === undefined) {
-        const all = { ...names, ...provider.namesOf?.(event, planItem) };
-        throw new DeliveryError("event_invalid", describe(error, all));
+        const places = {
+          ...{ ...names, account_id: names.account_ids.join(" or ") },
+          ...(!isSubscription(event) &&
+            { subscription_id: names.payment_subscription_id }),
+          ...provider.namesOf?.(event, planItem),
+        };
+        throw new DeliveryError("event_invalid", describe(error, places));
       }
       const customer_id = identifierOrNull(parts.customer_id);
       const common = {
@@ -89,15 +125,17 @@ export function defineFormat(provider: Definition): Format {
         case "creation":
         case "opening_update":
         case "update": {
-          const { subscription_id, plan_id, provider_status } = read;
-          const { current_period_end } = read;
-          const required = { plan_id, provider_status, current_period_end };
+          const { subscription_id, provider_status } = read;
           const previous = provider.previous?.(event, planItem) ?? null;
           const mayRecover = provider_status === "active" &&
             (previous === null || previous.provider_status !== undefined);
           return {
             ...{ ...common, subscription_id },
-            report: { ...NO_REPORT, ...stated, customer_id, ...required },
+            report: {
+              ...{ ...NO_REPORT, ...stated, customer_id, provider_status },
+              plan_id: read.plan_id,
+              current_period_end: read.current_period_end,
+            },
             ...("account_id" in read &&
               { account_id: read.account_id ?? null }),
             ...(read.kind !== "creation" && {
@@ -112,7 +150,7 @@ export function defineFormat(provider: Definition): Format {
         }
         case "payment_failed":
         case "notice": {
-          const subscription_id = read.subscription_id ?? null;
+          const { subscription_id } = read;
           // Of no subscription.
           if (subscription_id === null) {
             return { ...common, kind: "other", subscription_id };
@@ -135,24 +173,13 @@ export function defineFormat(provider: Definition): Format {
   return format;
 }
 
-function isChange(kind: HandledEvent["kind"] | undefined): boolean {
-  return kind === "creation" || kind === "opening_update" || kind === "update";
-}
-
 /** What each kind must have. The rest is read as it comes. */
 function schemaOf(
-  { occurredAt, periodEnd = maybe(instant) }:
-    & Pick<
-      Definition,
-      "occurredAt" | "periodEnd"
-    >
-    & { occurredAt: Format["occurredAt"] },
+  { occurredAt, periodEnd = maybe(instant), firstStatus = identifier }:
+    & Definition
+    & Pick<Format, "occurredAt">,
 ) {
-  const any = {
-    id: identifier,
-    type: identifier,
-    occurred_at: occurredAt,
-  };
+  const any = { id: identifier, type: identifier, occurred_at: occurredAt };
   const about = { ...any, data: z.looseObject({}) };
   const one = { ...about, subscription_id: identifier };
   const change = {
@@ -163,17 +190,13 @@ function schemaOf(
   return z.discriminatedUnion("kind", [
     z.object({
       ...{ ...change, kind: z.literal("creation"), account_id },
-      provider_status: maybe(identifier),
+      provider_status: firstStatus,
     }),
     z.object({ ...change, kind: z.literal("opening_update"), account_id }),
     z.object({ ...change, kind: z.literal("update") }),
     z.object({ ...one, kind: z.literal("deletion") }),
     z.object({
-      ...{ ...about, kind: z.literal("payment_failed") },
-      subscription_id: z.nullish(identifier),
-    }),
-    z.object({
-      ...{ ...about, kind: z.literal("notice") },
+      ...{ ...about, kind: z.enum(["payment_failed", "notice"]) },
       subscription_id: z.nullable(identifier),
     }),
     z.object({ ...any, kind: z.literal("other") }),
@@ -181,19 +204,16 @@ function schemaOf(
 }
 
 /** A field that may be missing or malformed: then it is null. */
-function maybe<T extends z.core.$ZodType>(schema: T) {
+export function maybe<T extends z.core.$ZodType>(schema: T) {
   return z.catch(z.nullable(schema), null);
 }
 
-function describe(
-  error: z.core.$ZodError,
-  names: Readonly<Record<string, string>>,
-): string {
+function describe(error: z.core.$ZodError, names: Record<string, unknown>) {
   return error.issues
     .slice(0, MAX_REPORTED_FAULTS)
     .map(({ path: [part], message }) => {
-      const separator = message === MISSING ? "" : ":";
-      return `${names[String(part)]}${separator} ${message}`;
+      const name = `${names[String(part)]}`.replace(/\.(\d+)/, "[$1]");
+      return `${name}${message === MISSING ? "" : ":"} ${message}`;
     })
     .join("; ");
 }

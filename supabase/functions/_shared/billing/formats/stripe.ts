@@ -10,6 +10,7 @@ import type { PlanItem } from "../config.ts";
 import {
   at,
   dateTime,
+  identifier,
   identifierOrNull,
   isAbsent,
   isIdentifier,
@@ -18,12 +19,14 @@ import {
   listOf,
   member,
   readerOf,
+  textOf,
   timeOrNull,
   unixSeconds,
-  wholeNumberOrNull,
 } from "../fields.ts";
 import type { Parts, Report } from "./format.ts";
-import { defineFormat, itemOf } from "./read_event.ts";
+import { defineFormat, itemOf, maybe } from "./read_event.ts";
+
+const OF_SUBSCRIPTION = "customer.subscription.";
 
 /**
  * Returns what a subscription, as Stripe sends it, reports: the columns of
@@ -83,10 +86,9 @@ function usageType(item: unknown): string | null {
 /** Returns the item that is the plan: the first, or the first licensed one. */
 function planOf(subscription: unknown, planItem: PlanItem): unknown {
   const items = itemsOf(subscription);
-  const licensed = planItem === "licensed"
-    ? items.find((item) => usageType(item) === "licensed")
-    : undefined;
-  return licensed ?? items[0];
+  const isPlan = (item: unknown) =>
+    planItem === "licensed" && usageType(item) === planItem;
+  return items.find(isPlan) ?? items[0];
 }
 
 /**
@@ -124,8 +126,9 @@ function replaced(event: unknown, planItem: PlanItem): Partial<Report> | null {
  * attempts without a next one mean that there is none, and nobody knows that.
  */
 function payment(data: unknown, type: string) {
-  const { get, id, seconds, count, currency } = readerOf(data);
-  if (isOfSubscription(type)) return { trial_end: seconds("trial_end") };
+  const { get, id, seconds, count, amount, currency } = readerOf(data);
+  const isTrial = type.startsWith(OF_SUBSCRIPTION);
+  if (isTrial) return { trial_end: seconds("trial_end") };
   // The customer is looking at the form of the first payment.
   if (get("billing_reason") === "subscription_create") return undefined;
   const next = get("next_payment_attempt");
@@ -133,7 +136,7 @@ function payment(data: unknown, type: string) {
   return {
     invoice_id: id("id"),
     hosted_invoice_url: httpsUrlOrNull(get("hosted_invoice_url")),
-    amount_due: wholeNumberOrNull(get("amount_due"), Number.MAX_SAFE_INTEGER),
+    amount_due: amount("amount_due"),
     currency: currency("currency"),
     attempt_count: isKnown ? count("attempt_count") : null,
     next_payment_attempt: timeOrNull(next),
@@ -144,7 +147,7 @@ function payment(data: unknown, type: string) {
  * Returns the account that a checkout names, or null; and whether what it names could
  * be none: apps use the second field for other things.
  */
-function checkoutAccount(event: unknown) {
+function accountOf(event: unknown) {
   const session = objectOf(event);
   const named = ["metadata.accountId", "client_reference_id"]
     .map((path) => at(session, path)).filter((value) => !isAbsent(value));
@@ -153,19 +156,15 @@ function checkoutAccount(event: unknown) {
 }
 
 /**
- * Returns the parts of an event as they stand.
+ * Returns the parts that are not in one place.
  *
  * @see https://docs.stripe.com/connect/webhooks for events of connected accounts, and
  * https://docs.stripe.com/event-destinations for thin ones
  */
-function partsOf(event: unknown): Parts {
-  const object = objectOf(event);
-  const type = member(event, "type");
+function partsOf(event: unknown, { type, data: object }: Parts) {
   return {
-    type,
-    id: member(event, "id"),
-    occurred_at: member(event, "created"),
-    subscription_id: subscriptionOf(event).value,
+    ...(!isSubscription(event) &&
+      { subscription_id: invoiceSubscription(object).value }),
     customer_id: customerId(object),
     // What cannot be read may name one.
     accounts: isRecord(object)
@@ -175,25 +174,15 @@ function partsOf(event: unknown): Parts {
           : [metadata]
       )
       : [[]],
-    data: object,
     livemode: member(event, "livemode"),
     isConnected: !isAbsent(member(event, "account")),
-    isThin: /^v[12]\./.test(`${type}`) ||
+    isThin: /^v[12]\./.test(textOf(type)) ||
       member(event, "object") === "v2.core.event",
   };
 }
 
-function isOfSubscription(type: unknown): boolean {
-  return `${type}`.startsWith("customer.subscription.");
-}
-
-/** Finds the subscription that an event is about; null if an invoice names none. */
-function subscriptionOf(event: unknown): Found {
-  const object = objectOf(event);
-  return isOfSubscription(member(event, "type"))
-    // Null would pass for an invoice of no subscription.
-    ? { value: member(object, "id") ?? undefined, path: "id" }
-    : invoiceSubscription(object) ?? { value: null, path: "subscription" };
+function isSubscription(event: unknown): boolean {
+  return textOf(member(event, "type")).startsWith(OF_SUBSCRIPTION);
 }
 
 /** Returns the metadata at each place where a subscription's may be. */
@@ -230,7 +219,10 @@ function periodEnd(
   planItem: PlanItem = "first",
 ): Found {
   const own = member(subscription, "current_period_end");
-  const plan = planItem === "licensed" && planOf(subscription, planItem);
+  const ofOwn = { value: own, path: "current_period_end" };
+  if (!isAbsent(own)) return ofOwn;
+  const plan = planOf(subscription, planItem);
+  const isAlone = planItem === "licensed" && usageType(plan) === "licensed";
   const ends = itemsOf(subscription)
     .map((item, index) => ({
       item,
@@ -238,14 +230,11 @@ function periodEnd(
       path: `items.data.${index}.current_period_end`,
     }))
     .filter(({ item, value }) =>
-      !isAbsent(value) &&
-      (!plan || usageType(plan) !== "licensed" || item === plan)
+      !isAbsent(value) && (!isAlone || item === plan)
     );
-  const found = ends.find(({ value }) => !isUnixSeconds(value)) ??
-    ends.sort((one, other) => Number(one.value) - Number(other.value))[0];
-  return isAbsent(own) && found !== undefined
-    ? found
-    : { value: own, path: "current_period_end" };
+  return ends.find(({ value }) => !isUnixSeconds(value)) ??
+    ends.sort((one, other) => Number(one.value) - Number(other.value))[0] ??
+    ofOwn;
 }
 
 /** Where the subscription of an invoice may be, in the order of preference. */
@@ -264,9 +253,9 @@ const OF_LINE = [
 
 /**
  * Finds the id of the subscription that an invoice belongs to, as an id or as an
- * expanded object; undefined if neither the invoice nor a line names one.
+ * expanded object; null if neither the invoice nor a line names one.
  */
-function invoiceSubscription(invoice: unknown): Found | undefined {
+function invoiceSubscription(invoice: unknown): Found {
   const line = linesOf(invoice).findIndex((line) =>
     OF_LINE.some((path) => !isAbsent(at(line, path)))
   );
@@ -278,7 +267,7 @@ function invoiceSubscription(invoice: unknown): Found | undefined {
       ? { value: member(value, "id") ?? value, path: `${path}.id` }
       : { value, path };
   }
-  return undefined;
+  return { value: null, path: "subscription" };
 }
 
 /** Its own, or else the end of the period. */
@@ -291,10 +280,8 @@ function cancelAt(subscription: unknown): string | null {
 
 /** Returns the customer of an object, expanded or not; or the object, if it is one. */
 function customerId(object: unknown): string | null {
-  const customer = member(object, "object") === "customer"
-    ? object
-    : member(object, "customer");
-  return expandableId(customer);
+  const isCustomer = member(object, "object") === "customer";
+  return expandableId(isCustomer ? object : member(object, "customer"));
 }
 
 /** Returns whether an event is of live mode: by the event, or else by its object. */
@@ -329,36 +316,33 @@ export const stripe = defineFormat({
     "customer.subscription.trial_will_end": "trial_ending",
     "invoice.payment_action_required": "action_required",
   },
-  checkout: {
-    type: "checkout.session.completed",
-    accountOf: checkoutAccount,
-  },
+  checkout: { type: "checkout.session.completed", accountOf },
   names: {
     type: "type",
     id: "id",
     occurred_at: "created",
     subscription_id: "data.object.id",
-    account_id: "data.object.metadata.accountId",
+    payment_subscription_id: "data.object.subscription",
+    customer_id: "data.object.customer",
+    account_ids: ["data.object.metadata.accountId"],
     data: "data.object",
-    plan_id: "data.object.items.data[0].price.id",
+    plan_id: "data.object.items.data.0.price.id",
     provider_status: "data.object.status",
   },
   namesOf(event, planItem) {
     const object = objectOf(event);
     const item = itemsOf(object).indexOf(planOf(object, planItem));
-    const paths = {
-      subscription_id: subscriptionOf(event).path,
-      plan_id: `items.data.${Math.max(item, 0)}.price.id`,
-      current_period_end: periodEnd(object, planItem).path,
+    return {
+      ...(!isSubscription(event) &&
+        { subscription_id: `data.object.${invoiceSubscription(object).path}` }),
+      plan_id: `data.object.items.data.${Math.max(item, 0)}.price.id`,
+      current_period_end: `data.object.${periodEnd(object, planItem).path}`,
     };
-    return Object.fromEntries(
-      Object.entries(paths).map(([name, path]) =>
-        [name, `data.object.${path.replace(/\.(\d+)/, "[$1]")}`] as const
-      ),
-    );
   },
   occurredAt: z.optional(time),
   periodEnd: time,
+  firstStatus: maybe(identifier),
+  isSubscription,
   partsOf,
   // What must be there, as it stands.
   report: (subscription, planItem, event) => ({
