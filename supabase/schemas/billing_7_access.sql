@@ -82,8 +82,6 @@ select
   last_event_at, open_failures, oldest_open_failure, retries_requested, notifications_pending,
   oldest_pending_notification, notifications_given_up, last_scheduled_run_at, ledger_rows_estimate, handlers
 from billing.health;
-create or replace view public.billing_events_per_hour with (security_invoker = true) as
-select hour, type, outcome, events from billing.events_per_hour;
 
 -- It reads the window, so a user sees what a policy lets them see, and needs no right on schema billing. Postgres does
 -- not inline a function with a subquery, so the fixed search_path does not cost a better plan. The body is a string,
@@ -165,7 +163,7 @@ declare
 begin
   foreach name in array '{
     subscriptions, subscription_items, records, plan_features, processed_events, failed_events, customers,
-    notifications, health, events_per_hour
+    notifications, health
   }'::text[] loop
     execute format('revoke all on public.billing_%s from public, anon, authenticated, service_role', name);
     execute format('grant select on public.billing_%s to service_role', name);

@@ -120,7 +120,7 @@ select set_eq(
     ('billing.events_per_hour', 'insert, select, update'),
     ('public.billing_subscriptions', 'select'), ('public.billing_records', 'select'), ('public.billing_processed_events', 'select'),
     ('public.billing_failed_events', 'select, update'), ('public.billing_notifications', 'select, update'),
-  ('public.billing_health', 'select'), ('public.billing_events_per_hour', 'select')$$, 'rights of service_role on tables and views'
+  ('public.billing_health', 'select')$$, 'rights of service_role on tables and views'
 );
 select set_eq(
   $$select signature from functions where not has_function_privilege('service_role', oid, 'execute')$$,
@@ -171,7 +171,7 @@ select is_empty(
 )
 from unnest(array[
   'billing.subscriptions', 'billing.processed_events', 'billing.failed_events', 'billing.notifications', 'billing.alerts', 'billing.leases', 'billing.pauses',
-  'billing.erasures', 'billing.erasure_key', 'billing.open_failures', 'public.billing_records', 'public.billing_events_per_hour'
+  'billing.erasures', 'billing.erasure_key', 'billing.open_failures', 'public.billing_records', 'billing.events_per_hour'
 ]) as name;
 select throws_ok(
   $$insert into billing.processed_events (provider, event_id, type) values ('a', 'tap_4', 'x')$$, '42501',

@@ -67,7 +67,7 @@ from (values (0, 'payment', 'applied'), (1, 'payment', 'applied'), (2, 'payment'
 insert into billing.processed_events (provider, event_id, type, processed_at)
 values ('a', '60', 'payment', now() - interval '71 hours'), ('b', '61', 'payment', now() - interval '73 hours');
 select results_eq(
-  $$select hour, type, outcome, events from public.billing_events_per_hour where outcome <> 'failed' order by hour desc, events desc, outcome$$,
+  $$select hour, type, outcome, events from billing.events_per_hour where outcome <> 'failed' order by hour desc, events desc, outcome$$,
   $$values
     (date_trunc('hour', now()) - interval '1 hour', 'payment', 'applied', 2::bigint),
     (date_trunc('hour', now()) - interval '1 hour', 'update', 'applied', 1),
@@ -107,6 +107,6 @@ select results_eq(
   $$select to_timestamp(n), to_timestamp(n), n = 1, null::timestamptz from generate_series(0, 2) as n$$, 'commands read marks as times'
 );
 select isnt_empty(format('select * from %s', v), format('service_role reads %s', v))
-from unnest(array['billing.open_failures', 'public.billing_health', 'public.billing_events_per_hour']) as v;
+from unnest(array['billing.open_failures', 'public.billing_health', 'billing.events_per_hour']) as v;
 select * from finish();
 rollback;
