@@ -53,8 +53,9 @@ export async function add(args: readonly string[]): Promise<number> {
   const path = await findProject(folder, from);
   const [receiver, project] = [await readReceiver(), await readProject(path)];
   const plan = await makePlan(receiver, project, Date.now());
-  if (plan.blockers.length > 0) {
-    printError("Nothing was written.", ...linesOf(plan.blockers));
+  const blockers = [...plan.blockers, ...await ignoredFiles(path, plan)];
+  if (blockers.length > 0) {
+    printError("Nothing was written.", ...linesOf(blockers));
     return 1;
   }
   const isDone = plan.changes.length === 0;
@@ -118,6 +119,16 @@ function changeLines({ changes, kept }: Plan): string[] {
   return lines;
 }
 
+/** Why git could not show and undo a plan: what it writes is ignored there. */
+async function ignoredFiles(project: string, { changes }: Plan) {
+  if (changes.length === 0) return [];
+  const paths = changes.map(({ path }) => `supabase/${path}`);
+  const ignored = await git(project, "check-ignore", "--", ...paths);
+  if (ignored === "") return [];
+  const what = "git ignores these files. Change your .gitignore, and commit.";
+  return [`${what}\n${firstLines(ignored)}`];
+}
+
 /** Refuses a project in which git cannot show and undo what is written. */
 async function requireCleanTree(project: string): Promise<void> {
   if (!await git(project, "ls-files", "supabase")) {
@@ -127,11 +138,15 @@ async function requireCleanTree(project: string): Promise<void> {
   }
   const status = await git(project, "status", "--porcelain");
   if (status === "") return;
-  const lines = status.trimEnd().split("\n");
+  const what = "these changes are not committed. Commit or stash them first.";
+  throw new Error(`Nothing was written: ${what}\n${firstLines(status)}`);
+}
+
+function firstLines(text: string): string {
+  const lines = text.trimEnd().split("\n");
   const more = lines.splice(10).length;
   if (more > 0) lines.push(`and ${more} more`);
-  const what = "these changes are not committed. Commit or stash them first.";
-  throw new Error(`Nothing was written: ${what}\n${lines.join("\n")}`);
+  return lines.join("\n");
 }
 
 /** Returns the output of git; an empty text if it fails or is not there. */

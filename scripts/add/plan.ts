@@ -77,6 +77,10 @@ export async function makePlan(
       if (ours !== base) todo.push(what);
     }
   }
+  for (const [path, base] of Object.entries(migrations.recorded)) {
+    const theirs = project.sql.get(path);
+    if (theirs !== undefined && fingerprint(theirs) !== base) kept.push(path);
+  }
   for (const [path, text] of migrations.added) change(path, text);
   if (configText !== undefined) change(config.name, configText, config.text);
   const files = Object.entries(recorded).sort(([a], [b]) => a < b ? -1 : 1);

@@ -28,9 +28,12 @@ export async function readReceiver() {
   for (const folder of COPIED_FOLDERS) {
     await readFolder(supabase, folder, files);
   }
+  // Copies are to have the notice.
+  const licence = await Deno.readTextFile(join(REPOSITORY, "LICENSE"));
+  files.set("functions/_shared/billing/LICENSE", licence);
   return {
     version: manifest.version,
-    /** The functions and the snippets. */
+    /** The functions with the licence, and the snippets. */
     files: files as ReadonlyMap<string, string>,
     migrations: await readFolder(supabase, "migrations"),
     /** For projects with declarative schemas. */

@@ -96,7 +96,7 @@ export async function migrationText(): Promise<string> {
     return [theirs + MARK, ...files.slice(1, -1)].join("\n");
   }
   return [
-    `-- Written by "deno task migration" from supabase/schemas: edit those files.\n`,
+    `-- Written in the receiver's repository by "deno task migration", from supabase/schemas: edit those files there.\n`,
     checkOfNames(files.join("")),
     ...files,
   ].join("\n");

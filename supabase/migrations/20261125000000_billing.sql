@@ -1,4 +1,4 @@
--- Written by "deno task migration" from supabase/schemas: edit those files.
+-- Written in the receiver's repository by "deno task migration", from supabase/schemas: edit those files there.
 
 do $$
 declare

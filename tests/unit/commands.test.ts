@@ -50,6 +50,13 @@ Deno.test("add, from nothing to up to date, where git can undo it", async () => 
   await project.write("../README.md", "mine");
   const dirty = ["?? README.md", " M supabase/functions/hello"];
   await add(path, ". --yes", 1, dirty);
+  // Nor where git would not show a file, or bring it back.
+  await project.write("../.gitignore", "*.lock\nconfig.toml\n");
+  const lock = "functions/billing-worker/deno.lock";
+  const ignored = ["- git ignores these files.", `\nsupabase/${lock}\n`];
+  await add(path, ". --dry-run", 1, ignored);
+  await project.write("../.gitignore", "config.toml\n"); // It is tracked.
+  await add(path, ". --dry-run", 0, ["change supabase/config.toml"]);
   assert(!("billing.json" in await project.tree()));
   await project.commit();
   const first = "The push creates nothing if your database already has";
