@@ -45,7 +45,6 @@ const OF_FIRST =
 
 if (import.meta.main) Deno.exit(await add(Deno.args).catch(reportEnd));
 
-/** Runs the command, and returns its exit code. */
 export async function add(args: readonly string[]): Promise<number> {
   const { folder, mode } = parseAddArguments(args);
   // `deno task` and npm run in the repository, and name the user's own folder.

@@ -67,7 +67,6 @@ export async function findProject(folder: string, from: string) {
   );
 }
 
-/** Reads a project that `findProject()` has returned. */
 export async function readProject(path: string) {
   const supabase = join(path, "supabase");
   const config = (await configOf(supabase))!;

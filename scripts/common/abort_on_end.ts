@@ -24,7 +24,6 @@ export async function abortOnEnd(
   await watchLauncher(env, () => ending.abort());
 }
 
-/** Resolves when a signal is aborted. */
 export function aborted(signal: AbortSignal): Promise<undefined> {
   return new Promise((resolve) => {
     if (signal.aborted) resolve(undefined);
@@ -59,7 +58,6 @@ export async function watchLauncher(
   }, CHECK_EVERY_MS);
 }
 
-/** Returns the parent, its parent and so on. */
 async function ancestors() {
   const found: { id: number; command: string }[] = [];
   let entry = await lookUpProcess(Deno.pid);

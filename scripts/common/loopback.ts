@@ -17,7 +17,6 @@ export function isLoopbackHost(host: string): boolean {
   return LOOPBACK.test(host.replace(/:\d{1,5}$/, ""));
 }
 
-/** Returns whether something listens on a port of 127.0.0.1. */
 export async function isListening(port: number): Promise<boolean> {
   try {
     using connection = await Deno.connect({ hostname: "127.0.0.1", port });

@@ -30,7 +30,6 @@ export function signalTo(id: number, signal: Deno.Signal): void {
   }
 }
 
-/** Returns all processes, by their ids. */
 export async function runningProcesses(): Promise<Map<number, ProcessEntry>> {
   if (!isLinux) return await askPs("-A");
   const running = new Map<number, ProcessEntry>();

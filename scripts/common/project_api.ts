@@ -100,7 +100,6 @@ export function openApi(
   return {
     rest,
 
-    /** Reads rows. */
     async read<Name extends keyof Views>(name: Name, query: Query) {
       return (await rest<Row<Name>[]>("GET", name, { query })).data;
     },

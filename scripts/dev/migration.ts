@@ -88,7 +88,6 @@ export async function generateTypes(databaseUrl: string): Promise<string> {
   }
 }
 
-/** Returns the text of the newest migration. */
 export async function migrationText(): Promise<string> {
   const files = await readSchemas();
   if (MIGRATION !== FIRST) {

@@ -32,7 +32,6 @@ export async function* checkEndpoint(target: Target, here: Here): Findings {
   yield check("signed event", () => reached() && isAcknowledged(target, here));
 }
 
-/** Sends an event without a signature. */
 async function sendUnsigned(url: string, here: Here): Promise<Reply> {
   const { deploy, reach } = instructionsFor(url, "billing-webhook");
   const init = { method: "POST", body: "{}" };

@@ -73,7 +73,6 @@ export function eventTypesOf(format: FormatName): readonly string[] {
 /** The providers whose events have a shape of their own. */
 export type Provider = keyof typeof PROVIDERS;
 
-/** Returns an event of a provider. */
 export function providerEvent(
   provider: Provider,
   type: string,

@@ -63,7 +63,6 @@ export type SubscriptionEventType = Extract<
   `customer.subscription.${string}`
 >;
 
-/** Returns an event of a subscription, such as its creation. */
 export function subscriptionEvent(
   type: SubscriptionEventType,
   options: SubscriptionEventOptions = {},

@@ -23,7 +23,6 @@ const MAX_ID = 30;
 const SUBSCRIPTION_SHARE = 0.47;
 const INDENT = 4;
 
-/** Returns a line as `start` prints it without a view. */
 export function plainLine(line: string, source: string): string {
   return printable(`[${source}] ${line}`);
 }
@@ -128,7 +127,6 @@ function fit(text: unknown, width: number): string {
 
 type LogFields = Readonly<Record<string, unknown>>;
 
-/** Returns the fields of a line; none if it is not JSON. */
 function parseLine(line: string): LogFields {
   try {
     return line.startsWith("{") ? JSON.parse(line) : {};

@@ -48,7 +48,6 @@ export const DATABASE_SQL = `
   alter publication supabase_realtime owner to postgres;
 `;
 
-/** Returns the URLs for the superuser and for `postgres`. */
 export function databaseUrls(port: number, name = "postgres") {
   const rest = `${LOCAL_PASSWORD}@127.0.0.1:${port}/${name}`;
   return {
@@ -68,7 +67,6 @@ export async function setUpServer(port: number): Promise<void> {
   });
 }
 
-/** Connects to a database, and disconnects after the use. */
 export async function withDatabase<T>(
   url: string,
   use: (sql: postgres.Sql) => Promise<T>,

@@ -14,7 +14,6 @@ const SECRET_BYTES = new TextEncoder().encode(LOCAL_JWT_SECRET);
 const PUBLISHABLE = "sb_publishable_ACJWlzQHlZjBrEguHvfOxg_3BJgxAaH";
 const DEMO = { iss: "supabase-demo", exp: 1983812996 };
 
-/** Returns the keys, which are the same on every local stack. */
 export async function localKeys() {
   const { iss, exp } = DEMO;
   return {

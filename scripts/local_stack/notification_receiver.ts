@@ -2,7 +2,6 @@ import { Webhook } from "standardwebhooks";
 import { formatAmount } from "../../supabase/functions/billing-worker/channels/format_amount.ts";
 import type { Environment } from "../common/environment.ts";
 
-/** Public, so for this machine only. */
 const SIGNING_SECRET = "whsec_bG9jYWwtbm90aWZpY2F0aW9uLXNlY3JldC0wMQ==";
 
 interface Message {

@@ -85,7 +85,6 @@ export function parseStartArguments(
     return [name, port];
   });
   return {
-    /** 0 for any free port. */
     ports: Object.fromEntries(ports) as Record<PortName, number>,
     dataDir: dataFolder(values.data, env),
   };
