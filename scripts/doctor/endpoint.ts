@@ -78,11 +78,15 @@ function agreesOnTime({ headers, startedAtMs, endedAtMs }: Reply): string {
 
 async function isAcknowledged({ url, provider }: Target, here: Here) {
   const timestamp = Math.floor(here.clock() / 1000);
-  // The receiver does not handle this type, so it stores nothing.
+  // In no format does the receiver handle this type, so it stores nothing.
+  const name = "doctor.ping";
   const body = JSON.stringify({
     id: `evt_doctor_${crypto.randomUUID()}`,
     object: "event",
-    type: "doctor.ping",
+    type: name,
+    // Where Paddle and Lemon Squeezy have it.
+    event_type: name,
+    meta: { event_name: name },
     created: timestamp,
     data: { object: {} },
   });
@@ -108,7 +112,7 @@ async function isAcknowledged({ url, provider }: Target, here: Here) {
   const { log, set } = instructionsFor(url, "billing-webhook");
   throw new Failed(
     status === 401
-      ? `answered 401. This command and the deployment need the same ${prefix}SIGNING_SECRET, ${prefix}SIGNATURE_HEADER and ${prefix}SIGNATURE_SCHEME: set them ${set}, and for this command. If they are equal, check the clock above`
+      ? `answered 401. This command and the deployment need the same ${prefix}SIGNING_SECRET, ${prefix}FORMAT, ${prefix}SIGNATURE_HEADER and ${prefix}SIGNATURE_SCHEME: set them ${set}, and for this command. If they are equal, check the clock above`
       : status === 500
       ? `answered 500. The deployment's secret is missing, weak or malformed: set ${prefix}SIGNING_SECRET ${set}. Or HANDLE_EVENT_TYPES is: see handlers below`
       : `answered ${status}. The function's log has the reason (${log})`,

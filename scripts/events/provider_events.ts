@@ -65,7 +65,6 @@ export const PROVIDERS = {
   },
 };
 
-/** Returns the types of a format that there are events of. */
 export function eventTypesOf(format: FormatName): readonly string[] {
   return format === "stripe" ? EVENT_TYPES : PROVIDERS[format].types;
 }
@@ -138,7 +137,8 @@ function paddle(type: string, said: Said): JsonObject {
   };
   const transaction = {
     ...common,
-    id: "txn_01hv8wptq8987qeep44cyrewp9",
+    // A payment is tried again in the same transaction; each purchase has its own.
+    id: isFailed ? "txn_01hv8wptq8987qeep44cyrewp9" : `txn_${said.id}`,
     status: isFailed ? "past_due" : "completed",
     subscription_id: isFailed ? said.subscription : null,
     billing_period: period,

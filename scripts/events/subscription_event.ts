@@ -44,7 +44,6 @@ export interface SubscriptionEventOptions extends EventOptions {
   readonly previous?: PreviousValues | null;
 }
 
-/** An item beside the plan, with the plan's period. */
 export interface AddOn {
   readonly price: string;
   readonly quantity: number | null;
@@ -128,7 +127,6 @@ function setQuantity(
   else delete holder.quantity;
 }
 
-/** Returns the items of add-ons, each like the first item. */
 function itemsOf(
   addOns: readonly AddOn[] = [],
   first: SubscriptionItemObject,
@@ -196,7 +194,6 @@ function previousAttributes(
   return JSON.parse(JSON.stringify(attributes)); // without what is undefined
 }
 
-/** Removes the period from an item; returns it. */
 function takePeriod(item: SubscriptionItemObject) {
   const { current_period_start, current_period_end } = item;
   delete item.current_period_start;

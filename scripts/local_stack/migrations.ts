@@ -33,7 +33,7 @@ export async function updateDatabase(
   );
   if ([...applied].some(([version, text]) => files.get(version) !== text)) {
     throw new Error(
-      `Cannot start: the local data was made by another version of the migration. Delete the data with: ${
+      `Cannot start: the local data was made by another version of the migration. If it may go, with the same --data as here: ${
         asTyped("reset")
       }`,
     );

@@ -9,7 +9,6 @@ import {
 } from "../common/processes.ts";
 import { waitUntil } from "./wait_until.ts";
 
-/** How to run one part of the stack. */
 export interface ServiceSpec {
   readonly name: string;
   readonly command: string;

@@ -3,6 +3,7 @@ import {
   type Format,
   kindOf,
 } from "../../supabase/functions/_shared/billing/formats/format.ts";
+import { settingsPrefix } from "../../supabase/functions/billing-webhook/providers.ts";
 import { FORMATS } from "../../supabase/functions/_shared/billing/formats/formats.ts";
 import { asTyped, shellWord } from "../common/how_started.ts";
 import { nextStep } from "../common/next_step.ts";
@@ -26,8 +27,12 @@ export function advice(
 ): readonly string[] {
   if (status < 200 || status > 299) {
     const todo = nextStep(errorCode, sent.provider);
+    const setting = `${settingsPrefix(sent.provider)}FORMAT=${sent.format}`;
     const isEarly = /^(?:subscription_unknown|creation_pending)$/;
     return [
+      ...(status === 401 && sent.format !== "stripe"
+        ? [`The receiver needs ${setting}: docs/providers.md.`]
+        : []),
       ...wrap(
         todo ? `${errorCode}: ${todo}` : "The receiver's log has the reason.",
         MAX_COLUMNS,

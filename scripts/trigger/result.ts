@@ -25,7 +25,6 @@ const NOTIFICATION_COLUMNS =
 
 type SentEvent = Awaited<ReturnType<typeof sentEvent>>;
 
-/** What an event came to, for a person. */
 export interface Result {
   readonly lines: readonly string[];
   /** Of its row in `billing.failed_events`. */

@@ -4,6 +4,9 @@ import { UsageError } from "../../scripts/common/cli.ts";
 import { LOCAL_SIGNING_SECRETS } from "../../scripts/common/environment.ts";
 import { checkDeployment, parseDoctorArguments } from "../../scripts/doctor.ts";
 import type { Here, Target } from "../../scripts/doctor/check.ts";
+import { checkEndpoint } from "../../scripts/doctor/endpoint.ts";
+import { FORMATS } from "../../supabase/functions/_shared/billing/formats/formats.ts";
+import { parseEvent } from "../../supabase/functions/_shared/billing/parse_event.ts";
 import { LOCAL_SECRET_KEY } from "../../supabase/functions/billing-webhook/local_stack.ts";
 
 const HOSTED = "https://ref.supabase.co";
@@ -196,6 +199,25 @@ Deno.test("the doctor checks that acknowledged failures are retried and reported
   ) {
     const found = await lookAt({ acknowledging, hasAlerts }, row);
     assert(`${found["acknowledged"]}`.includes(expected), expected);
+  }
+});
+
+Deno.test("the signed event of the doctor has no effect in any format", async () => {
+  let body = "";
+  const fetch = (_: unknown, init: RequestInit = {}) => {
+    body = `${init.body}`;
+    return Promise.resolve(new Response("Invalid signature", { status: 401 }));
+  };
+  const target: Target = {
+    ...{ url: AT, projectUrl: HOSTED, secretKey: "", dbUrl: undefined },
+    provider: "b",
+  };
+  const here = { env: SECRETS, fetch, clock: () => NOON };
+  await Array.fromAsync(checkEndpoint(target, here));
+  for (const format of Object.values(FORMATS)) {
+    const clock = { nowSeconds: NOON / 1000, toleranceSeconds: 0 };
+    const parsed = parseEvent(body, { format, ...clock });
+    assertEquals("reason" in parsed && parsed.reason, "not_handled");
   }
 });
 

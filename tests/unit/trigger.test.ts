@@ -46,6 +46,7 @@ Deno.test("advice() says what a type needs, and what to do about a failure", () 
       [TRIAL, 200, "", /^To notify.* trial_ending to NOTIFY/],
       ["invoice.paid", 200, "", /billing\.on_invoice_paid/],
       [OF_TYPE, 401, "", LOG],
+      [`${OF_FILE} --format paddle`, 401, "", /PROVIDER_A_FORMAT=paddle/],
       [
         OF_FILE,
         422,

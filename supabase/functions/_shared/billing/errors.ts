@@ -66,7 +66,7 @@ export const ERRORS = {
   ...answered(401, "Invalid signature", {
     signature_missing: [
       "no configured signature header is there; scanners send none",
-      "Set PROVIDER_A_SIGNATURE_HEADER to the sender's header, such as stripe-signature.",
+      "Set PROVIDER_A_FORMAT to the sender, or PROVIDER_A_SIGNATURE_HEADER to its header.",
     ],
     signature_ambiguous: [
       "it has several signature headers, or those of both providers",
