@@ -33,10 +33,9 @@ export function advice(
       ...(status === 401 && sent.format !== "stripe"
         ? [`The receiver needs ${setting}: docs/providers.md.`]
         : []),
-      ...wrap(
-        todo ? `${errorCode}: ${todo}` : "The receiver's log has the reason.",
-        MAX_COLUMNS,
-      ),
+      ...(todo ? wrap(`${errorCode}: ${todo}`, MAX_COLUMNS) : []),
+      // The row of a failure, shown already, has its reason.
+      ...(errorCode ? [] : ["The receiver's log has the reason."]),
       ...(isEarly.test(errorCode) ? creationOf(sent) : []),
       ...(errorCode
         ? [
