@@ -88,6 +88,8 @@ function differences(content: unknown, place: readonly string[]): string[] {
     const section = valueAt(content, keys);
     const wrong = settingsOf(name).filter(([key, wanted]) => {
       const value = valueAt(section, [key]);
+      // A remote has the rest from the section above.
+      if (value === undefined && place.length > 0) return false;
       return Array.isArray(value) && Array.isArray(wanted)
         ? !value.includes(wanted[0])
         : value !== wanted;

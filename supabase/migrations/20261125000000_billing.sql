@@ -793,7 +793,7 @@ create or replace function billing.customer_lock(provider text, customer_id text
 returns bigint language sql immutable
 return hashtextextended('billing.customers', 0) + (hashtext(provider || ':' || customer_id) & 1023);
 
--- Returns whether a retry is requested, so that the receiver wakes the worker.
+-- Returns whether a retry is requested that no run has claimed, so that the receiver wakes the worker.
 create or replace function billing.has_request()
 returns boolean language sql stable set search_path = '' set enable_seqscan = off as $$
   select exists (select from billing.failed_events f where f.retry_requested_at is not null and f.retry_lease_id is null)
@@ -1819,8 +1819,9 @@ return f.scheduled_retries > 0 or f.next_retry_at is null and f.retry_requested_
 -- Alerts are a level and not rows of the outbox: what is open, compared with what the operator was told. So nothing
 -- untrue is ever sent, and one that could not be sent is due again at the next run, with the same id.
 --
--- failure_opened: more failures with an error code are open that do not heal by themselves than the operator was told;
--- at most one per code and hour. failures_resolved: the operator was told, and none is open any more.
+-- failure_opened: of the failures with an error code that do not heal by themselves, more are open than the operator was
+-- told, or the newest came later; at most one per code and hour. failures_resolved: the operator was told, and none is
+-- open any more.
 create or replace function public.billing_claim_alerts(p_lease_id uuid, p_destination text)
 returns table (id uuid, kind text, alert jsonb, created_at timestamptz)
 language plpgsql volatile set search_path = '' as $$

@@ -227,7 +227,7 @@ create or replace function billing.customer_lock(provider text, customer_id text
 returns bigint language sql immutable
 return hashtextextended('billing.customers', 0) + (hashtext(provider || ':' || customer_id) & 1023);
 
--- Returns whether a retry is requested, so that the receiver wakes the worker.
+-- Returns whether a retry is requested that no run has claimed, so that the receiver wakes the worker.
 create or replace function billing.has_request()
 returns boolean language sql stable set search_path = '' set enable_seqscan = off as $$
   select exists (select from billing.failed_events f where f.retry_requested_at is not null and f.retry_lease_id is null)

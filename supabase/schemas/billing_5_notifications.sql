@@ -173,8 +173,9 @@ return f.scheduled_retries > 0 or f.next_retry_at is null and f.retry_requested_
 -- Alerts are a level and not rows of the outbox: what is open, compared with what the operator was told. So nothing
 -- untrue is ever sent, and one that could not be sent is due again at the next run, with the same id.
 --
--- failure_opened: more failures with an error code are open that do not heal by themselves than the operator was told;
--- at most one per code and hour. failures_resolved: the operator was told, and none is open any more.
+-- failure_opened: of the failures with an error code that do not heal by themselves, more are open than the operator was
+-- told, or the newest came later; at most one per code and hour. failures_resolved: the operator was told, and none is
+-- open any more.
 create or replace function public.billing_claim_alerts(p_lease_id uuid, p_destination text)
 returns table (id uuid, kind text, alert jsonb, created_at timestamptz)
 language plpgsql volatile set search_path = '' as $$

@@ -32,7 +32,7 @@ const withLine = (line: string): Sent => ({
 });
 const withTarget = (target: string) => withLine(`POST ${target}`);
 
-/** From one byte over the limit to many times the limit. */
+/** One byte over the limit, and twice the limit. */
 const tooLarge = [CAP + 1, 2 * CAP].flatMap((length): Sent[] => {
   const sent = { body: new Uint8Array(length), headers: () => ({}) };
   return [sent, { ...sent, through: "gateway" }];

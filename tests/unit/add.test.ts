@@ -237,7 +237,8 @@ const SECTION = sectionOf("billing-webhook");
 const BOTH = `${SECTION}\n${sectionOf("billing-worker")}`;
 const LOCK = '["./functions/billing-webhook/deno.lock"]';
 const OPEN = BOTH.replace("false", "true");
-const REMOTE = BOTH + OPEN.replaceAll("[functions", "[remotes.live.functions");
+const REMOTE = BOTH + OPEN.replaceAll("[functions", "[remotes.live.functions")
+  .replaceAll(/^static_files.*\n/gm, "");
 
 Deno.test("the sections are those of this repository's config.toml", async () => {
   const own = await Deno.readTextFile(`${REPOSITORY}/supabase/config.toml`);

@@ -93,7 +93,7 @@ export interface Parts {
 }
 
 /** Where a provider's events have the parts; the last two are for error messages. */
-export interface Names {
+interface Names {
   readonly type: string;
   readonly id: string;
   readonly occurred_at: string;
