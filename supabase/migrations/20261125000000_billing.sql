@@ -2309,7 +2309,8 @@ select
   oldest_pending_notification, notifications_given_up, last_scheduled_run_at, ledger_rows_estimate, handlers
 from billing.health;
 
--- It reads the window, so a user sees what a policy lets them see, and needs no right on schema billing. Postgres does
+-- It reads the window, so a user sees what a policy lets them see, and needs no right on schema billing. It may read
+-- only what docs/app.md grants there: another column would fail for users. So the rule is in paid_until. Postgres does
 -- not inline a function with a subquery, so the fixed search_path does not cost a better plan. The body is a string,
 -- because a parsed one skips the check of usage on schema billing.
 create or replace function public.billing_has_access(account_id text, grace interval default '0')

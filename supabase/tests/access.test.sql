@@ -3,7 +3,7 @@
  * users do, with the grants and policies of docs/app.md.
  */
 begin;
-select plan(42);
+select plan(43);
 
 create function pg_temp.has_access(fields jsonb, grace interval default '0')
 returns boolean language plpgsql as $$
@@ -55,6 +55,8 @@ from (
     (true, '{"provider_status": "past_due"}', 'current_period_end', '1 hour', '1 minute', 'of a period that has not ended, from now on'),
     (false, '{"provider_status": "past_due", "current_period_end": null}', null, null, '1 year', 'not if there is no period')
 ) as c (has_access, fields, field, after, grace, why);
+select pg_temp.has_access('{"provider_status": "past_due"}'::jsonb || jsonb_build_object('past_due_since', now()));
+select ok(not public.billing_has_access('acc_1') and public.billing_has_access('acc_1', '1 second'), 'by default, there is no grace');
 select is(public.billing_has_access(a, '1 year'), false, format('the account %L has no access', a)) from unnest(array[null, '', 'acc_nobody', ' acc_1']) as a;
 select pg_temp.has_access('{"status": "canceled"}');
 insert into billing.subscriptions (id, provider, account_id, status, plan_id)

@@ -19,7 +19,7 @@ import {
   migrationNames,
 } from "../support/databases.ts";
 import { fencedBlocks, readPage } from "../support/docs.ts";
-import { makeProject, receiver } from "../support/project_folder.ts";
+import { makeProject, newest } from "../support/project_folder.ts";
 import { installSupabaseExtensions } from "../support/supabase_extensions.ts";
 import type { Typed } from "../support/terminal.ts";
 import { setting } from "../support/test_environment.ts";
@@ -131,6 +131,10 @@ const MIGRATIONS = {
     "create table public.tags (id int primary key);\n",
 };
 const THEIRS = ["notes", "profiles", "tags"];
+const OURS = Array.from(
+  newest.migrations.keys(),
+  (path) => path.replace(/^migrations\/\d+_(.+)\.sql$/, "$1"),
+);
 
 /** What the app has made, besides a handler, in schema billing, or with what is in it. */
 const MINE = `
@@ -230,7 +234,7 @@ Deno.test("docs/deploy.md: an app gets the receiver, updates it, has it beside i
     assertEquals([code, await appliedNames()], [1, THEIRS]);
     await sql`drop table public.billing_subscriptions`;
     assertWorks(await type(push, { env }));
-    assertEquals(await appliedNames(), [...THEIRS, "billing"]);
+    assertEquals(await appliedNames(), [...THEIRS, ...OURS]);
     // `--remote` keeps the local database out.
     await withDatabase(databaseUrls(port).url, async (sql) => {
       const [row] = await sql`select to_regclass('public.tags') as found`;
@@ -244,7 +248,7 @@ Deno.test("docs/deploy.md: an app gets the receiver, updates it, has it beside i
     await sql`
       create function billing.on_charge_refunded(provider text, event jsonb)
       returns void language sql as ''`;
-    const second = "supabase/migrations/20261126000000_billing_note.sql";
+    const second = "supabase/migrations/20991231000000_billing_second.sql";
     await Deno.writeTextFile(
       `${clone.path}/${second}`,
       "comment on schema billing is 'Second'",
@@ -257,7 +261,7 @@ Deno.test("docs/deploy.md: an app gets the receiver, updates it, has it beside i
     assertWorks(await clone.type(update));
     assertWorks(await add("--check"));
     assertWorks(await type(push, { env }));
-    const all = [...THEIRS, "billing", "first_tag", "billing_note"];
+    const all = [...THEIRS, ...OURS, "first_tag", "billing_second"];
     assertEquals(await appliedNames(), all);
     await sql`select billing.on_charge_refunded('a', '{}')`;
     await Deno.remove(`${clone.path}/${second}`);
@@ -383,15 +387,15 @@ Deno.test("an app with subscriptions and declarative schemas of its own, and sho
   });
   const { url } = await createDatabase(port, { name: "declarative" });
   await migrate(url, project.path);
-  const { todo, blockers } = await project.add();
+  const { todo, blockers } = await project.add(newest);
   assertEquals([todo, blockers], [[], []]);
   await migrate(url, project.path);
   const made = await withDatabase(url, async (sql) => {
     const rows = await sql`
       select version || ' ' || name as applied
       from supabase_migrations.schema_migrations order by version`;
-    const applied = rows.map((row) => row["applied"]);
-    assertEquals(applied, ["0007 init", "0008 billing"]);
+    const all = ["init", ...OURS].map((name, at) => `000${7 + at} ${name}`);
+    assertEquals(rows.map((row) => row["applied"]), all);
     return await schemaOf(sql);
   });
 
@@ -400,7 +404,7 @@ Deno.test("an app with subscriptions and declarative schemas of its own, and sho
   const tree = await project.tree();
   const schemas = Object.keys(tree).filter((it) => it.startsWith("schemas/"))
     .sort();
-  assertEquals(schemas.length, 1 + receiver.schemas.size);
+  assertEquals(schemas.length, 1 + newest.schemas.size);
   const declared = await createDatabase(port, { name: "declared" });
   await withDatabase(declared.url, async (sql) => {
     await sql.unsafe("set check_function_bodies = off").simple();

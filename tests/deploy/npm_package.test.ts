@@ -98,7 +98,7 @@ Deno.test("npx adds the receiver to a project, runs it and sends events", async 
     // not have all that a project's own need.
     const migrations = {
       "20240101000000_billing_leave": "drop schema billing",
-      "20991231000000_billing_note": "comment on schema billing is 'Second'",
+      "20991231000000_billing_second": "comment on schema billing is 'Second'",
     };
     for (const [name, sql] of Object.entries(migrations)) {
       await Deno.writeTextFile(`${path}/supabase/migrations/${name}.sql`, sql);
@@ -106,7 +106,7 @@ Deno.test("npx adds the receiver to a project, runs it and sends events", async 
     const manifest = `${path}/supabase/billing.json`;
     const added = (await Deno.readTextFile(manifest)).replace(
       '"files": {',
-      '$&\n"migrations/20991231000000_billing_note.sql": "",',
+      '$&\n"migrations/20991231000000_billing_second.sql": "",',
     );
     await Deno.writeTextFile(manifest, added);
     await using stack = await user.start(`${NPX} start`);

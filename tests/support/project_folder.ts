@@ -11,7 +11,13 @@ import {
 import { createCommand } from "../../scripts/common/create_command.ts";
 
 /** What this repository adds. */
-export const receiver: Receiver = await readReceiver();
+export const newest: Receiver = await readReceiver();
+
+/** The same, of the migrations only the first. */
+export const receiver: Receiver = {
+  ...newest,
+  migrations: new Map([...newest.migrations].slice(0, 1)),
+};
 
 /** The texts of a project of somebody else's. */
 export const THEIRS = {

@@ -23,7 +23,7 @@ const first = {
   version: "0.9.0",
   files: new Map([...receiver.files, [WEBHOOK, "// older\n"], [OLD, ""]]),
 };
-const NOTE = "migrations/20271231000000_billing_note.sql";
+const NOTE = "migrations/20271231000000_billing_second.sql";
 const second = {
   ...receiver,
   version: "1.10.0",
@@ -110,7 +110,7 @@ Deno.test("an update replaces what the project has not changed, and adds the mig
   assertEquals(changes.map(({ verb, path }) => `${verb} ${path}`), [
     `change ${WEBHOOK}`,
     `remove ${OLD}`,
-    "add migrations/20270101000001_billing_note.sql",
+    "add migrations/20270101000001_billing_second.sql",
     "change billing.json",
   ]);
   const after = await project.tree();

@@ -43,7 +43,7 @@ Deno.test("add, from nothing to up to date, where git can undo it", async () => 
   await project.commit();
   const before = await project.tree();
   await add(path, ". --check", 1, ["Not up to date, and nothing was written."]);
-  await add(path, ". --dry-run", 0, ["add supabase/migrations/"]);
+  await add(path, ". --dry-run", 0, ["add supabase/migrations"]);
   await add(path, ".", 2, ["There is no terminal to ask: add --yes or --dry-"]);
   assertEquals(await project.tree(), before);
   await project.write("functions/hello/index.ts", "mine");
