@@ -81,7 +81,7 @@ async function wireForm(
 ): Promise<Version["wire"]> {
   const folder = `file://${project}/supabase/functions/_shared/billing`;
   if (isOld) {
-    // Version 1.0.0.
+    // Before the SQL was founded anew.
     const { handledEvent } = await import(`${folder}/events.ts`);
     return (event) => ({ ...handledEvent.parse(event), provider: "a" });
   }

@@ -1115,7 +1115,7 @@ $$;
 comment on function public.billing_apply_handled_event is
   'Applies one event exactly once, and runs the handler of its type, billing.on_<type>, in the same transaction. The event is as for billing_apply_events, with the payload as text. Returns a row as billing_apply_events does.';
 comment on function public.billing_apply_events is
-  'Applies each event of an array exactly once. Returns a row per event: its place, the outcome (applied, duplicate, stale, erased or failed), for failed the SQLSTATE and message, and whether a retry is requested, if an event may have cured a failure. docs/decisions.md has the form of an event.';
+  'Applies each event of an array exactly once. Returns a row per event: its place, the outcome (applied, duplicate, stale, erased or failed), for failed the SQLSTATE and message, and whether a retry is requested, if an event may have cured a failure. The type billing.event is the form of an event.';
 
 create or replace function public.billing_try_event(event jsonb)
 returns table (outcome text, error_code text, error text)
