@@ -302,9 +302,9 @@ create type billing.event as (
   is_trial boolean
 );
 
--- What became of an event, and the record after it.
+-- What became of an event, and the record after it. The rule leaves event to its caller.
 create type billing.step as (
-  event billing.event, record billing.records, outcome text, error_code text, error text
+  event billing.event, record billing.records, account_id text, payment jsonb, outcome text, error_code text, error text
 );
 
 -- What a call answers for an event.
@@ -341,9 +341,8 @@ comment on function billing.time_of is 'Returns the time of a mark, such as subs
 --
 -- Each field belongs to the newest event that sets it: the account to a creation that names it, what the provider
 -- reports to a creation or update, the status to a creation, update or deletion, canceled_at to a deletion. An
--- opening_update makes the record if there is none, and names the account as a creation does. The record keeps the
--- marks of these events. An event that is older than all that it would set is stale. An event without a time is never
--- older; as a second creation, it is stale. One of an erased account has no effect.
+-- opening_update makes the record if there is none, and names the account as a creation does. An event that is older
+-- than all that it would set is stale. One without a time is never older; as a second creation, it is stale.
 --
 -- before is the step before it, stored the record in the table; null if there is none. Its error codes:
 --   BW001  no such subscription (yet): a later retry may find it
@@ -358,54 +357,48 @@ declare
   occurred_at constant timestamptz := coalesce(e.occurred_at, e.handled_at);
   reported constant text := e.report ->> 'provider_status';
   replaced text := e.previous ->> 'provider_status';
+  opens constant boolean := e.kind in ('creation', 'opening_update');
+  is_older constant boolean := coalesce(mark < r.changed_as_of, false);
+  is_after_end constant boolean := (mark < r.canceled_as_of) is not true;
+  payment jsonb := e.payment;
   outcome text := 'applied';
   settled billing.records;
+  fault constant text := case
+    when e.is_erased or e.kind in ('checkout', 'other') then null
+    when (e.kind in ('creation', 'update', 'opening_update', 'deletion', 'payment_failed', 'notice')) is not true then 'BW003'
+    when r.id is null and not opens then 'BW001'
+    when r.provider <> e.provider then 'BW002'
+    when coalesce(r.account_id, e.account_id, e.customers_account) is null then 'BW005'
+  end;
 begin
   if e.is_erased then
-    return (e, r, 'erased', null, null)::billing.step;
-  elsif e.kind in ('checkout', 'other') then
-    -- Nothing to a subscription.
-    return (e, null, 'applied', null, null)::billing.step;
-  elsif (e.kind in ('creation', 'update', 'opening_update', 'deletion', 'payment_failed', 'notice')) is not true then
-    return (e, r, 'failed', 'BW003', format('No function applies events of type %s.', e.type))::billing.step;
-  elsif r.id is null and e.kind not in ('creation', 'opening_update') then
-    return (e, r, 'failed', 'BW001', format('No subscription %s is recorded.', e.subscription_id))::billing.step;
-  elsif r.provider <> e.provider then
-    return (e, r, 'failed', 'BW002', format(
-      'Subscription %s belongs to provider %s, not %s.', r.id, r.provider, e.provider
-    ))::billing.step;
-  elsif coalesce(r.account_id, e.account_id, e.customers_account) is null then
-    return (e, r, 'failed', 'BW005', billing.lacks_account())::billing.step;
+    return (null, r, null, null, 'erased', null, null)::billing.step;
+  elsif e.kind in ('checkout', 'other') then -- Nothing to a subscription.
+    return (null, null, e.account_id, null, 'applied', null, null)::billing.step;
+  elsif fault is not null then
+    return (null, r, null, null, 'failed', fault, case fault
+      when 'BW001' then format('No subscription %s is recorded.', e.subscription_id)
+      when 'BW002' then format('Subscription %s belongs to provider %s, not %s.', r.id, r.provider, e.provider)
+      when 'BW003' then format('No function applies events of type %s.', e.type)
+      else billing.lacks_account()
+    end)::billing.step;
   end if;
 
   if e.kind = 'creation' then
-    if r.id is not null and mark is null
-      or mark < r.account_as_of
-      or e.account_id is null and mark < r.changed_as_of
-    then
+    if r.id is not null and mark is null or mark < r.account_as_of or e.account_id is null and is_older then
       outcome := 'stale';
-    else
-      if (mark < r.changed_as_of) is not true then
-        r := jsonb_populate_record(r, e.report);
-        r.changed_as_of := mark;
-        r.changed_in_second := null;
-        if (mark < r.canceled_as_of) is not true then
-          r.status := 'active';
-        end if;
-      end if;
-      r.id := e.subscription_id;
-      r.provider := e.provider;
-      r.account_id := coalesce(e.account_id, r.account_id, e.customers_account);
-      if e.account_id is not null then
-        r.account_as_of := mark;
-      end if;
+    elsif not is_older then
+      r := jsonb_populate_record(r, e.report);
+      r.changed_as_of := mark;
+      r.changed_in_second := null;
+      r.status := case when is_after_end then 'active' else r.status end;
     end if;
 
   elsif e.kind in ('update', 'opening_update') then
-    if e.previous is null and (mark < r.changed_as_of) is not true then
+    if e.previous is null and not is_older then
       replaced := r.provider_status;
     end if;
-    if mark < r.changed_as_of then
+    if is_older then
       outcome := 'stale';
     elsif mark = r.changed_as_of then
       settled := billing.settle(r, e);
@@ -421,55 +414,48 @@ begin
         r.changed_in_second := e.previous;
       end if;
     end if;
-    if outcome = 'applied' and (mark < r.canceled_as_of) is not true then
+    if outcome = 'applied' and is_after_end then
       r.status := coalesce(r.provider_status, r.status);
     end if;
     if replaced in ('past_due', 'unpaid', 'incomplete') and reported in ('active', 'trialing') then
       r.recovered_as_of := greatest(r.recovered_as_of, occurred_at);
     end if;
-    if e.kind = 'opening_update' then
-      if r.id is null and reported in ('active', 'trialing') then
-        -- A payment that failed before was in a checkout that went on.
-        r.recovered_as_of := occurred_at;
-      end if;
-      if outcome = 'applied' and reported = 'canceled' then
-        r.canceled_at := coalesce(r.canceled_at, e.handled_at);
-      end if;
-      r.id := e.subscription_id;
-      r.provider := e.provider;
-      if e.account_id is not null and (mark < r.account_as_of) is not true then
-        if r.account_id <> e.account_id then
-          outcome := 'applied';
-        end if;
-        r.account_id := e.account_id;
-        r.account_as_of := coalesce(mark, r.account_as_of);
-      end if;
-      r.account_id := coalesce(r.account_id, e.account_id, e.customers_account);
-    end if;
-    e.account_id := r.account_id;
     if (replaced in ('past_due', 'unpaid') and reported = 'active') is not true then
-      e.payment := null;
+      payment := null;
+    end if;
+    if opens and r.id is null and reported in ('active', 'trialing') then
+      -- A payment that failed before was in a checkout that went on.
+      r.recovered_as_of := occurred_at;
+    end if;
+    if opens and outcome = 'applied' and reported = 'canceled' then
+      r.canceled_at := coalesce(r.canceled_at, e.handled_at);
     end if;
 
   elsif e.kind = 'deletion' then
-    e.account_id := r.account_id;
     if r.status = 'canceled' and r.canceled_at is not null then
       -- The account was told, by another deletion.
-      e.payment := null;
+      payment := null;
     end if;
-    if mark < r.canceled_as_of then
+    if not is_after_end then
       outcome := 'stale';
     else
       r.canceled_at := e.handled_at;
       r.canceled_as_of := coalesce(mark, r.canceled_as_of);
-      if (mark < r.changed_as_of) is not true then
-        r.status := 'canceled';
-      end if;
+      r.status := case when is_older then r.status else 'canceled' end;
     end if;
+  end if;
 
-  else
-    -- Whom to notify. The record stays as it is.
-    e.account_id := r.account_id;
+  if e.kind = 'opening_update' or opens and outcome = 'applied' then
+    r.id := e.subscription_id;
+    r.provider := e.provider;
+    if e.account_id is not null and (mark < r.account_as_of) is not true then
+      if r.account_id <> e.account_id then
+        outcome := 'applied';
+      end if;
+      r.account_id := e.account_id;
+      r.account_as_of := coalesce(mark, r.account_as_of);
+    end if;
+    r.account_id := coalesce(r.account_id, e.account_id, e.customers_account);
   end if;
 
   -- Since when it is past_due: the earliest known time after it was last known to be something else. A minimum after a
@@ -487,11 +473,8 @@ begin
     );
   end if;
   r.past_due_since := case when r.provider_status = 'past_due' then r.past_due_as_of end;
-  -- It has had its effect.
-  e.report := null;
-  e.previous := null;
 
-  return (e, r, outcome, null, null)::billing.step;
+  return (null, r, r.account_id, payment, outcome, null, null)::billing.step;
 end;
 $$;
 
@@ -556,10 +539,14 @@ $$;
 
 -- Returns the values of a report as to_jsonb shows them in a record, so that they can be compared.
 create or replace function billing.as_stored(report jsonb)
-returns jsonb language sql stable set search_path = '' as $$
-  select coalesce(jsonb_object_agg(own.key, own.value), '{}')
-  from jsonb_each(to_jsonb(jsonb_populate_record(null::billing.records, report))) as own
-  where report ? own.key
+returns jsonb language plpgsql stable set search_path = '' as $$
+begin
+  return (
+    select coalesce(jsonb_object_agg(own.key, own.value), '{}')
+    from jsonb_each(to_jsonb(jsonb_populate_record(null::billing.records, report))) as own
+    where report ? own.key
+  );
+end;
 $$;
 
 -- supabase/schemas/billing_3_apply.sql
@@ -573,49 +560,8 @@ $$;
 -- Locks are taken in one order: rows of the ledger by key, subscriptions by id, customers, rows of failed_events. Only
 -- other calls are waited for, and only by the first try: a person who has locked a record must not hold up the events
 -- of others. The receiver tries an event again that found its record locked. All waits of a call take about half a
--- second (billing.lock_patience); none takes as long as deadlock_timeout (a second by default), so that no call becomes
--- the victim of a deadlock.
-
--- Works out what sorted events do: folds those of each subscription over its record. Writes nothing. Locks the records
--- without waiting (55P03). changed: records to write. any_filed: an event is from a retry or has an open failure.
-create or replace function billing.work_out(
-  events billing.event[],
-  out steps billing.step[], out answers billing.answer[], out changed billing.records[],
-  out any_payment boolean, out any_filed boolean, out any_stale boolean, out any_failed boolean,
-  out any_creation boolean, out any_checkout boolean
-)
-language plpgsql volatile set search_path = '' as $$
-begin
-  select
-    -- Without the records, of which the last counts: fifty steps are copied often.
-    array_agg(((f.step).event, null, (f.step).outcome, (f.step).error_code, (f.step).error)::billing.step),
-    array_agg((((f.step).event).place, (f.step).outcome, (f.step).error_code, (f.step).error)::billing.answer),
-    array_agg((f.step).record) filter (where f.is_last and (f.step).record is distinct from f.stored),
-    bool_or(((f.step).event).payment is not null),
-    bool_or(f.is_filed),
-    bool_or((f.step).outcome = 'stale'),
-    bool_or((f.step).outcome in ('failed', 'erased')),
-    bool_or((f.step).outcome = 'applied' and ((f.step).event).kind in ('creation', 'opening_update')),
-    bool_or((f.step).outcome = 'applied' and ((f.step).event).kind = 'checkout')
-  into steps, answers, changed, any_payment, any_filed, any_stale, any_failed, any_creation, any_checkout
-  from (
-    select
-      s.stored,
-      billing.fold(s.stored, t.e) over sequence as step,
-      lead(true) over sequence is null as is_last,
-      -- For resolved_at, Postgres may read all of the index of open failures. A join or "not exists" may, too.
-      (t.e).retry is not null or (
-        select true from billing.failed_events o
-        where o.provider = (t.e).provider and o.event_id = (t.e).event_id and o.resolution is null
-      ) as is_filed
-    from (select unnest(events) as e, generate_subscripts(events, 1) as turn) as t
-    left join lateral (
-      select r as stored from billing.records r where r.id = (t.e).subscription_id for no key update nowait
-    ) as s on true
-    window sequence as (partition by (t.e).subscription_id order by t.turn)
-  ) as f;
-end;
-$$;
+-- second; none takes as long as deadlock_timeout (a second by default), so that no call becomes the victim of a
+-- deadlock.
 
 -- Returns how long to wait for the next lock, as a value of lock_timeout: not long, because who waits holds locks, and
 -- an event that is locked waits once per half that it is in.
@@ -623,8 +569,9 @@ create or replace function billing.lock_patience()
 returns text language sql volatile
 return case when clock_timestamp() < statement_timestamp() + interval '0.3 s' then '20ms' else '1ms' end;
 
--- Applies sorted events; raises an error if they cannot be applied together.
-create or replace function billing.apply(todo billing.event[])
+-- Applies sorted events together, or each half by itself. Whatever the error is: one of the server may be of one event,
+-- too, and PostgREST before 16 repeats a call that raises 40001 without end.
+create or replace function billing.apply(todo billing.event[], has_handler boolean default false)
 returns billing.answer[] language plpgsql volatile set search_path = ''
 -- A plan that was made while a table was empty would read all of it, and be kept. They hold for what this calls, too.
 set enable_seqscan = off
@@ -633,11 +580,11 @@ set enable_mergejoin = off
 set enable_material = off
 as $$
 declare
+  half constant integer := cardinality(todo) / 2;
   latest constant timestamptz := statement_timestamp() + interval '0.3 s';
   claims text[];
   claimed billing.event[] := todo;
   work record;
-  answers billing.answer[];
   _ text;
 begin
   with own as (
@@ -647,7 +594,6 @@ begin
     returning provider || '/' || event_id as claim
   )
   select coalesce(array_agg(o.claim), '{}') into claims from own as o;
-
   if cardinality(claims) < cardinality(todo) then
     -- Without duplicates; of copies within the call, the first.
     claimed := array(
@@ -656,10 +602,6 @@ begin
         select min(c.place) from unnest(todo) as c where c.provider = e.provider and c.event_id = e.event_id
       )
     );
-  end if;
-
-  if cardinality(claimed) = 0 then
-    return billing.answer_others(todo, claimed, '{}');
   end if;
 
   -- An assignment costs less than a statement.
@@ -677,15 +619,56 @@ begin
   _ := set_config('lock_timeout', billing.lock_patience(), true);
 
   if exists (select from billing.erasures) then
-    claimed := array(
-      select jsonb_populate_record(e, jsonb_build_object('is_erased', billing.is_erased(
-        e.provider, e.subscription_id, e.report ->> 'customer_id', e.report ->> 'subscription_id'
-      )))
-      from unnest(claimed) as e
-    );
+    for i in 1 .. cardinality(claimed) loop
+      claimed[i].is_erased := billing.is_erased(
+        claimed[i].provider, claimed[i].subscription_id, claimed[i].report ->> 'customer_id',
+        claimed[i].report ->> 'subscription_id'
+      );
+    end loop;
   end if;
-  work := billing.work_out(claimed);
-  if work.any_failed and exists (select from unnest(work.answers) as a where a.error_code = 'BW005') then
+
+  -- What the events do: those of each subscription, folded over its record, which is locked without waiting (55P03).
+  -- Once more if one lacked an account that its customer may have.
+  for pass in 1 .. 2 loop
+    select
+      array_agg(((f.e).place, (f.step).outcome, (f.step).error_code, (f.step).error)::billing.answer) as answers,
+      -- The mark tells in most cases, and costs less.
+      array_agg((f.step).record) filter (where f.is_last and (
+        ((f.step).record).changed_as_of is distinct from (f.stored).changed_as_of
+        or (f.step).record is distinct from f.stored
+      )) as changed,
+      -- Of the events that do more than to change a record. Without the records, because steps are copied often.
+      array_agg(
+        (f.e, null, (f.step).account_id, (f.step).payment, (f.step).outcome, null, null)::billing.step
+      ) filter (where
+        f.is_filed or (f.step).payment is not null or (f.step).outcome <> 'applied'
+        or (f.e).kind in ('creation', 'opening_update', 'checkout')
+      ) as steps,
+      bool_or(f.is_filed) as any_filed,
+      bool_or((f.step).payment is not null) as any_payment,
+      bool_or((f.step).outcome = 'stale') as any_stale,
+      bool_or((f.step).outcome in ('failed', 'erased')) as any_failed,
+      bool_or((f.step).error_code = 'BW005') as lacks_account,
+      bool_or((f.e).kind in ('creation', 'opening_update')) as any_creation,
+      bool_or((f.e).kind = 'checkout') as any_checkout
+    into work
+    from (
+      select
+        t.e, s.stored,
+        billing.fold(s.stored, t.e) over sequence as step,
+        lead(true) over sequence is null as is_last,
+        -- From a retry, or with an open failure; or of the other provider, which does no harm.
+        (t.e).retry is not null or (t.e).event_id = any (array(
+          select o.event_id from billing.failed_events o
+          where o.event_id = any (array(select c.event_id from unnest(claimed) as c)) and o.resolution is null
+        )) as is_filed
+      from (select unnest(claimed) as e, generate_subscripts(claimed, 1) as turn) as t
+      left join lateral (
+        select r as stored from billing.records r where r.id = (t.e).subscription_id for no key update nowait
+      ) as s on true
+      window sequence as (partition by (t.e).subscription_id order by t.turn)
+    ) as f;
+    exit when pass = 2 or work.lacks_account is not true;
     for i in 1 .. cardinality(claimed) loop
       if claimed[i].report ->> 'customer_id' is not null and exists (
         select from unnest(work.answers) as a where a.place = claimed[i].place and a.error_code = 'BW005'
@@ -693,41 +676,33 @@ begin
         claimed[i].customers_account := billing.account_of_customer(claimed[i].provider, claimed[i].report ->> 'customer_id');
       end if;
     end loop;
-    work := billing.work_out(claimed);
-  end if;
+  end loop;
 
   if work.changed is not null then
-    merge into billing.subscriptions as s
+    merge into billing.records as s
     using unnest(work.changed) as r on s.id = r.id
     when matched then update set (
       id, provider, account_id, status, plan_id, current_period_end, canceled_at,
       provider_status, customer_id, quantity, cancel_at, trial_end, paused, paused_until, livemode, items, items_complete,
       past_due_since, past_due_as_of, not_past_due_as_of, recovered_as_of, account_as_of, changed_as_of, changed_in_second, canceled_as_of
     ) = row (r.*)
-    when not matched then insert (
-      id, provider, account_id, status, plan_id, current_period_end, canceled_at,
-      provider_status, customer_id, quantity, cancel_at, trial_end, paused, paused_until, livemode, items, items_complete,
-      past_due_since, past_due_as_of, not_past_due_as_of, recovered_as_of, account_as_of, changed_as_of, changed_in_second, canceled_as_of
-    ) values (r.*);
+    when not matched then insert values (r.*);
   end if;
-
   if work.any_payment then
     perform billing.notify_accounts(work.steps);
   end if;
   if work.any_checkout then
     -- What is there wins: the app may have corrected it.
     insert into billing.customers (provider, customer_id, account_id)
-    select distinct on (e.provider, c.id) e.provider, c.id, e.account_id
+    select distinct on (e.provider, c.id) e.provider, c.id, s.account_id
     from unnest(work.steps) as s, unnest(array[s.event]) as e, lateral (select e.report ->> 'customer_id') as c (id)
-    where e.kind = 'checkout' and s.outcome = 'applied' and c.id is not null and e.account_id is not null
+    where e.kind = 'checkout' and s.outcome = 'applied' and c.id is not null and s.account_id is not null
     order by e.provider, c.id, e.occurred_at, e.place
     on conflict do nothing;
   end if;
   if work.any_filed then
     perform billing.resolve_failures(work.steps);
   end if;
-
-  answers := coalesce(work.answers, '{}');
   if work.any_creation then
     perform billing.cure(work.steps);
   end if;
@@ -741,20 +716,35 @@ begin
     delete from billing.processed_events p
     using unnest(work.steps) as s
     where p.provider = (s.event).provider and p.event_id = (s.event).event_id and s.outcome in ('failed', 'erased');
-
-    for i in 1 .. cardinality(answers) loop
-      if answers[i].error_code = 'BW001' and billing.is_known_customer(
-        ((work.steps)[i].event).provider, ((work.steps)[i].event).report ->> 'customer_id'
-      ) then
-        answers[i].error_code := 'BW006';
-      end if;
-    end loop;
+  end if;
+  if not has_handler then
+    -- What an app checks at the end of a transaction would fail the whole call there.
+    set constraints all immediate;
   end if;
 
-  if cardinality(answers) < cardinality(todo) then
-    answers := answers || billing.answer_others(todo, claimed, answers);
+  if not work.any_failed and cardinality(claimed) = cardinality(todo) then
+    return work.answers;
   end if;
-  return answers;
+  -- A copy of an event that failed has failed as well; others that were not claimed are duplicates.
+  return array(
+    select (
+      e.place, case when c.place = e.place or a.outcome = 'failed' then a.outcome else 'duplicate' end,
+      case
+        when a.error_code = 'BW001' and billing.is_known_customer(e.provider, e.report ->> 'customer_id') then 'BW006'
+        else a.error_code
+      end, a.error
+    )::billing.answer
+    from unnest(todo) as e
+    left join unnest(claimed) as c on c.provider = e.provider and c.event_id = e.event_id
+    left join unnest(work.answers) as a on a.place = c.place
+  );
+exception when others or assert_failure then
+  if half = 0 then
+    return array[(todo[1].place, 'failed', sqlstate, sqlerrm)::billing.answer];
+  end if;
+  -- The second half holds what the first has locked, so two calls could wait for each other.
+  perform set_config('lock_timeout', billing.lock_patience(), true);
+  return billing.apply(todo[:half]) || billing.apply(todo[half + 1:]);
 end;
 $$;
 
@@ -762,9 +752,11 @@ $$;
 -- that stores such a failure takes the same lock, so one of the two sees the other.
 create or replace function billing.retry_creations()
 returns trigger language plpgsql volatile set search_path = '' as $$
+declare
+  waiting record;
 begin
   perform pg_advisory_xact_lock(billing.customer_lock(new.provider, new.customer_id));
-  with waiting as materialized (
+  for waiting in
     select f.provider, f.event_id
     from billing.failed_events f
     where f.customer_id = new.customer_id and f.provider = new.provider
@@ -772,9 +764,10 @@ begin
       and f.error_code = 'event_invalid' and f.error = billing.lacks_account()
       and f.original_payload is null -- A repair waits for its person.
     for update skip locked
-  )
-  update billing.failed_events f set retry_requested_at = coalesce(f.retry_requested_at, now()), retry_lease_id = null
-  from waiting w where f.provider = w.provider and f.event_id = w.event_id;
+  loop
+    update billing.failed_events f set retry_requested_at = coalesce(f.retry_requested_at, now()), retry_lease_id = null
+    where f.provider = waiting.provider and f.event_id = waiting.event_id;
+  end loop;
   if found then
     perform billing.wake_worker('retries');
   end if;
@@ -795,8 +788,10 @@ return hashtextextended('billing.customers', 0) + (hashtext(provider || ':' || c
 
 -- Returns whether a retry is requested that no run has claimed, so that the receiver wakes the worker.
 create or replace function billing.has_request()
-returns boolean language sql stable set search_path = '' set enable_seqscan = off as $$
-  select exists (select from billing.failed_events f where f.retry_requested_at is not null and f.retry_lease_id is null)
+returns boolean language plpgsql stable set search_path = '' set enable_seqscan = off as $$
+begin
+  return exists (select from billing.failed_events f where f.retry_requested_at is not null and f.retry_lease_id is null);
+end;
 $$;
 
 -- Writes the notifications that applied events owe. With once_per_invoice, the first event of an invoice creates the
@@ -810,13 +805,13 @@ begin
     hosted_invoice_url, amount_due, currency, attempt_count, next_payment_attempt, trial_end
   )
   select distinct on (e.provider, p.kind, coalesce(o.only_of, e.event_id))
-    e.provider, e.event_id, p.kind, e.account_id, e.subscription_id, coalesce(e.occurred_at, e.handled_at), p.invoice_id,
+    e.provider, e.event_id, p.kind, s.account_id, e.subscription_id, coalesce(e.occurred_at, e.handled_at), p.invoice_id,
     p.hosted_invoice_url, p.amount_due, p.currency, p.attempt_count, p.next_payment_attempt, p.trial_end
   from unnest(steps) as s,
     unnest(array[s.event]) as e,
-    jsonb_populate_record(null::billing.notifications, '{"kind": "payment_failed"}' || e.payment) as p,
-    lateral (select case when e.payment @> '{"once_per_invoice": true}' then p.invoice_id end) as o (only_of)
-  where e.payment is not null and s.outcome = 'applied'
+    jsonb_populate_record(null::billing.notifications, '{"kind": "payment_failed"}' || s.payment) as p,
+    lateral (select case when s.payment @> '{"once_per_invoice": true}' then p.invoice_id end) as o (only_of)
+  where s.payment is not null and s.outcome = 'applied'
     and (o.only_of is null or (
       select true from billing.notifications n
       -- So that a plan of an empty table cannot take the index by provider and event.
@@ -879,10 +874,14 @@ end;
 $$;
 
 -- Requests a retry of the failures that lacked one of these creations, whichever came first:
--- billing_record_failed_event looks for the subscription under the lock that the caller holds.
+-- billing_record_failed_event looks for the subscription under the lock that the caller holds. A run of the worker that
+-- is trying one of them found nothing, and must not settle it as failed.
 create or replace function billing.cure(steps billing.step[])
-returns void language sql volatile set search_path = '' as $$
-  with waiting as materialized (
+returns void language plpgsql volatile set search_path = '' as $$
+declare
+  waiting record;
+begin
+  for waiting in
     select f.provider, f.event_id
     from billing.failed_events f
     -- In an array, so that a plan can only take the index by subscription.
@@ -897,36 +896,20 @@ returns void language sql volatile set search_path = '' as $$
         where (s.event).subscription_id = f.subscription_id and (s.event).provider = f.provider and s.outcome = 'applied'
       )
     for update skip locked
-  )
-  -- A run that is trying one of them found nothing, and must not settle it as failed.
-  update billing.failed_events f set retry_requested_at = coalesce(f.retry_requested_at, now()), retry_lease_id = null
-  from waiting w where f.provider = w.provider and f.event_id = w.event_id
+  loop
+    update billing.failed_events f set retry_requested_at = coalesce(f.retry_requested_at, now()), retry_lease_id = null
+    where f.provider = waiting.provider and f.event_id = waiting.event_id;
+  end loop;
+end;
 $$;
 
 -- Returns whether the subscription or customer is of an account that was erased.
 create or replace function billing.is_erased(provider text, variadic ids text[])
-returns boolean language sql stable set search_path = '' as $$
-  select exists (
-    select from unnest(ids) as i (id), billing.erasure_key k, billing.erasures e
-    where e.hash = sha256(k.key || convert_to(provider || ':' || i.id, 'UTF8'))
-  )
-$$;
-
--- Answers the events of a call that it did not claim: a copy of one that failed has failed as well, others are
--- duplicates.
-create or replace function billing.answer_others(
-  todo billing.event[], claimed billing.event[], answers billing.answer[]
-)
-returns billing.answer[] language plpgsql stable set search_path = '' as $$
+returns boolean language plpgsql stable set search_path = '' set enable_seqscan = off as $$
 begin
-  return array(
-    select (
-      e.place, case when a.outcome = 'failed' then 'failed' else 'duplicate' end, a.error_code, a.error
-    )::billing.answer
-    from unnest(todo) as e
-    left join unnest(claimed) as c on c.provider = e.provider and c.event_id = e.event_id
-    left join unnest(answers) as a on a.place = c.place
-    where c.place is distinct from e.place
+  return exists (
+    select from unnest(ids) as i (id), billing.erasure_key k, billing.erasures e
+    where e.hash = sha256(k.key || convert_to(is_erased.provider || ':' || i.id, 'UTF8'))
   );
 end;
 $$;
@@ -942,28 +925,9 @@ exception when others then
 end;
 $$;
 
--- Applies sorted events together, or each half by itself. Whatever the error is: one of the server may be of one event,
--- too, and PostgREST before 16 repeats a call that raises 40001 without end.
-create or replace function billing.attempt(todo billing.event[])
-returns billing.answer[] language plpgsql volatile set search_path = '' as $$
-declare
-  half constant integer := cardinality(todo) / 2;
-  answers billing.answer[];
-begin
-  answers := billing.apply(todo);
-  -- What an app checks at the end of a transaction would fail the whole call there.
-  set constraints all immediate;
-  return answers;
-exception when others or assert_failure then
-  if half = 0 then
-    return array[(todo[1].place, 'failed', sqlstate, sqlerrm)::billing.answer];
-  end if;
-  -- The second half holds what the first has locked, so two calls could wait for each other.
-  perform set_config('lock_timeout', billing.lock_patience(), true);
-  return billing.attempt(todo[:half]) || billing.attempt(todo[half + 1:]);
-end;
-$$;
-
+-- Applies each event of an array exactly once. The form of an event is the type billing.event. Returns a row per event:
+-- its place, the outcome (applied, duplicate, stale, erased or failed), for failed the SQLSTATE and message; and whether
+-- a retry is requested, if an event may have cured a failure.
 create or replace function public.billing_apply_events(events jsonb)
 returns table (place integer, outcome text, error_code text, error text, retries boolean)
 language plpgsql volatile set search_path = ''
@@ -994,12 +958,12 @@ begin
   from jsonb_populate_recordset(blank, events) as e;
 
   if asking is null then
-    answers := billing.attempt(todo);
+    answers := billing.apply(todo);
   else
     -- A subscription that does not name its account may have that of another one of the array.
     answers :=
-      billing.attempt(array(select e from unnest(todo) as e where (e.subscription_id = any (asking)) is not true))
-      || billing.attempt(array(select e from unnest(todo) as e where e.subscription_id = any (asking)));
+      billing.apply(array(select e from unnest(todo) as e where (e.subscription_id = any (asking)) is not true))
+      || billing.apply(array(select e from unnest(todo) as e where e.subscription_id = any (asking)));
   end if;
   may_cure := may_cure and billing.has_request();
   return query select a.*, may_cure from unnest(answers) as a;
@@ -1056,22 +1020,30 @@ begin
 end;
 $$;
 
--- Applies one event and runs its handler: both or neither. Whatever the handler raises is the outcome of the event, so
--- that no SQLSTATE of it leaves the database.
+-- Applies one event and runs its handler: both or neither. Returns a row as billing_apply_events does; the event has the
+-- payload as text besides. Whatever the handler raises is the outcome of the event, so that no SQLSTATE of it leaves the
+-- database.
 --   BW007  the handler is not there, or may not be called
 --   BW008  the handler raised an error
 --   BW009  jsonb cannot hold the payload
-create or replace function billing.apply_with_handler(event jsonb)
-returns billing.answer language plpgsql volatile set search_path = '' as $$
+create or replace function public.billing_apply_handled_event(event jsonb)
+returns table (place integer, outcome text, error_code text, error text, retries boolean)
+language plpgsql volatile set search_path = ''
+set lock_timeout = '500ms'
+-- PostgREST applies it to the whole call.
+set statement_timeout = '2500ms'
+as $$
 declare
-  e constant billing.event := jsonb_populate_record(null::billing.event, event);
+  e constant billing.event := jsonb_populate_record(
+    null::billing.event, event || jsonb_build_object('place', 1, 'handled_at', now())
+  );
   answer billing.answer;
   lack text;
   parsed jsonb;
   stage text;
 begin
   begin
-    answer := (billing.apply(array[e]))[1];
+    answer := (billing.apply(array[e], true))[1];
     if answer.outcome in ('applied', 'stale') then
       lack := billing.lack_of_handler(e.type);
       if lack is not null then
@@ -1094,54 +1066,34 @@ begin
   end;
   -- Of the session, which a rollback does not release.
   perform pg_advisory_unlock_all();
-  return answer;
-end;
-$$;
-
-create or replace function public.billing_apply_handled_event(event jsonb)
-returns table (place integer, outcome text, error_code text, error text, retries boolean)
-language plpgsql volatile set search_path = ''
-set lock_timeout = '500ms'
--- PostgREST applies it to the whole call.
-set statement_timeout = '2500ms'
-as $$
-declare
-  answer constant billing.answer :=
-    billing.apply_with_handler(event || jsonb_build_object('place', 1, 'handled_at', now()));
-begin
   return query select answer.*, billing.has_request();
 end;
 $$;
-comment on function public.billing_apply_handled_event is
-  'Applies one event exactly once, and runs the handler of its type, billing.on_<type>, in the same transaction. The event is as for billing_apply_events, with the payload as text. Returns a row as billing_apply_events does.';
-comment on function public.billing_apply_events is
-  'Applies each event of an array exactly once. Returns a row per event: its place, the outcome (applied, duplicate, stale, erased or failed), for failed the SQLSTATE and message, and whether a retry is requested, if an event may have cured a failure. The type billing.event is the form of an event.';
 
+-- For the console. Returns what an event would come to, and undoes it.
 create or replace function public.billing_try_event(event jsonb)
 returns table (outcome text, error_code text, error text)
 language plpgsql volatile set search_path = ''
-set lock_timeout = '100ms'
 -- As for a handler.
 set statement_timeout = '2500ms'
 as $$
 declare
-  trial constant jsonb := event || jsonb_build_object('place', 1, 'handled_at', now(), 'is_trial', true);
-  answer billing.answer;
+  trial constant jsonb := event || '{"place": 1, "is_trial": true}';
 begin
   begin
-    answer := case
-      when event ? 'payload' then billing.apply_with_handler(trial)
-      else (billing.attempt(array[jsonb_populate_record(null::billing.event, trial)]))[1]
-    end;
+    if event ? 'payload' then
+      select a.outcome, a.error_code, a.error into outcome, error_code, error
+      from public.billing_apply_handled_event(trial) as a;
+    else
+      select a.outcome, a.error_code, a.error into outcome, error_code, error
+      from public.billing_apply_events(jsonb_build_array(trial)) as a;
+    end if;
     raise exception using errcode = 'BW000';
   exception when sqlstate 'BW000' then
-    null;
+    return next;
   end;
-  return query select answer.outcome, answer.error_code, answer.error;
 end;
 $$;
-comment on function public.billing_try_event is
-  'Returns what an event would come to, and undoes it: the outcome (applied, duplicate, stale, erased or failed), and for failed the SQLSTATE and message. For the console.';
 
 -- supabase/schemas/billing_4_failures.sql
 

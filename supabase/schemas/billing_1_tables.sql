@@ -249,9 +249,9 @@ create type billing.event as (
   is_trial boolean
 );
 
--- What became of an event, and the record after it.
+-- What became of an event, and the record after it. The rule leaves event to its caller.
 create type billing.step as (
-  event billing.event, record billing.records, outcome text, error_code text, error text
+  event billing.event, record billing.records, account_id text, payment jsonb, outcome text, error_code text, error text
 );
 
 -- What a call answers for an event.

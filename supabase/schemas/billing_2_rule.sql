@@ -17,9 +17,8 @@ comment on function billing.time_of is 'Returns the time of a mark, such as subs
 --
 -- Each field belongs to the newest event that sets it: the account to a creation that names it, what the provider
 -- reports to a creation or update, the status to a creation, update or deletion, canceled_at to a deletion. An
--- opening_update makes the record if there is none, and names the account as a creation does. The record keeps the
--- marks of these events. An event that is older than all that it would set is stale. An event without a time is never
--- older; as a second creation, it is stale. One of an erased account has no effect.
+-- opening_update makes the record if there is none, and names the account as a creation does. An event that is older
+-- than all that it would set is stale. One without a time is never older; as a second creation, it is stale.
 --
 -- before is the step before it, stored the record in the table; null if there is none. Its error codes:
 --   BW001  no such subscription (yet): a later retry may find it
@@ -34,54 +33,48 @@ declare
   occurred_at constant timestamptz := coalesce(e.occurred_at, e.handled_at);
   reported constant text := e.report ->> 'provider_status';
   replaced text := e.previous ->> 'provider_status';
+  opens constant boolean := e.kind in ('creation', 'opening_update');
+  is_older constant boolean := coalesce(mark < r.changed_as_of, false);
+  is_after_end constant boolean := (mark < r.canceled_as_of) is not true;
+  payment jsonb := e.payment;
   outcome text := 'applied';
   settled billing.records;
+  fault constant text := case
+    when e.is_erased or e.kind in ('checkout', 'other') then null
+    when (e.kind in ('creation', 'update', 'opening_update', 'deletion', 'payment_failed', 'notice')) is not true then 'BW003'
+    when r.id is null and not opens then 'BW001'
+    when r.provider <> e.provider then 'BW002'
+    when coalesce(r.account_id, e.account_id, e.customers_account) is null then 'BW005'
+  end;
 begin
   if e.is_erased then
-    return (e, r, 'erased', null, null)::billing.step;
-  elsif e.kind in ('checkout', 'other') then
-    -- Nothing to a subscription.
-    return (e, null, 'applied', null, null)::billing.step;
-  elsif (e.kind in ('creation', 'update', 'opening_update', 'deletion', 'payment_failed', 'notice')) is not true then
-    return (e, r, 'failed', 'BW003', format('No function applies events of type %s.', e.type))::billing.step;
-  elsif r.id is null and e.kind not in ('creation', 'opening_update') then
-    return (e, r, 'failed', 'BW001', format('No subscription %s is recorded.', e.subscription_id))::billing.step;
-  elsif r.provider <> e.provider then
-    return (e, r, 'failed', 'BW002', format(
-      'Subscription %s belongs to provider %s, not %s.', r.id, r.provider, e.provider
-    ))::billing.step;
-  elsif coalesce(r.account_id, e.account_id, e.customers_account) is null then
-    return (e, r, 'failed', 'BW005', billing.lacks_account())::billing.step;
+    return (null, r, null, null, 'erased', null, null)::billing.step;
+  elsif e.kind in ('checkout', 'other') then -- Nothing to a subscription.
+    return (null, null, e.account_id, null, 'applied', null, null)::billing.step;
+  elsif fault is not null then
+    return (null, r, null, null, 'failed', fault, case fault
+      when 'BW001' then format('No subscription %s is recorded.', e.subscription_id)
+      when 'BW002' then format('Subscription %s belongs to provider %s, not %s.', r.id, r.provider, e.provider)
+      when 'BW003' then format('No function applies events of type %s.', e.type)
+      else billing.lacks_account()
+    end)::billing.step;
   end if;
 
   if e.kind = 'creation' then
-    if r.id is not null and mark is null
-      or mark < r.account_as_of
-      or e.account_id is null and mark < r.changed_as_of
-    then
+    if r.id is not null and mark is null or mark < r.account_as_of or e.account_id is null and is_older then
       outcome := 'stale';
-    else
-      if (mark < r.changed_as_of) is not true then
-        r := jsonb_populate_record(r, e.report);
-        r.changed_as_of := mark;
-        r.changed_in_second := null;
-        if (mark < r.canceled_as_of) is not true then
-          r.status := 'active';
-        end if;
-      end if;
-      r.id := e.subscription_id;
-      r.provider := e.provider;
-      r.account_id := coalesce(e.account_id, r.account_id, e.customers_account);
-      if e.account_id is not null then
-        r.account_as_of := mark;
-      end if;
+    elsif not is_older then
+      r := jsonb_populate_record(r, e.report);
+      r.changed_as_of := mark;
+      r.changed_in_second := null;
+      r.status := case when is_after_end then 'active' else r.status end;
     end if;
 
   elsif e.kind in ('update', 'opening_update') then
-    if e.previous is null and (mark < r.changed_as_of) is not true then
+    if e.previous is null and not is_older then
       replaced := r.provider_status;
     end if;
-    if mark < r.changed_as_of then
+    if is_older then
       outcome := 'stale';
     elsif mark = r.changed_as_of then
       settled := billing.settle(r, e);
@@ -97,55 +90,48 @@ begin
         r.changed_in_second := e.previous;
       end if;
     end if;
-    if outcome = 'applied' and (mark < r.canceled_as_of) is not true then
+    if outcome = 'applied' and is_after_end then
       r.status := coalesce(r.provider_status, r.status);
     end if;
     if replaced in ('past_due', 'unpaid', 'incomplete') and reported in ('active', 'trialing') then
       r.recovered_as_of := greatest(r.recovered_as_of, occurred_at);
     end if;
-    if e.kind = 'opening_update' then
-      if r.id is null and reported in ('active', 'trialing') then
-        -- A payment that failed before was in a checkout that went on.
-        r.recovered_as_of := occurred_at;
-      end if;
-      if outcome = 'applied' and reported = 'canceled' then
-        r.canceled_at := coalesce(r.canceled_at, e.handled_at);
-      end if;
-      r.id := e.subscription_id;
-      r.provider := e.provider;
-      if e.account_id is not null and (mark < r.account_as_of) is not true then
-        if r.account_id <> e.account_id then
-          outcome := 'applied';
-        end if;
-        r.account_id := e.account_id;
-        r.account_as_of := coalesce(mark, r.account_as_of);
-      end if;
-      r.account_id := coalesce(r.account_id, e.account_id, e.customers_account);
-    end if;
-    e.account_id := r.account_id;
     if (replaced in ('past_due', 'unpaid') and reported = 'active') is not true then
-      e.payment := null;
+      payment := null;
+    end if;
+    if opens and r.id is null and reported in ('active', 'trialing') then
+      -- A payment that failed before was in a checkout that went on.
+      r.recovered_as_of := occurred_at;
+    end if;
+    if opens and outcome = 'applied' and reported = 'canceled' then
+      r.canceled_at := coalesce(r.canceled_at, e.handled_at);
     end if;
 
   elsif e.kind = 'deletion' then
-    e.account_id := r.account_id;
     if r.status = 'canceled' and r.canceled_at is not null then
       -- The account was told, by another deletion.
-      e.payment := null;
+      payment := null;
     end if;
-    if mark < r.canceled_as_of then
+    if not is_after_end then
       outcome := 'stale';
     else
       r.canceled_at := e.handled_at;
       r.canceled_as_of := coalesce(mark, r.canceled_as_of);
-      if (mark < r.changed_as_of) is not true then
-        r.status := 'canceled';
-      end if;
+      r.status := case when is_older then r.status else 'canceled' end;
     end if;
+  end if;
 
-  else
-    -- Whom to notify. The record stays as it is.
-    e.account_id := r.account_id;
+  if e.kind = 'opening_update' or opens and outcome = 'applied' then
+    r.id := e.subscription_id;
+    r.provider := e.provider;
+    if e.account_id is not null and (mark < r.account_as_of) is not true then
+      if r.account_id <> e.account_id then
+        outcome := 'applied';
+      end if;
+      r.account_id := e.account_id;
+      r.account_as_of := coalesce(mark, r.account_as_of);
+    end if;
+    r.account_id := coalesce(r.account_id, e.account_id, e.customers_account);
   end if;
 
   -- Since when it is past_due: the earliest known time after it was last known to be something else. A minimum after a
@@ -163,11 +149,8 @@ begin
     );
   end if;
   r.past_due_since := case when r.provider_status = 'past_due' then r.past_due_as_of end;
-  -- It has had its effect.
-  e.report := null;
-  e.previous := null;
 
-  return (e, r, outcome, null, null)::billing.step;
+  return (null, r, r.account_id, payment, outcome, null, null)::billing.step;
 end;
 $$;
 
@@ -232,8 +215,12 @@ $$;
 
 -- Returns the values of a report as to_jsonb shows them in a record, so that they can be compared.
 create or replace function billing.as_stored(report jsonb)
-returns jsonb language sql stable set search_path = '' as $$
-  select coalesce(jsonb_object_agg(own.key, own.value), '{}')
-  from jsonb_each(to_jsonb(jsonb_populate_record(null::billing.records, report))) as own
-  where report ? own.key
+returns jsonb language plpgsql stable set search_path = '' as $$
+begin
+  return (
+    select coalesce(jsonb_object_agg(own.key, own.value), '{}')
+    from jsonb_each(to_jsonb(jsonb_populate_record(null::billing.records, report))) as own
+    where report ? own.key
+  );
+end;
 $$;

@@ -66,7 +66,7 @@ select set_eq(
   $$select proname::text, provolatile::text from functions where provolatile <> 'v' and prokind = 'f'$$,
   $$values
     -- They read tables.
-    ('account_email', 's'), ('account_of_customer', 's'), ('is_erased', 's'), ('ids_of', 's'), ('untrue', 's'), ('has_request', 's'), ('answer_others', 's'), ('lack_of_handler', 's'),
+    ('account_email', 's'), ('account_of_customer', 's'), ('is_erased', 's'), ('ids_of', 's'), ('untrue', 's'), ('has_request', 's'), ('lack_of_handler', 's'),
     ('billing_account_email', 's'), ('billing_account_of_customer', 's'), ('billing_has_access', 's'), ('billing_has_feature', 's'), ('billing_feature_amount', 's'),
     -- They compute; times in text depend on the time zone.
     ('mark', 's'), ('next', 's'), ('next_retry', 's'), ('settle', 's'), ('as_stored', 's'),
@@ -75,7 +75,7 @@ select set_eq(
 );
 select set_eq(
   $$select proname::text, s.setting from functions, unnest(proconfig) as s (setting) where s.setting ~ 'timeout'$$,
-  $$values ('billing_apply_events', 'lock_timeout=500ms'), ('billing_try_event', 'lock_timeout=100ms'),
+  $$values ('billing_apply_events', 'lock_timeout=500ms'), 
     ('billing_apply_handled_event', 'lock_timeout=500ms'), ('run_handler', 'lock_timeout=2s'),
     ('billing_apply_handled_event', 'statement_timeout=2500ms'), ('billing_try_event', 'statement_timeout=2500ms'), ('billing_record_failed_event', 'lock_timeout=500ms'), ('billing_settle_failed_events', 'lock_timeout=20ms')$$,
   'how long functions wait for locks, below the time limits of their callers'

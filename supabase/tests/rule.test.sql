@@ -122,7 +122,7 @@ create function pg_temp.not_applied(steps billing.step[])
 returns text language sql
 return (
   select string_agg(s.place || ' ' || coalesce(s.error_code, s.outcome), ', ' order by s.place)
-  from unnest(steps) with ordinality as s (event, record, outcome, error_code, error, place)
+  from unnest(steps) with ordinality as s (event, record, account_id, payment, outcome, error_code, error, place)
   where s.outcome <> 'applied'
 );
 
@@ -419,7 +419,7 @@ select is(
   (
     select jsonb_array_length((s.record).changed_in_second)
     from unnest(pg_temp.fold(pg_temp.parse_all(pg_temp.plans(60)))) with ordinality
-      as s (event, record, outcome, error_code, error, place)
+      as s (event, record, account_id, payment, outcome, error_code, error, place)
     where s.place = 61
   ),
   50, 'so the record does not grow without end'
@@ -428,7 +428,7 @@ select is(
   (
     select (s.record).changed_in_second
     from unnest(pg_temp.fold(pg_temp.parse_all(pg_temp.plans(3) || ', update 21 was plan=P3'))) with ordinality
-      as s (event, record, outcome, error_code, error, place)
+      as s (event, record, account_id, payment, outcome, error_code, error, place)
     where s.place = 5
   ), '{"plan_id": "P3"}', 'an update of the next second forgets them'
 );
@@ -437,7 +437,7 @@ select is(
   (
     select (s.record).changed_in_second
     from unnest(pg_temp.fold(pg_temp.parse_all('creation 10, update 20 was unpaid, creation 30'))) with ordinality
-      as s (event, record, outcome, error_code, error, place)
+      as s (event, record, account_id, payment, outcome, error_code, error, place)
     where s.place = 3
   ),
   null, 'so does a creation'
@@ -459,11 +459,12 @@ from (
 -- A deletion is news, unless another one has ended the subscription.
 select is(
   (
-    select string_agg(trim_scale(extract(epoch from (s.event).occurred_at) - 1800000000)::text, ' ' order by s.place)
+    select string_agg(trim_scale(extract(epoch from e.occurred_at) - 1800000000)::text, ' ' order by s.place)
     from unnest(pg_temp.fold(array(
       select jsonb_populate_record(e, '{"payment": {}}') from unnest(pg_temp.parse_all(c.arriving)) as e
-    ))) with ordinality as s (event, record, outcome, error_code, error, place)
-    where (s.event).kind = 'deletion' and (s.event).payment is not null
+    ))) with ordinality as s (event, record, account_id, payment, outcome, error_code, error, place),
+      unnest(array[(pg_temp.parse_all(c.arriving))[s.place]]) as e
+    where e.kind = 'deletion' and s.payment is not null
   ), c.told, 'told of: ' || c.arriving
 )
 from (
@@ -476,7 +477,7 @@ from (
 create temporary table stored as
 select (s.record).* from unnest(pg_temp.fold(pg_temp.parse_all(
   'creation 10, update 20 trial_end=3 was trial_end=2, update 20 trial_end=5 was trial_end=4'
-))) with ordinality as s (event, record, outcome, error_code, error, place)
+))) with ordinality as s (event, record, account_id, payment, outcome, error_code, error, place)
 where s.place = 3;
 set local timezone = 'Asia/Tokyo';
 select is(
@@ -496,7 +497,7 @@ select results_eq(
   ('No function applies events of type refund.')$$, 'a message names what is wrong'
 );
 select is(
-  ((pg_temp.fold(pg_temp.parse_all('creation 10, update 20, deletion 30, creation 20, payment 40')))[5]).event.account_id, 'A20',
+  ((pg_temp.fold(pg_temp.parse_all('creation 10, update 20, deletion 30, creation 20, payment 40')))[5]).account_id, 'A20',
   'a failed payment is of the account that the record has then'
 );
 select is_empty(
