@@ -704,7 +704,9 @@ begin
     perform billing.resolve_failures(work.steps);
   end if;
   if work.any_creation then
-    perform billing.cure(work.steps);
+    perform billing.request_retries(array_agg((s.event).provider), array_agg((s.event).subscription_id), null)
+    from unnest(work.steps) as s
+    where s.outcome = 'applied' and (s.event).kind in ('creation', 'opening_update');
   end if;
   if work.any_stale then
     update billing.processed_events p set outcome = 'stale'
@@ -748,27 +750,39 @@ exception when others or assert_failure then
 end;
 $$;
 
--- Requests a retry of the creations that lacked the account of a new customer, from a checkout or from the app. A call
--- that stores such a failure takes the same lock, so one of the two sees the other.
-create or replace function billing.retry_creations()
-returns trigger language plpgsql volatile set search_path = '' as $$
+-- Requests a retry of the failures that lacked one of these subscriptions, or the account of this customer; returns
+-- whether there is one. Whichever came first: who stores such a failure takes the same lock, so one of the two sees the
+-- other. A repair waits for its person. A run of the worker that is trying one of them found nothing, and must not
+-- settle it as failed.
+create or replace function billing.request_retries(providers text[], subscriptions text[], of_customer text)
+returns boolean language plpgsql volatile set search_path = '' set enable_seqscan = off as $$
 declare
   waiting record;
 begin
-  perform pg_advisory_xact_lock(billing.customer_lock(new.provider, new.customer_id));
   for waiting in
     select f.provider, f.event_id
     from billing.failed_events f
-    where f.customer_id = new.customer_id and f.provider = new.provider
-      and f.resolution is null and f.kind in ('creation', 'opening_update')
-      and f.error_code = 'event_invalid' and f.error = billing.lacks_account()
-      and f.original_payload is null -- A repair waits for its person.
+    -- "is true", so that a plan of an empty table cannot take the primary key.
+    where f.resolution is null and (f.provider = any (providers)) is true and f.original_payload is null and (
+      f.subscription_id = any (subscriptions) and f.error_code in ('subscription_unknown', 'creation_pending')
+      or f.customer_id = of_customer and f.kind in ('creation', 'opening_update') and f.error_code = 'event_invalid'
+        and f.error = billing.lacks_account()
+    )
     for update skip locked
   loop
     update billing.failed_events f set retry_requested_at = coalesce(f.retry_requested_at, now()), retry_lease_id = null
     where f.provider = waiting.provider and f.event_id = waiting.event_id;
   end loop;
-  if found then
+  return found;
+end;
+$$;
+
+-- A new customer, from a checkout or from the app, cures the creations that lacked its account.
+create or replace function billing.retry_creations()
+returns trigger language plpgsql volatile set search_path = '' as $$
+begin
+  perform pg_advisory_xact_lock(billing.customer_lock(new.provider, new.customer_id));
+  if billing.request_retries(array[new.provider], null, new.customer_id) then
     perform billing.wake_worker('retries');
   end if;
   return null;
@@ -870,36 +884,6 @@ begin
   delete from billing.failed_events o using unnest(steps) as s
   where o.provider = (s.event).provider and o.event_id = any (array[(s.event).event_id, (s.event).retry ->> 'event_id'])
     and o.resolution is null and s.outcome = 'erased';
-end;
-$$;
-
--- Requests a retry of the failures that lacked one of these creations, whichever came first:
--- billing_record_failed_event looks for the subscription under the lock that the caller holds. A run of the worker that
--- is trying one of them found nothing, and must not settle it as failed.
-create or replace function billing.cure(steps billing.step[])
-returns void language plpgsql volatile set search_path = '' as $$
-declare
-  waiting record;
-begin
-  for waiting in
-    select f.provider, f.event_id
-    from billing.failed_events f
-    -- In an array, so that a plan can only take the index by subscription.
-    where f.subscription_id = any (array(
-      select (s.event).subscription_id from unnest(steps) as s
-      where s.outcome = 'applied' and (s.event).kind in ('creation', 'opening_update')
-    ))
-      and f.resolution is null and f.error_code in ('subscription_unknown', 'creation_pending')
-      and f.original_payload is null -- A repair waits for its person.
-      and exists (
-        select from unnest(steps) as s
-        where (s.event).subscription_id = f.subscription_id and (s.event).provider = f.provider and s.outcome = 'applied'
-      )
-    for update skip locked
-  loop
-    update billing.failed_events f set retry_requested_at = coalesce(f.retry_requested_at, now()), retry_lease_id = null
-    where f.provider = waiting.provider and f.event_id = waiting.event_id;
-  end loop;
 end;
 $$;
 
