@@ -51,23 +51,10 @@ $$;
 
 -- supabase/schemas/billing_1_tables.sql
 
--- The tables, and the types that functions pass on. Everything is in schema billing, which only `postgres` and
--- `service_role` may use; the Data API reaches it through what is in `public` and begins with billing_
--- (billing_7_access.sql).
---
--- IDs have the collation "C": ids that begin with their time follow each other in an index, and a C library that
--- changes its collation cannot split a key.
+-- The tables, and the types that functions pass on. IDs have the collation "C": no new C library can split a key.
 create schema if not exists billing;
-comment on schema billing is 'The billing webhook receiver: subscriptions and what keeps them in step with the provider. Not for the Data API.';
+comment on schema billing is 'The billing webhook receiver. Not for the Data API.';
 
--- Besides the columns for the app, a row has marks: which event each field came from. Events arrive late, twice and in
--- any order, and the ordering rule (billing_2_rule.sql) needs no other memory:
---   past_due_as_of      the earliest time at which it is known to have been past_due after not_past_due_as_of
---   not_past_due_as_of  the newest time at which it is known to have been something else
---   account_as_of       mark of the creation that named the account; null if it had no time, or if nobody named it
---   changed_as_of       mark of the newest creation or update: the provider's reports came from it
---   changed_in_second   what that update replaced; after more with this mark, what each stated and replaced
---   canceled_as_of      mark of the newest deletion
 create table billing.subscriptions (
   id text collate "C" primary key check (char_length(id) between 1 and 255),
   provider text collate "C" not null check (char_length(provider) between 1 and 32),
@@ -77,40 +64,32 @@ create table billing.subscriptions (
   current_period_end timestamptz, canceled_at timestamptz,
   provider_status text, customer_id text collate "C", quantity integer, cancel_at timestamptz, trial_end timestamptz,
   paused text, paused_until timestamptz, livemode boolean,
-  items jsonb check (jsonb_typeof(items) = 'array'), items_complete boolean,
-
-  past_due_since timestamptz, past_due_as_of timestamptz, not_past_due_as_of timestamptz, recovered_as_of timestamptz,
-  account_as_of bigint, changed_as_of bigint, changed_in_second jsonb, canceled_as_of bigint
+  items jsonb check (jsonb_typeof(items) = 'array'), items_complete boolean, past_due_since timestamptz,
+  -- Which event a field came from: all that the ordering rule (billing_2_rule.sql) remembers.
+  past_due_as_of timestamptz, -- the earliest time at which it is known to have been past_due after not_past_due_as_of
+  not_past_due_as_of timestamptz, -- the newest time at which it is known to have been something else
+  recovered_as_of timestamptz,
+  account_as_of bigint, -- mark of the creation that named the account; null if it had no time, or if nobody named it
+  changed_as_of bigint, -- mark of the newest creation or update: the provider's reports came from it
+  changed_in_second jsonb, -- what that update replaced; after more with this mark, what each stated and replaced
+  canceled_as_of bigint -- mark of the newest deletion
 )
 -- Room on each page for the next version of a row: updates stay there and touch no index (no indexed column changes).
 with (fillfactor = 80);
-
--- An app asks by account, account_of_customer by customer.
 create index subscriptions_account_id on billing.subscriptions (account_id);
 create index subscriptions_customer_id on billing.subscriptions (provider, customer_id) where customer_id is not null;
-comment on table billing.subscriptions is
-  'One row per subscription, kept in step with its provider by public.billing_apply_events. The columns that end with _as_of and changed_in_second are for the order of events.';
+comment on table billing.subscriptions is 'One row each. ..._as_of and changed_in_second are for the order of events.';
 comment on column billing.subscriptions.provider is 'Who created it. Events from another provider for it are refused.';
-comment on column billing.subscriptions.account_id is
-  'metadata.accountId of the newest creation that has it, or else the answer of billing.account_of_customer.';
-comment on column billing.subscriptions.status is
-  'active after a creation, canceled after a deletion, otherwise as the provider reports it in an update.';
+comment on column billing.subscriptions.account_id is 'Of the newest creation with one, else of account_of_customer.';
+comment on column billing.subscriptions.status is 'active from a creation, canceled from a deletion, else as reported.';
 comment on column billing.subscriptions.plan_id is 'Price of the first item, or of the first licensed one (PLAN_ITEM).';
-comment on column billing.subscriptions.current_period_end is 'Null if the provider does not report one.';
-comment on column billing.subscriptions.canceled_at is 'When this service handled the deletion; null if there was none.';
-comment on column billing.subscriptions.provider_status is
-  'As the newest creation or update reports it, such as incomplete or trialing.';
-comment on column billing.subscriptions.quantity is 'Of the same item, such as seats; null for usage-based prices.';
-comment on column billing.subscriptions.cancel_at is
-  'When it is going to end: the provider''s cancel_at, or the end of the period if cancel_at_period_end is set.';
-comment on column billing.subscriptions.paused is
-  'pause_collection.behavior: void, keep_as_draft or mark_uncollectible; null if payments are collected.';
+comment on column billing.subscriptions.canceled_at is 'When this service handled the deletion; null without one.';
+comment on column billing.subscriptions.cancel_at is 'When it is going to end, also by cancel_at_period_end.';
+comment on column billing.subscriptions.paused is 'pause_collection.behavior; null if payments are collected.';
 comment on column billing.subscriptions.items_complete is 'False if the provider''s event did not have all items.';
-comment on column billing.subscriptions.past_due_since is 'Since when provider_status is past_due, as far as events show.';
-comment on column billing.subscriptions.recovered_as_of is
-  'The newest update that ended past_due, unpaid or incomplete: what was said of a payment before is no news.';
+comment on column billing.subscriptions.past_due_since is 'Since when provider_status is past_due, as events show.';
+comment on column billing.subscriptions.recovered_as_of is 'When an update last ended past_due, unpaid or incomplete.';
 
--- The transaction that applies an event writes its row, so neither the row nor the effect exists without the other.
 -- Not partitioned: the primary key, which makes events unique, would have to contain the partition key.
 create table billing.processed_events (
   provider text collate "C" not null check (char_length(provider) between 1 and 32),
@@ -121,58 +100,40 @@ create table billing.processed_events (
   primary key (provider, event_id)
 );
 create index processed_events_processed_at on billing.processed_events (processed_at);
-comment on table billing.processed_events is 'The ledger of applied events. An event with a row here is a duplicate if it arrives again.';
-comment on column billing.processed_events.outcome is 'applied; or stale: the event was older than the record.';
+comment on table billing.processed_events is 'The ledger of applied events: one that has a row here is a duplicate.';
 
--- One row per event, however often it fails. A later delivery that applies it, a requested retry, or a person resolves
--- it. Only the receiver knows where a provider puts kind, subscription_id, customer_id, account_id and occurred_at, so
--- it fills them, each as far as it can be read.
 create table billing.failed_events (
   provider text collate "C" not null check (char_length(provider) between 1 and 32),
   event_id text collate "C" not null check (char_length(event_id) between 1 and 255),
-  type text,
-  payload jsonb, payload_encoding text not null check (payload_encoding in ('json', 'text', 'base64')),
-  original_payload jsonb,
-  error_code text not null, error text not null,
+  type text, payload jsonb, payload_encoding text not null check (payload_encoding in ('json', 'text', 'base64')),
+  original_payload jsonb, error_code text not null, error text not null,
   attempts integer not null default 1 check (attempts > 0),
   first_failed_at timestamptz not null default now(), last_failed_at timestamptz not null default now(),
   retry_requested_at timestamptz, next_retry_at timestamptz,
   scheduled_retries smallint not null default 0 check (scheduled_retries >= 0), retry_lease_id uuid,
-  resolved_at timestamptz,
   resolution text check (resolution in ('applied', 'duplicate', 'stale', 'ignored', 'by hand')),
-  resolution_note text, resolved_by text,
+  resolved_at timestamptz, resolution_note text, resolved_by text,
+  -- Each as far as the receiver could read it: only it knows where a provider puts them.
   kind text, subscription_id text collate "C", customer_id text collate "C", account_id text collate "C",
   occurred_at timestamptz,
-  -- In this order, since people search by the id alone.
-  primary key (event_id, provider),
+  primary key (event_id, provider), -- in this order, since people search by the id alone
   check ((resolved_at is null) = (resolution is null))
 );
-
--- For triage, for the worker, and for pruning.
 create index failed_events_open on billing.failed_events (error_code, first_failed_at) where resolved_at is null;
 create index failed_events_to_retry on billing.failed_events (retry_requested_at) where retry_requested_at is not null;
 create index failed_events_next_retry on billing.failed_events (next_retry_at) where next_retry_at is not null;
--- Those that a creation cures.
-create index failed_events_waiting on billing.failed_events (subscription_id)
+create index failed_events_waiting on billing.failed_events (subscription_id) -- a creation cures them
 where resolution is null and error_code in ('subscription_unknown', 'creation_pending');
--- Those that an account of their customer cures.
-create index failed_events_no_account on billing.failed_events (customer_id)
+create index failed_events_no_account on billing.failed_events (customer_id) -- an account of the customer cures them
 where resolution is null and kind in ('creation', 'opening_update') and error_code = 'event_invalid';
 create index failed_events_resolved on billing.failed_events (resolved_at) where resolved_at is not null;
-comment on table billing.failed_events is
-  'Verified events that failed, one row per event. Open while resolved_at is null. docs/operate.md says what to do.';
+comment on table billing.failed_events is 'Verified events that failed; open until resolved_at. See docs/operate.md.';
 comment on column billing.failed_events.event_id is 'sha256:<hash of the body in hex> if it has no usable id.';
-comment on column billing.failed_events.type is 'The provider''s own name of the event''s type; null if it cannot be read.';
-comment on column billing.failed_events.payload is 'As received, or as repaired: then original_payload is as received. Null after pruning.';
-comment on column billing.failed_events.payload_encoding is
-  'json: the event. text: the body as a JSON string, if jsonb cannot store it as JSON. base64: its bytes, if they are no text.';
-comment on column billing.failed_events.error is
-  'Of the newest failure that is about the event itself: a delivery that fails with repair_pending keeps it.';
-comment on column billing.failed_events.retry_requested_at is 'Null after the worker has tried.';
+comment on column billing.failed_events.payload is 'As received, or as repaired. Null after pruning.';
+comment on column billing.failed_events.payload_encoding is 'json; text if jsonb cannot hold that; base64 for bytes.';
+comment on column billing.failed_events.error is 'Of the newest failure, but one with repair_pending keeps it.';
 comment on column billing.failed_events.next_retry_at is 'When the worker retries it by itself; null if it does not.';
-comment on column billing.failed_events.resolution is
-  'applied, stale or duplicate according to the ledger, ignored because it has no effect, or by hand.';
-comment on column billing.failed_events.kind is 'What the event does: a kind of billing.event; null if it cannot be read.';
+comment on column billing.failed_events.kind is 'What the event does (billing.event); null if it cannot be read.';
 
 create table billing.plan_features (
   plan_id text collate "C" not null,
@@ -181,14 +142,12 @@ create table billing.plan_features (
   per_unit boolean not null default true,
   primary key (plan_id, feature)
 );
-comment on table billing.plan_features is
-  'What a plan includes, filled by you: billing_has_feature and billing_feature_amount read it.';
+comment on table billing.plan_features is 'What a plan includes, filled by you, for billing_feature_amount.';
 comment on column billing.plan_features.plan_id is 'A price, or a product: the row of the price wins.';
 comment on column billing.plan_features.amount is 'How much of it; null means unlimited.';
-comment on column billing.plan_features.per_unit is 'Whether the amount counts once per unit of the item''s quantity; if not, once.';
+comment on column billing.plan_features.per_unit is 'Whether the amount is per unit of the item''s quantity, or once.';
 
--- If a subscription does not say whose it is: of payment links, pricing tables and buy buttons. The app may add rows
--- and correct them. The receiver adds a row per checkout if ACCOUNT_FROM_CHECKOUT is set, and changes none.
+-- For payment links, pricing tables, buy buttons. With ACCOUNT_FROM_CHECKOUT, the receiver adds rows, and changes none.
 create table billing.customers (
   provider text collate "C" not null check (char_length(provider) between 1 and 32),
   customer_id text collate "C" not null check (char_length(customer_id) between 1 and 255),
@@ -197,10 +156,8 @@ create table billing.customers (
   primary key (provider, customer_id)
 );
 create index customers_account_id on billing.customers (account_id);
-comment on table billing.customers is
-  'Whose a customer is; yours to correct. A new row retries the open failures of creations that lacked it.';
+comment on table billing.customers is 'Whose a customer is; yours to correct. A new row retries what lacked it.';
 
--- The transaction that applies the event writes the row, so none is lost; it is delivered outside of it.
 create table billing.notifications (
   id uuid generated always as (md5(provider || '/' || event_id || '/' || kind)::uuid) stored primary key,
   provider text collate "C" not null, event_id text collate "C" not null,
@@ -209,30 +166,22 @@ create table billing.notifications (
   status text not null default 'pending' check (status in ('pending', 'sent', 'dead', 'undeliverable', 'withdrawn')),
   account_id text collate "C" not null, subscription_id text collate "C" not null, invoice_id text collate "C",
   hosted_invoice_url text, amount_due bigint, currency text, attempt_count integer, next_payment_attempt timestamptz,
-  trial_end timestamptz,
-  occurred_at timestamptz not null default now(), created_at timestamptz not null default now(),
+  trial_end timestamptz, occurred_at timestamptz not null default now(), created_at timestamptz not null default now(),
   attempts integer not null default 0 check (attempts >= 0), next_attempt_at timestamptz not null default now(),
   last_error text, sent_at timestamptz,
   unique (provider, event_id)
 );
-
--- Due ones, one per invoice, those that were given up (billing.health), old ones.
 create index notifications_due on billing.notifications (next_attempt_at) where status = 'pending';
 create index notifications_invoice on billing.notifications (invoice_id) where invoice_id is not null;
 create index notifications_given_up on billing.notifications (created_at) where status in ('dead', 'undeliverable');
 create index notifications_settled on billing.notifications (created_at) where status <> 'pending';
-comment on table billing.notifications is 'The outbox: one notification to its account per event that NOTIFY asks for.';
-comment on column billing.notifications.id is
-  'The same for all attempts, and after a restored backup meets the event again: the receiver can deduplicate by it.';
-comment on column billing.notifications.status is
-  'pending until it is sent, given up (dead), no longer true (withdrawn), or without an address (undeliverable).';
+comment on table billing.notifications is 'The outbox: one per event that NOTIFY asks for, stored with its effect.';
+comment on column billing.notifications.id is 'The same for every attempt, also after a restored backup.';
+comment on column billing.notifications.status is 'dead: given up. withdrawn: not true now. undeliverable: no address.';
 comment on column billing.notifications.amount_due is 'In the smallest unit of the currency, such as cents.';
 comment on column billing.notifications.attempt_count is 'How often the provider has tried to collect the payment.';
-comment on column billing.notifications.next_payment_attempt is
-  'When the provider tries again. Null if it does not; if attempt_count is null too, the event did not state it.';
-comment on column billing.notifications.attempts is 'Counted at the claim, before sending. Not counted if the receiver answers 429.';
+comment on column billing.notifications.next_payment_attempt is 'Null if there is none, or attempt_count is null.';
 
--- At most one row per code, so it is never pruned.
 create table billing.alerts (
   error_code text primary key,
   opened_at timestamptz, -- when the operator was first told since none was open; null once told that all are resolved
@@ -241,35 +190,29 @@ create table billing.alerts (
 );
 comment on table billing.alerts is 'What the operator was told about the failures of each error code.';
 
--- Without the key, nobody can try IDs against the hashes.
 create table billing.erasures (
   hash bytea primary key, -- sha256(key || provider || ':' || id), with the key in billing.erasure_key
   erased_at timestamptz not null default now()
 );
-comment on table billing.erasures is
-  'The subscriptions and customers of accounts that were erased. Their events have no effect. billing.forget_erasure() removes one.';
-
+comment on table billing.erasures is 'Subscriptions and customers that were erased; see billing.forget_erasure().';
 create table billing.erasure_key (key bytea not null);
-comment on table billing.erasure_key is 'One row: the random key of the hashes in billing.erasures.';
-
+comment on table billing.erasure_key is 'One row: the random key of billing.erasures. Without it, nobody can try IDs.';
 insert into billing.erasure_key (key) values (uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()));
 
--- A lease ends by itself, so a worker that died holds nobody up for long.
 create table billing.leases (
   queue text primary key check (queue in ('retries', 'notifications')),
   lease_id uuid not null, -- the run; what it claimed, only it can settle
-  held_until timestamptz not null,
+  held_until timestamptz not null, -- a run that died holds nobody up for longer
   is_wanted boolean not null default false, -- another run has asked for the queue: there may be more to do
   scheduled_run_at timestamptz -- when a run that the schedule has woken last ended without a fault
 );
 comment on table billing.leases is 'Which run of the worker has a queue: retries, or notifications (and alerts).';
 
--- Receivers that answered 429. It is shared by all runs, so it is in the database.
 create table billing.pauses (
   destination text primary key, -- resend, the host of NOTIFICATION_URL, or "alerts to" and the host of ALERT_URL
   paused_until timestamptz not null
 );
-comment on table billing.pauses is 'Receivers of notifications or alerts that asked for a pause. Deleting a row ends the pause.';
+comment on table billing.pauses is 'Receivers that answered 429. Deleting a row ends the pause.';
 
 -- The columns that the rule reads and writes. What an app adds to the table is not among them, and stays as it is.
 create or replace view billing.records with (security_invoker = true) as
@@ -309,16 +252,6 @@ create type billing.step as (
 
 -- What a call answers for an event.
 create type billing.answer as (place integer, outcome text, error_code text, error text);
-
-do $$
-declare
-  name text;
-begin
-  for name in select t.tablename from pg_catalog.pg_tables t where t.schemaname = 'billing' loop
-    execute format('alter table billing.%I enable row level security', name);
-  end loop;
-end;
-$$;
 
 -- supabase/schemas/billing_2_rule.sql
 
@@ -1854,14 +1787,12 @@ comment on function public.billing_settle_alerts is
 
 -- supabase/schemas/billing_6_worker.sql
 
--- The schedule of the worker, pruning, and views for monitoring.
---
--- On a Supabase project, pg_cron runs the schedule, pg_net makes the call, Vault stores the key. A plain Postgres has
--- none of them, so nothing here uses them before billing.schedule_worker is run.
+-- The schedule of the worker, pruning, erasing, and views for monitoring. On a Supabase project, pg_cron runs the
+-- schedule, pg_net makes the call, Vault stores the key. A plain Postgres has none of them.
 
--- The call is fire and forget: the worker claims its work in the database, so a lost or duplicate call does no harm. It
--- waits 5 s for a reply: a long wait may delay the project's other calls through pg_net. Without a queue, it is the
--- schedule that wakes it. If service_role may not use Vault or pg_net, the schedule wakes the worker within a minute.
+-- Wakes the worker without waiting for it: it claims its work in the database, so a lost or duplicate call does no
+-- harm. A long timeout may delay the project's other calls through pg_net. Without a queue, it is the schedule that
+-- wakes it. Returns false if nothing is scheduled, or if the caller may not use Vault or pg_net: the schedule will do.
 create or replace function billing.wake_worker(queue text default null)
 returns boolean language plpgsql volatile set search_path = '' as $$
 declare
@@ -1872,90 +1803,69 @@ begin
   end if;
   execute $sql$
     select net.http_post(
-      url := s.url || coalesce('?queue=' || $1, ''), body := '{}'::jsonb, timeout_milliseconds := 5000,
-      headers := jsonb_build_object('content-type', 'application/json', 'apikey', s.key)
+      url := u.decrypted_secret || coalesce('?queue=' || $1, ''), body := '{}'::jsonb, timeout_milliseconds := 5000,
+      headers := jsonb_build_object('content-type', 'application/json', 'apikey', k.decrypted_secret)
     )
-    from (
-      select
-        max(d.decrypted_secret) filter (where d.name = 'billing_worker_url') as url,
-        max(d.decrypted_secret) filter (where d.name = 'billing_worker_key') as key
-      from vault.decrypted_secrets d
-    ) as s
-    where s.url is not null and s.key is not null
+    from vault.decrypted_secrets u, vault.decrypted_secrets k
+    where u.name = 'billing_worker_url' and k.name = 'billing_worker_key'
   $sql$ into call using queue;
   return call is not null;
 exception when insufficient_privilege then
   return false;
 end;
 $$;
-comment on function billing.wake_worker is
-  'Wakes the worker without waiting for it. Returns false if billing.schedule_worker was not run, or if the caller may not use what it needs.';
 
--- The call of the worker carries the secret key, so it goes over https, but on a local stack, by its names in and out
--- of a container.
 create or replace function billing.schedule_worker(project_url text, secret_key text)
 returns text language plpgsql volatile set search_path = '' as $$
-declare
-  needed record;
 begin
-  if coalesce(project_url, '') !~ '^https?://[^/?#@[:space:]]+/?$' then
-    raise exception 'The project URL must look like https://<project-ref>.supabase.co, without a path. Copy it from Project Settings, API.';
-  end if;
-  if project_url !~ '^(https://|http://(localhost|127(\.[0-9]{1,3}){3}|kong|host\.docker\.internal)(:[0-9]+)?/?$)' then
-    raise exception 'The project URL must begin with https://, because the secret key is sent to it. Only a local stack may have http://.';
+  -- The secret key goes there: over https, but on a local stack, by its names in and out of a container.
+  if coalesce(project_url, '') !~ ('^(https://[^/?#@[:space:]]+'
+    || '|http://(localhost|127(\.[0-9]{1,3}){3}|kong|host\.docker\.internal)(:[0-9]+)?)/?$') then
+    raise exception 'The project URL must look like https://<project-ref>.supabase.co, without a path.'
+      using hint = 'Copy it from Project Settings, API. Only a local stack may have http://.';
   end if;
   if coalesce(secret_key, '') !~ '^sb_secret_' then
-    raise exception 'The key must be a secret key of the project (sb_secret_...). Copy it from Project Settings, API Keys.';
+    raise exception 'The key must be a secret key of the project (sb_secret_...).'
+      using hint = 'Copy it from Project Settings, API Keys.';
   end if;
 
-  -- Each in the schema that Supabase uses; supabase_vault names its own and creates it. Only if it is missing, because
+  -- Each in the schema that Supabase uses; supabase_vault names its own and creates it. Not "if not exists", because
   -- Supabase runs a script after pg_cron is created.
-  for needed in
-    values ('pg_cron', 'schema pg_catalog'), ('pg_net', 'schema extensions'), ('supabase_vault', 'cascade')
-  loop
-    if not exists (select from pg_extension e where e.extname = needed.column1) then
-      execute format('create extension %I %s', needed.column1, needed.column2);
-    end if;
-  end loop;
-  execute $sql$
-    delete from vault.secrets s where s.name in ('billing_worker_url', 'billing_worker_key')
-  $sql$;
-  execute $sql$
-    select vault.create_secret($1, 'billing_worker_url'), vault.create_secret($2, 'billing_worker_key')
-  $sql$ using rtrim(project_url, '/') || '/functions/v1/billing-worker', secret_key;
-
+  execute coalesce((
+    select string_agg(format('create extension %I %s;', e.name, e.place), ' ')
+    from (values
+      ('pg_cron', 'schema pg_catalog'), ('pg_net', 'schema extensions'), ('supabase_vault', 'cascade')
+    ) as e (name, place)
+    where e.name not in (select x.extname from pg_extension x)
+  ), '');
+  execute $sql$delete from vault.secrets where name in ('billing_worker_url', 'billing_worker_key')$sql$;
   execute $sql$
     select
+      vault.create_secret($1, 'billing_worker_url'), vault.create_secret($2, 'billing_worker_key'),
       cron.schedule('billing-worker', '* * * * *', 'select billing.wake_worker()'),
       cron.schedule('billing-prune', '*/5 * * * *', 'select billing.prune()')
-  $sql$;
+  $sql$ using rtrim(project_url, '/') || '/functions/v1/billing-worker', secret_key;
   return 'The worker is woken every minute, and old rows are pruned. Undo it with: select billing.unschedule_worker();';
 end;
 $$;
-comment on function billing.schedule_worker is
-  'Run once in the SQL editor: schedules the worker every minute, and the pruning of the tables. Run it again to replace URL and key.';
+comment on function billing.schedule_worker is 'Run in the SQL editor, again to replace URL or key: wakes the worker.';
 
 create or replace function billing.unschedule_worker()
 returns text language plpgsql volatile set search_path = '' as $$
 begin
   if to_regclass('cron.job') is not null then
-    execute $sql$
-      select cron.unschedule(j.jobname) from cron.job j where j.jobname in ('billing-worker', 'billing-prune')
-    $sql$;
+    execute $sql$select cron.unschedule(jobname) from cron.job where jobname ~ '^billing-(worker|prune)$'$sql$;
   end if;
   if to_regclass('vault.secrets') is not null then
-    execute $sql$
-      delete from vault.secrets s where s.name in ('billing_worker_url', 'billing_worker_key')
-    $sql$;
+    execute $sql$delete from vault.secrets where name in ('billing_worker_url', 'billing_worker_key')$sql$;
   end if;
-  return 'The worker is not woken any more, and nothing is pruned. The webhook still wakes it for what it has just stored.';
+  return 'The worker is not woken any more, but by the webhook for what it has just stored, and nothing is pruned.';
 end;
 $$;
 comment on function billing.unschedule_worker is 'Undoes billing.schedule_worker, and deletes its secrets from Vault.';
 
--- One batch per table and call, so that no call holds locks for long. The defaults: a provider lets a person resend an
--- event for 30 days, so the ledger still has every event that can arrive again. Payloads contain personal data and go
--- first. Open failures and pending notifications are never deleted.
+-- One batch per table and call, so that no call holds locks for long. A provider lets a person resend an event for 30
+-- days, so the ledger still has every event that can arrive again. Payloads contain personal data and go first.
 create or replace function billing.prune(
   ledger_keeps interval default '90 days', settled_rows_keep interval default '90 days',
   payloads_keep interval default '30 days', batch_size integer default 20000
@@ -1988,232 +1898,176 @@ begin
   ));
   get diagnostics notifications = row_count;
 
-  -- pg_cron keeps a row of each run for ever.
-  if to_regclass('cron.job_run_details') is not null then
-    begin
-      execute $sql$
-        delete from cron.job_run_details d using cron.job j
-        where j.jobname in ('billing-worker', 'billing-prune') and d.jobid = j.jobid
-          -- A run that could not connect has no end.
-          and coalesce(d.end_time, d.start_time, '-infinity') < now() - interval '1 day'
-      $sql$;
-    exception when insufficient_privilege then
-      null;
-    end;
+  -- pg_cron keeps a row of each run for ever; that of a run that could not connect has no end.
+  if has_table_privilege(to_regclass('cron.job_run_details'), 'delete') then
+    execute $sql$
+      delete from cron.job_run_details d using cron.job j
+      where j.jobname in ('billing-worker', 'billing-prune') and d.jobid = j.jobid
+        and coalesce(d.end_time, d.start_time, '-infinity') < now() - interval '1 day'
+    $sql$;
   end if;
   return next;
 end;
 $$;
-comment on function billing.prune is
-  'Deletes up to batch_size old rows of each table, and the payloads of resolved failures earlier than their rows. Returns how many of each.';
+comment on function billing.prune is 'Deletes up to batch_size old rows per table, and returns how many.';
 
--- Returns whose an account's IDs are: those of its records, and those that only failures or customers name.
-create or replace function billing.ids_of(of_account text)
-returns table (provider text, subscription_id text, customer_id text)
-language sql stable set search_path = '' as $$
-  select s.provider, s.id, s.customer_id from billing.subscriptions s where s.account_id = of_account
+-- Returns the IDs of an account as they are hashed (provider:id), those that only failures or customers name, too; with
+-- their locks. is_shared: another account has it as well.
+create or replace function billing.ids_of(account text)
+returns table (name text, lock bigint, is_shared boolean) language sql stable set search_path = '' as $$
+  with own as (
+    select s.provider, s.id, s.customer_id as customer from billing.subscriptions s where s.account_id = account
+    union
+    select f.provider, f.subscription_id, f.customer_id from billing.failed_events f where f.account_id = account
+    union
+    select c.provider, null, c.customer_id from billing.customers c where c.account_id = account
+  )
+  select o.provider || ':' || o.id, hashtextextended(o.id, 0), exists (
+    select from billing.subscriptions s where s.id = o.id and s.account_id <> account
+  )
+  from own o
   union
-  select f.provider, f.subscription_id, f.customer_id from billing.failed_events f where f.account_id = of_account
-  union
-  select c.provider, null, c.customer_id from billing.customers c where c.account_id = of_account
+  select o.provider || ':' || o.customer, billing.customer_lock(o.provider, o.customer), exists (
+    select from billing.subscriptions s
+    where s.provider = o.provider and s.customer_id = o.customer and s.account_id <> account
+    union all
+    select from billing.customers c
+    where c.provider = o.provider and c.customer_id = o.customer and c.account_id <> account
+  )
+  from own o
 $$;
 
--- Remembers its subscriptions and customers by a hash. A customer that has a subscription of another account is left to
--- that. It does not find failures that could not be read. force: also if a subscription is not canceled, whose end
--- nobody will hear of.
+-- Remembers its subscriptions and customers by a hash, but what another account has as well. It does not find failures
+-- that could not be read. force: also if a subscription is not canceled, whose end nobody will hear of.
 create or replace function billing.erase_account(account_id text, force boolean default false)
 returns text language plpgsql volatile set search_path = '' as $$
-#variable_conflict use_column
 declare
+  account constant text := erase_account.account_id;
   own billing.subscriptions;
-  -- As they are hashed: provider:id.
-  subscriptions text[];
-  customers text[];
-  answer text;
+  names text[];
+  records bigint;
+  failures bigint;
+  notifications bigint;
 begin
   -- An event that is being applied or stored comes before or after.
   perform pg_advisory_xact_lock(k.lock)
-  from (
-    select distinct l.lock
-    from billing.ids_of(erase_account.account_id) as n, lateral (values
-      (hashtextextended(n.subscription_id, 0)), (billing.customer_lock(n.provider, n.customer_id))
-    ) as l (lock)
-    order by l.lock
-  ) as k;
-  select s.* into own from billing.subscriptions s
-  where s.account_id = erase_account.account_id and s.status <> 'canceled' and not force
-  limit 1;
+  from (select distinct i.lock from billing.ids_of(account) as i order by i.lock) as k;
+  select s.* into own
+  from billing.subscriptions s where s.account_id = account and s.status <> 'canceled' and not force limit 1;
   if found then
     raise exception 'Subscription % is % at provider %: nothing was erased.', own.id, own.status, own.provider
       using hint = 'Cancel it at the provider, and wait until the record is canceled; or use force => true.';
   end if;
 
-  select
-    array_agg(n.provider || ':' || n.subscription_id) filter (where not exists (
-      select from billing.subscriptions o where o.id = n.subscription_id and o.account_id <> erase_account.account_id
-    )),
-    array_agg(n.provider || ':' || n.customer_id) filter (where not exists (
-      select from billing.subscriptions o
-      where o.provider = n.provider and o.customer_id = n.customer_id and o.account_id <> erase_account.account_id
-      union all
-      select from billing.customers o
-      where o.provider = n.provider and o.customer_id = n.customer_id and o.account_id <> erase_account.account_id
-    ))
-  into subscriptions, customers
-  from billing.ids_of(erase_account.account_id) as n;
+  names := array(select i.name from billing.ids_of(account) as i where i.name is not null and not i.is_shared);
   insert into billing.erasures (hash)
-  select distinct sha256(k.key || convert_to(n.name, 'UTF8'))
-  from billing.erasure_key k, unnest(subscriptions || customers) as n (name)
-  where n.name is not null
+  select distinct sha256(k.key || convert_to(n.name, 'UTF8')) from billing.erasure_key k, unnest(names) as n (name)
   on conflict do nothing;
 
-  with records as (
-    delete from billing.subscriptions s where s.account_id = erase_account.account_id returning 1
-  ),
-  failures as (
-    delete from billing.failed_events f
-    where f.account_id = erase_account.account_id
-      or f.provider || ':' || f.subscription_id = any (subscriptions)
-      or f.provider || ':' || f.customer_id = any (customers)
-      or jsonb_path_exists(
-        f.payload, '$.** ? (@.accountId == $id || @.client_reference_id == $id)', jsonb_build_object('id', erase_account.account_id)
-      )
-    returning 1
-  ),
-  customers as (
-    delete from billing.customers c where c.account_id = erase_account.account_id
-  ),
-  notifications as (
-    delete from billing.notifications n where n.account_id = erase_account.account_id returning 1
-  )
-  select format(
-    'Erased: %s subscriptions, %s failed events, %s notifications.',
-    (select count(*) from records), (select count(*) from failures), (select count(*) from notifications)
-  ) into answer;
-  return answer;
+  delete from billing.subscriptions s where s.account_id = account;
+  get diagnostics records = row_count;
+  delete from billing.failed_events f
+  where f.account_id = account
+    or array[f.provider || ':' || f.subscription_id, f.provider || ':' || f.customer_id] && names
+    or jsonb_path_exists(f.payload, '$.** ? (@.accountId == $id || @.client_reference_id == $id)',
+      jsonb_build_object('id', account));
+  get diagnostics failures = row_count;
+  delete from billing.customers c where c.account_id = account;
+  delete from billing.notifications n where n.account_id = account;
+  get diagnostics notifications = row_count;
+  return format('Erased: %s subscriptions, %s failed events, %s notifications.', records, failures, notifications);
 end;
 $$;
-comment on function billing.erase_account is
-  'Run in the SQL editor: deletes what is stored of an account. Later events of its subscriptions and customers have no effect. Raises an error while a subscription is not canceled, unless force is true.';
+comment on function billing.erase_account is 'Deletes what is stored of an account; its later events have no effect.';
 
 create or replace function billing.forget_erasure(provider text, id text)
 returns text language plpgsql volatile set search_path = '' as $$
 begin
-  delete from billing.erasures e
-  using billing.erasure_key k
+  delete from billing.erasures e using billing.erasure_key k
   where e.hash = sha256(k.key || convert_to(forget_erasure.provider || ':' || forget_erasure.id, 'UTF8'));
-  if not found then
-    return 'It was not erased: nothing to forget.';
-  end if;
-  return 'Its events have an effect again. Have the provider send them again, or run: deno task reconcile --apply';
+  return case when found
+    then 'Its events have an effect again. Have the provider send them again, or run: deno task reconcile --apply'
+    else 'It was not erased: nothing to forget.' end;
 end;
 $$;
-comment on function billing.forget_erasure is
-  'Run in the SQL editor: undoes billing.erase_account for a subscription or customer, for its events to come.';
+comment on function billing.forget_erasure is 'Undoes billing.erase_account for a subscription or customer.';
 
--- Views for monitoring, fast with a large ledger, too: its size is the planner's estimate.
 create or replace view billing.events_per_hour with (security_invoker = true) as
 select date_trunc('hour', e.at) as hour, e.type, e.outcome, count(*) as events
 from (
-  select p.processed_at as at, p.type, p.outcome
-  from billing.processed_events p where p.processed_at > now() - interval '3 days'
+  select p.processed_at as at, p.type, p.outcome from billing.processed_events p
   union all
-  select f.last_failed_at, f.type, 'failed'
-  from billing.failed_events f where f.resolved_at is null and f.last_failed_at > now() - interval '3 days'
+  select f.last_failed_at, f.type, 'failed' from billing.failed_events f where f.resolved_at is null
 ) as e
+where e.at > now() - interval '3 days'
 group by hour, e.type, e.outcome
 order by hour desc, events desc;
-comment on view billing.events_per_hour is 'Events of the last three days per hour, type and outcome (applied, stale, or failed and still open).';
+comment on view billing.events_per_hour is 'Of the last three days. failed: still open.';
 
+-- Fast with a large ledger, too.
 create or replace view billing.health with (security_invoker = true) as
 select
   (select max(p.processed_at) from billing.processed_events p) as last_event_at,
   f.open_failures, f.oldest_open_failure, f.retries_requested, n.notifications_pending, n.oldest_pending_notification,
   (select count(*) from billing.notifications d where d.status in ('dead', 'undeliverable')) as notifications_given_up,
-  (
-    select case when count(l.scheduled_run_at) = 2 then min(l.scheduled_run_at) end from billing.leases l
-  ) as last_scheduled_run_at,
-  (
-    select greatest(c.reltuples, 0)::bigint from pg_catalog.pg_class c
-    where c.oid = 'billing.processed_events'::regclass
-  ) as ledger_rows_estimate,
+  (select case when count(l.scheduled_run_at) = 2 then min(l.scheduled_run_at) end from billing.leases l)
+    as last_scheduled_run_at,
   array(
     select p.proname::text from pg_catalog.pg_proc p
     where p.pronamespace = 'billing'::regnamespace and p.proname like 'on\_%'
-      and to_regprocedure(format('billing.%I(text, jsonb)', p.proname)) = p.oid
-      and has_function_privilege('service_role', p.oid, 'execute')
+      and oidvectortypes(p.proargtypes) = 'text, jsonb' and has_function_privilege('service_role', p.oid, 'execute')
     order by p.proname
   ) as handlers
-from
-  (
-    select
-      count(*) as open_failures, min(o.first_failed_at) as oldest_open_failure,
-      count(o.retry_requested_at) as retries_requested
-    from billing.failed_events o where o.resolved_at is null
-  ) as f,
-  (
-    select count(*) as notifications_pending, min(w.created_at) as oldest_pending_notification
-    from billing.notifications w where w.status = 'pending'
-  ) as n;
-comment on view billing.health is
-  'One row: the time of the newest event, open failures, pending notifications, notifications that were given up, when both queues were last worked on by the schedule without a fault, the size of the ledger as the planner estimates it, and the handlers that service_role may call.';
+from (
+  select
+    count(*) as open_failures, min(o.first_failed_at) as oldest_open_failure,
+    count(o.retry_requested_at) as retries_requested
+  from billing.failed_events o where o.resolved_at is null
+) as f, (
+  select count(*) as notifications_pending, min(w.created_at) as oldest_pending_notification
+  from billing.notifications w where w.status = 'pending'
+) as n;
+comment on view billing.health is 'last_scheduled_run_at: when the schedule last ran both queues without a fault.';
 
 -- supabase/schemas/billing_7_access.sql
 
--- Who may do what. The Data API reaches only schema public. What it needs there are windows (views) and functions, with
--- the caller's rights. Nobody but service_role may use schema billing, so a right on a window or function is worth
--- nothing to anon and authenticated by itself, wherever it comes from: default privileges, a squash, or a restored
--- dump.
+-- What the Data API reaches, windows (views) and functions with the caller's rights, and who may do what. Only
+-- service_role may use schema billing, so default privileges on a window or function are worth nothing by themselves.
 
--- For apps and commands: what an app may show, and the rule of access. paid_until: until when the account may use what
--- it pays for, but for a grace of the app:
---   infinity if the provider's status is active or trialing: of both, Stripe says that it is safe to provide the
---     service ("How subscriptions work"). Not by `status`, which a creation sets to active even if the first payment
---     has not been made; a deletion decides in any case. Every other status, an unknown one too, does not count.
---   if it is past_due, since when, from which a grace counts. Not current_period_end: Stripe moves the period on at
---     renewal, about an hour before it tries to collect, and the event of a renewal may come late. Only if no event
---     shows since when it is past_due, the grace begins there.
---   null while its invoices are voided (`paused`): nobody pays for that time (docs/app.md).
---   null from the time on at which it was going to be canceled, because the event of the deletion may come late.
+-- What an app may show. paid_until is the rule of access (docs/app.md): infinity, or from when a grace counts. By
+-- provider_status, since a creation sets status to active even if the first payment has not been made; but a deletion
+-- decides. Not by current_period_end, unless nothing else is known: Stripe moves it on about an hour before it tries to
+-- collect, and the event may be late. From cancel_at on null, since the event of the deletion may be late, too.
 create or replace view public.billing_subscriptions with (security_invoker = true) as
 select
   s.id, s.provider, s.account_id, s.status, s.plan_id, s.current_period_end, s.canceled_at,
   s.provider_status, s.customer_id, s.quantity, s.cancel_at, s.trial_end, s.paused, s.paused_until, s.livemode,
   s.past_due_since,
-  case
-    when s.items <> '[]' then s.items
-    -- The plan stands for one.
-    else jsonb_build_array(jsonb_build_object('price_id', s.plan_id, 'quantity', s.quantity))
-  end as items,
+  -- Without items, the plan stands for one.
+  coalesce(
+    nullif(s.items, '[]'), jsonb_build_array(jsonb_build_object('price_id', s.plan_id, 'quantity', s.quantity))
+  ) as items,
   s.items_complete,
   case
     when s.status = 'canceled' or s.cancel_at <= now() then null
     when s.paused = 'void' and (s.paused_until <= now()) is not true then null
-    else case coalesce(s.provider_status, s.status)
-      when 'active' then 'infinity'
-      when 'trialing' then 'infinity'
-      when 'past_due' then nullif(least(coalesce(s.past_due_since, s.current_period_end, '-infinity'), now()), '-infinity')
-    end
+    when coalesce(s.provider_status, s.status) in ('active', 'trialing') then 'infinity'
+    when coalesce(s.provider_status, s.status) = 'past_due'
+      then nullif(least(coalesce(s.past_due_since, s.current_period_end, '-infinity'), now()), '-infinity')
   end as paid_until
 from billing.subscriptions s;
-comment on view public.billing_subscriptions is
-  'One row per subscription, with paid_until: infinity while it is paid, a time if it is past due since then, else null.';
+comment on view public.billing_subscriptions is 'paid_until: infinity while paid, when it became past due, or null.';
 
 create or replace view public.billing_subscription_items with (security_invoker = true) as
 select
   s.id as subscription_id, s.provider, s.account_id,
   i.item_id, i.price_id, i.product_id, i.quantity, i.usage_type, i.current_period_end
-from public.billing_subscriptions s,
-  jsonb_to_recordset(s.items) as i (
-    item_id text, price_id text, product_id text, quantity integer, usage_type text, current_period_end timestamptz
-  );
+from public.billing_subscriptions s, jsonb_to_recordset(s.items) as i (
+  item_id text, price_id text, product_id text, quantity integer, usage_type text, current_period_end timestamptz
+);
 create or replace view billing.subscription_items with (security_invoker = true) as
-select subscription_id, provider, account_id, item_id, price_id, product_id, quantity, usage_type, current_period_end
-from public.billing_subscription_items;
+table public.billing_subscription_items;
 comment on view billing.subscription_items is 'One row per item of a subscription.';
-
-create or replace view public.billing_plan_features with (security_invoker = true) as
-select plan_id, feature, amount, per_unit from billing.plan_features;
 
 -- For commands. The records have their ordering columns; version changes whenever the row does.
 create or replace view public.billing_records with (security_invoker = true) as
@@ -2224,6 +2078,8 @@ select
   billing.time_of(s.account_as_of) as account_as_of, billing.time_of(s.changed_as_of) as changed_as_of,
   coalesce(s.changed_as_of & 3 = 1, false) as changed_by_update, billing.time_of(s.canceled_as_of) as canceled_as_of
 from billing.subscriptions s;
+create or replace view public.billing_plan_features with (security_invoker = true) as
+select plan_id, feature, amount, per_unit from billing.plan_features;
 create or replace view public.billing_processed_events with (security_invoker = true) as
 select provider, event_id, type, outcome, processed_at from billing.processed_events;
 create or replace view public.billing_failed_events with (security_invoker = true) as
@@ -2242,13 +2098,12 @@ select provider, customer_id, account_id, created_at from billing.customers;
 create or replace view public.billing_health with (security_invoker = true) as
 select
   last_event_at, open_failures, oldest_open_failure, retries_requested, notifications_pending,
-  oldest_pending_notification, notifications_given_up, last_scheduled_run_at, ledger_rows_estimate, handlers
+  oldest_pending_notification, notifications_given_up, last_scheduled_run_at, handlers
 from billing.health;
 
--- It reads the window, so a user sees what a policy lets them see, and needs no right on schema billing. It may read
--- only what docs/app.md grants there: another column would fail for users. So the rule is in paid_until. Postgres does
--- not inline a function with a subquery, so the fixed search_path does not cost a better plan. The body is a string,
--- because a parsed one skips the check of usage on schema billing.
+-- The next three read windows, so a user sees what a policy lets them see, and needs no right on schema billing; and
+-- only columns that docs/app.md grants. A string, because a parsed body skips the check of usage on schema billing.
+-- Postgres does not inline a function with a subquery, so the fixed search_path does not cost a better plan.
 create or replace function public.billing_has_access(account_id text, grace interval default '0')
 returns boolean language sql stable set search_path = '' as $$
   select exists (
@@ -2257,11 +2112,9 @@ returns boolean language sql stable set search_path = '' as $$
       and now() < s.paid_until + greatest(billing_has_access.grace, '0')
   )
 $$;
-comment on function public.billing_has_access is
-  'Returns whether the account has a subscription that is active or on trial, or past_due for less than the grace. It looks at the rows that the caller may read.';
+comment on function public.billing_has_access is 'Whether an account has a subscription that is paid or in grace.';
 
--- The sum over the items of its subscriptions that count. Of the rows of an item's price and product, that of the price
--- counts. In plpgsql, which keeps the plan: to plan it at each call takes more time than the rest.
+-- In plpgsql, which keeps the plan: to plan it at each call takes more time than the rest.
 create or replace function public.billing_feature_amount(account_id text, feature text, grace interval default '0')
 returns bigint language plpgsql stable set search_path = '' as $$
 begin
@@ -2287,35 +2140,29 @@ begin
   );
 end;
 $$;
-comment on function public.billing_feature_amount is
-  'Returns how much of a feature the account has by billing.plan_features; null if it is unlimited. It looks at the rows that the caller may read.';
+comment on function public.billing_feature_amount is 'How much of a feature an account has; null if unlimited.';
 
 create or replace function public.billing_has_feature(account_id text, feature text, grace interval default '0')
 returns boolean language sql stable set search_path = ''
 as 'select coalesce(public.billing_feature_amount(account_id, feature, grace) > 0, true)';
-comment on function public.billing_has_feature is
-  'Returns whether the account has any of a feature by billing.plan_features. It looks at the rows that the caller may read.';
+comment on function public.billing_has_feature is 'Whether billing_feature_amount is above 0 or unlimited.';
 
 -- What commands and the worker call of schema billing.
 create or replace function public.billing_retry_failed_event(event_id text, of_provider text default null)
 returns text language sql volatile set search_path = '' as 'select billing.retry_failed_event(event_id, of_provider)';
-
 create or replace function public.billing_retry_failed_events(
   of_type text default null, of_error_code text default null,
   failed_since timestamptz default null, failed_until timestamptz default null
 )
 returns text language sql volatile set search_path = ''
 as 'select billing.retry_failed_events(of_type, of_error_code, failed_since, failed_until)';
-
 create or replace function public.billing_resolve_failed_event(
   event_id text, reason text, who text default current_user, of_provider text default null
 )
 returns text language sql volatile set search_path = ''
 as 'select billing.resolve_failed_event(event_id, reason, who, of_provider)';
-
 create or replace function public.billing_account_of_customer(provider text, customer_id text) returns text
 language plpgsql stable set search_path = '' as 'begin return billing.account_of_customer(provider, customer_id); end';
-
 create or replace function public.billing_account_email(account_id text) returns text
 language plpgsql stable set search_path = '' as 'begin return billing.account_email(account_id); end';
 
@@ -2324,21 +2171,20 @@ do $$
 declare
   name text;
 begin
-  foreach name in array '{
-    subscriptions, subscription_items, records, plan_features, processed_events, failed_events, customers,
-    notifications, health
-  }'::text[] loop
+  foreach name in array '{subscriptions, subscription_items, records, plan_features, processed_events, failed_events,
+    customers, notifications, health}'::text[] loop
     execute format('revoke all on public.billing_%s from public, anon, authenticated, service_role', name);
     execute format('grant select on public.billing_%s to service_role', name);
   end loop;
-  foreach name in array '{
-    apply_events, apply_handled_event, try_event, record_failed_event, claim_failed_events, settle_failed_events,
-    claim_notifications, settle_notifications, claim_alerts, settle_alerts, release_lease, retry_failed_event,
-    retry_failed_events, resolve_failed_event, account_of_customer, account_email, has_access,
-    feature_amount, has_feature
-  }'::text[] loop
+  foreach name in array '{apply_events, apply_handled_event, try_event, record_failed_event, claim_failed_events,
+    settle_failed_events, claim_notifications, settle_notifications, claim_alerts, settle_alerts, release_lease,
+    retry_failed_event, retry_failed_events, resolve_failed_event, account_of_customer, account_email,
+    has_access, feature_amount, has_feature}'::text[] loop
     execute format('revoke all on function public.billing_%s from public, anon, authenticated, service_role', name);
     execute format('grant execute on function public.billing_%s to service_role', name);
+  end loop;
+  for name in select t.tablename from pg_catalog.pg_tables t where t.schemaname = 'billing' loop
+    execute format('alter table billing.%I enable row level security', name);
   end loop;
 end;
 $$;
@@ -2346,7 +2192,6 @@ grant update on public.billing_failed_events, public.billing_notifications to se
 grant insert, update, delete on public.billing_customers, public.billing_plan_features to service_role;
 
 revoke execute on all functions in schema billing from public;
-
 grant usage on schema billing to service_role;
 grant select, insert, update on all tables in schema billing to service_role;
 revoke insert, update on billing.erasures, billing.erasure_key from service_role;
@@ -2363,9 +2208,6 @@ from service_role;
 -- The two functions that are yours to replace. `deno task add` writes this file once and never again, and no later
 -- migration contains it. Keep names, arguments and grants. Put your version into a migration of your own.
 
--- For a payment link, a pricing table or the provider's dashboard. Replace it if your project knows its customers
--- better.
---
 -- By default, the account is that in billing.customers, or else that of the customer's other subscriptions, ended ones
 -- included. If they have different accounts, it is null: a wrong one would give a stranger what somebody else paid for.
 --
@@ -2384,8 +2226,7 @@ returns text language sql stable set search_path = '' as $$
     )
   )
 $$;
-comment on function billing.account_of_customer is
-  'Returns the account of a customer, for a subscription that is created without metadata.accountId; null if it is not known. Replace it if your project knows its customers'' accounts.';
+comment on function billing.account_of_customer is 'Returns whose a customer is; null if unknown. Yours to replace.';
 
 -- By default, an account is a user of Supabase Auth. service_role may not read auth.users, so this function runs with
 -- the rights of its owner (security definer). Without an auth schema, as on the local stack, no account has an address.
@@ -2394,15 +2235,13 @@ returns text language plpgsql stable security definer set search_path = '' as $$
 declare
   address text;
 begin
-  if to_regclass('auth.users') is null or account_id !~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then
-    return null;
+  if to_regclass('auth.users') is not null and account_id ~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then
+    execute 'select nullif(u.email, '''') from auth.users u where u.id = $1::uuid' into address using account_id;
   end if;
-  execute 'select nullif(u.email, '''') from auth.users u where u.id = $1::uuid' into address using account_id;
   return address;
 end;
 $$;
-comment on function billing.account_email is
-  'Returns the e-mail address of an account; null if it has none. Replace it if accounts are not the users of Supabase Auth.';
+comment on function billing.account_email is 'Returns the e-mail address of an account, or null. Yours to replace.';
 
-revoke execute on function billing.account_of_customer(text, text), billing.account_email(text) from public;
-grant execute on function billing.account_of_customer(text, text), billing.account_email(text) to service_role;
+revoke execute on function billing.account_of_customer, billing.account_email from public;
+grant execute on function billing.account_of_customer, billing.account_email to service_role;

@@ -1,20 +1,7 @@
--- The tables, and the types that functions pass on. Everything is in schema billing, which only `postgres` and
--- `service_role` may use; the Data API reaches it through what is in `public` and begins with billing_
--- (billing_7_access.sql).
---
--- IDs have the collation "C": ids that begin with their time follow each other in an index, and a C library that
--- changes its collation cannot split a key.
+-- The tables, and the types that functions pass on. IDs have the collation "C": no new C library can split a key.
 create schema if not exists billing;
-comment on schema billing is 'The billing webhook receiver: subscriptions and what keeps them in step with the provider. Not for the Data API.';
+comment on schema billing is 'The billing webhook receiver. Not for the Data API.';
 
--- Besides the columns for the app, a row has marks: which event each field came from. Events arrive late, twice and in
--- any order, and the ordering rule (billing_2_rule.sql) needs no other memory:
---   past_due_as_of      the earliest time at which it is known to have been past_due after not_past_due_as_of
---   not_past_due_as_of  the newest time at which it is known to have been something else
---   account_as_of       mark of the creation that named the account; null if it had no time, or if nobody named it
---   changed_as_of       mark of the newest creation or update: the provider's reports came from it
---   changed_in_second   what that update replaced; after more with this mark, what each stated and replaced
---   canceled_as_of      mark of the newest deletion
 create table billing.subscriptions (
   id text collate "C" primary key check (char_length(id) between 1 and 255),
   provider text collate "C" not null check (char_length(provider) between 1 and 32),
@@ -24,40 +11,32 @@ create table billing.subscriptions (
   current_period_end timestamptz, canceled_at timestamptz,
   provider_status text, customer_id text collate "C", quantity integer, cancel_at timestamptz, trial_end timestamptz,
   paused text, paused_until timestamptz, livemode boolean,
-  items jsonb check (jsonb_typeof(items) = 'array'), items_complete boolean,
-
-  past_due_since timestamptz, past_due_as_of timestamptz, not_past_due_as_of timestamptz, recovered_as_of timestamptz,
-  account_as_of bigint, changed_as_of bigint, changed_in_second jsonb, canceled_as_of bigint
+  items jsonb check (jsonb_typeof(items) = 'array'), items_complete boolean, past_due_since timestamptz,
+  -- Which event a field came from: all that the ordering rule (billing_2_rule.sql) remembers.
+  past_due_as_of timestamptz, -- the earliest time at which it is known to have been past_due after not_past_due_as_of
+  not_past_due_as_of timestamptz, -- the newest time at which it is known to have been something else
+  recovered_as_of timestamptz,
+  account_as_of bigint, -- mark of the creation that named the account; null if it had no time, or if nobody named it
+  changed_as_of bigint, -- mark of the newest creation or update: the provider's reports came from it
+  changed_in_second jsonb, -- what that update replaced; after more with this mark, what each stated and replaced
+  canceled_as_of bigint -- mark of the newest deletion
 )
 -- Room on each page for the next version of a row: updates stay there and touch no index (no indexed column changes).
 with (fillfactor = 80);
-
--- An app asks by account, account_of_customer by customer.
 create index subscriptions_account_id on billing.subscriptions (account_id);
 create index subscriptions_customer_id on billing.subscriptions (provider, customer_id) where customer_id is not null;
-comment on table billing.subscriptions is
-  'One row per subscription, kept in step with its provider by public.billing_apply_events. The columns that end with _as_of and changed_in_second are for the order of events.';
+comment on table billing.subscriptions is 'One row each. ..._as_of and changed_in_second are for the order of events.';
 comment on column billing.subscriptions.provider is 'Who created it. Events from another provider for it are refused.';
-comment on column billing.subscriptions.account_id is
-  'metadata.accountId of the newest creation that has it, or else the answer of billing.account_of_customer.';
-comment on column billing.subscriptions.status is
-  'active after a creation, canceled after a deletion, otherwise as the provider reports it in an update.';
+comment on column billing.subscriptions.account_id is 'Of the newest creation with one, else of account_of_customer.';
+comment on column billing.subscriptions.status is 'active from a creation, canceled from a deletion, else as reported.';
 comment on column billing.subscriptions.plan_id is 'Price of the first item, or of the first licensed one (PLAN_ITEM).';
-comment on column billing.subscriptions.current_period_end is 'Null if the provider does not report one.';
-comment on column billing.subscriptions.canceled_at is 'When this service handled the deletion; null if there was none.';
-comment on column billing.subscriptions.provider_status is
-  'As the newest creation or update reports it, such as incomplete or trialing.';
-comment on column billing.subscriptions.quantity is 'Of the same item, such as seats; null for usage-based prices.';
-comment on column billing.subscriptions.cancel_at is
-  'When it is going to end: the provider''s cancel_at, or the end of the period if cancel_at_period_end is set.';
-comment on column billing.subscriptions.paused is
-  'pause_collection.behavior: void, keep_as_draft or mark_uncollectible; null if payments are collected.';
+comment on column billing.subscriptions.canceled_at is 'When this service handled the deletion; null without one.';
+comment on column billing.subscriptions.cancel_at is 'When it is going to end, also by cancel_at_period_end.';
+comment on column billing.subscriptions.paused is 'pause_collection.behavior; null if payments are collected.';
 comment on column billing.subscriptions.items_complete is 'False if the provider''s event did not have all items.';
-comment on column billing.subscriptions.past_due_since is 'Since when provider_status is past_due, as far as events show.';
-comment on column billing.subscriptions.recovered_as_of is
-  'The newest update that ended past_due, unpaid or incomplete: what was said of a payment before is no news.';
+comment on column billing.subscriptions.past_due_since is 'Since when provider_status is past_due, as events show.';
+comment on column billing.subscriptions.recovered_as_of is 'When an update last ended past_due, unpaid or incomplete.';
 
--- The transaction that applies an event writes its row, so neither the row nor the effect exists without the other.
 -- Not partitioned: the primary key, which makes events unique, would have to contain the partition key.
 create table billing.processed_events (
   provider text collate "C" not null check (char_length(provider) between 1 and 32),
@@ -68,58 +47,40 @@ create table billing.processed_events (
   primary key (provider, event_id)
 );
 create index processed_events_processed_at on billing.processed_events (processed_at);
-comment on table billing.processed_events is 'The ledger of applied events. An event with a row here is a duplicate if it arrives again.';
-comment on column billing.processed_events.outcome is 'applied; or stale: the event was older than the record.';
+comment on table billing.processed_events is 'The ledger of applied events: one that has a row here is a duplicate.';
 
--- One row per event, however often it fails. A later delivery that applies it, a requested retry, or a person resolves
--- it. Only the receiver knows where a provider puts kind, subscription_id, customer_id, account_id and occurred_at, so
--- it fills them, each as far as it can be read.
 create table billing.failed_events (
   provider text collate "C" not null check (char_length(provider) between 1 and 32),
   event_id text collate "C" not null check (char_length(event_id) between 1 and 255),
-  type text,
-  payload jsonb, payload_encoding text not null check (payload_encoding in ('json', 'text', 'base64')),
-  original_payload jsonb,
-  error_code text not null, error text not null,
+  type text, payload jsonb, payload_encoding text not null check (payload_encoding in ('json', 'text', 'base64')),
+  original_payload jsonb, error_code text not null, error text not null,
   attempts integer not null default 1 check (attempts > 0),
   first_failed_at timestamptz not null default now(), last_failed_at timestamptz not null default now(),
   retry_requested_at timestamptz, next_retry_at timestamptz,
   scheduled_retries smallint not null default 0 check (scheduled_retries >= 0), retry_lease_id uuid,
-  resolved_at timestamptz,
   resolution text check (resolution in ('applied', 'duplicate', 'stale', 'ignored', 'by hand')),
-  resolution_note text, resolved_by text,
+  resolved_at timestamptz, resolution_note text, resolved_by text,
+  -- Each as far as the receiver could read it: only it knows where a provider puts them.
   kind text, subscription_id text collate "C", customer_id text collate "C", account_id text collate "C",
   occurred_at timestamptz,
-  -- In this order, since people search by the id alone.
-  primary key (event_id, provider),
+  primary key (event_id, provider), -- in this order, since people search by the id alone
   check ((resolved_at is null) = (resolution is null))
 );
-
--- For triage, for the worker, and for pruning.
 create index failed_events_open on billing.failed_events (error_code, first_failed_at) where resolved_at is null;
 create index failed_events_to_retry on billing.failed_events (retry_requested_at) where retry_requested_at is not null;
 create index failed_events_next_retry on billing.failed_events (next_retry_at) where next_retry_at is not null;
--- Those that a creation cures.
-create index failed_events_waiting on billing.failed_events (subscription_id)
+create index failed_events_waiting on billing.failed_events (subscription_id) -- a creation cures them
 where resolution is null and error_code in ('subscription_unknown', 'creation_pending');
--- Those that an account of their customer cures.
-create index failed_events_no_account on billing.failed_events (customer_id)
+create index failed_events_no_account on billing.failed_events (customer_id) -- an account of the customer cures them
 where resolution is null and kind in ('creation', 'opening_update') and error_code = 'event_invalid';
 create index failed_events_resolved on billing.failed_events (resolved_at) where resolved_at is not null;
-comment on table billing.failed_events is
-  'Verified events that failed, one row per event. Open while resolved_at is null. docs/operate.md says what to do.';
+comment on table billing.failed_events is 'Verified events that failed; open until resolved_at. See docs/operate.md.';
 comment on column billing.failed_events.event_id is 'sha256:<hash of the body in hex> if it has no usable id.';
-comment on column billing.failed_events.type is 'The provider''s own name of the event''s type; null if it cannot be read.';
-comment on column billing.failed_events.payload is 'As received, or as repaired: then original_payload is as received. Null after pruning.';
-comment on column billing.failed_events.payload_encoding is
-  'json: the event. text: the body as a JSON string, if jsonb cannot store it as JSON. base64: its bytes, if they are no text.';
-comment on column billing.failed_events.error is
-  'Of the newest failure that is about the event itself: a delivery that fails with repair_pending keeps it.';
-comment on column billing.failed_events.retry_requested_at is 'Null after the worker has tried.';
+comment on column billing.failed_events.payload is 'As received, or as repaired. Null after pruning.';
+comment on column billing.failed_events.payload_encoding is 'json; text if jsonb cannot hold that; base64 for bytes.';
+comment on column billing.failed_events.error is 'Of the newest failure, but one with repair_pending keeps it.';
 comment on column billing.failed_events.next_retry_at is 'When the worker retries it by itself; null if it does not.';
-comment on column billing.failed_events.resolution is
-  'applied, stale or duplicate according to the ledger, ignored because it has no effect, or by hand.';
-comment on column billing.failed_events.kind is 'What the event does: a kind of billing.event; null if it cannot be read.';
+comment on column billing.failed_events.kind is 'What the event does (billing.event); null if it cannot be read.';
 
 create table billing.plan_features (
   plan_id text collate "C" not null,
@@ -128,14 +89,12 @@ create table billing.plan_features (
   per_unit boolean not null default true,
   primary key (plan_id, feature)
 );
-comment on table billing.plan_features is
-  'What a plan includes, filled by you: billing_has_feature and billing_feature_amount read it.';
+comment on table billing.plan_features is 'What a plan includes, filled by you, for billing_feature_amount.';
 comment on column billing.plan_features.plan_id is 'A price, or a product: the row of the price wins.';
 comment on column billing.plan_features.amount is 'How much of it; null means unlimited.';
-comment on column billing.plan_features.per_unit is 'Whether the amount counts once per unit of the item''s quantity; if not, once.';
+comment on column billing.plan_features.per_unit is 'Whether the amount is per unit of the item''s quantity, or once.';
 
--- If a subscription does not say whose it is: of payment links, pricing tables and buy buttons. The app may add rows
--- and correct them. The receiver adds a row per checkout if ACCOUNT_FROM_CHECKOUT is set, and changes none.
+-- For payment links, pricing tables, buy buttons. With ACCOUNT_FROM_CHECKOUT, the receiver adds rows, and changes none.
 create table billing.customers (
   provider text collate "C" not null check (char_length(provider) between 1 and 32),
   customer_id text collate "C" not null check (char_length(customer_id) between 1 and 255),
@@ -144,10 +103,8 @@ create table billing.customers (
   primary key (provider, customer_id)
 );
 create index customers_account_id on billing.customers (account_id);
-comment on table billing.customers is
-  'Whose a customer is; yours to correct. A new row retries the open failures of creations that lacked it.';
+comment on table billing.customers is 'Whose a customer is; yours to correct. A new row retries what lacked it.';
 
--- The transaction that applies the event writes the row, so none is lost; it is delivered outside of it.
 create table billing.notifications (
   id uuid generated always as (md5(provider || '/' || event_id || '/' || kind)::uuid) stored primary key,
   provider text collate "C" not null, event_id text collate "C" not null,
@@ -156,30 +113,22 @@ create table billing.notifications (
   status text not null default 'pending' check (status in ('pending', 'sent', 'dead', 'undeliverable', 'withdrawn')),
   account_id text collate "C" not null, subscription_id text collate "C" not null, invoice_id text collate "C",
   hosted_invoice_url text, amount_due bigint, currency text, attempt_count integer, next_payment_attempt timestamptz,
-  trial_end timestamptz,
-  occurred_at timestamptz not null default now(), created_at timestamptz not null default now(),
+  trial_end timestamptz, occurred_at timestamptz not null default now(), created_at timestamptz not null default now(),
   attempts integer not null default 0 check (attempts >= 0), next_attempt_at timestamptz not null default now(),
   last_error text, sent_at timestamptz,
   unique (provider, event_id)
 );
-
--- Due ones, one per invoice, those that were given up (billing.health), old ones.
 create index notifications_due on billing.notifications (next_attempt_at) where status = 'pending';
 create index notifications_invoice on billing.notifications (invoice_id) where invoice_id is not null;
 create index notifications_given_up on billing.notifications (created_at) where status in ('dead', 'undeliverable');
 create index notifications_settled on billing.notifications (created_at) where status <> 'pending';
-comment on table billing.notifications is 'The outbox: one notification to its account per event that NOTIFY asks for.';
-comment on column billing.notifications.id is
-  'The same for all attempts, and after a restored backup meets the event again: the receiver can deduplicate by it.';
-comment on column billing.notifications.status is
-  'pending until it is sent, given up (dead), no longer true (withdrawn), or without an address (undeliverable).';
+comment on table billing.notifications is 'The outbox: one per event that NOTIFY asks for, stored with its effect.';
+comment on column billing.notifications.id is 'The same for every attempt, also after a restored backup.';
+comment on column billing.notifications.status is 'dead: given up. withdrawn: not true now. undeliverable: no address.';
 comment on column billing.notifications.amount_due is 'In the smallest unit of the currency, such as cents.';
 comment on column billing.notifications.attempt_count is 'How often the provider has tried to collect the payment.';
-comment on column billing.notifications.next_payment_attempt is
-  'When the provider tries again. Null if it does not; if attempt_count is null too, the event did not state it.';
-comment on column billing.notifications.attempts is 'Counted at the claim, before sending. Not counted if the receiver answers 429.';
+comment on column billing.notifications.next_payment_attempt is 'Null if there is none, or attempt_count is null.';
 
--- At most one row per code, so it is never pruned.
 create table billing.alerts (
   error_code text primary key,
   opened_at timestamptz, -- when the operator was first told since none was open; null once told that all are resolved
@@ -188,35 +137,29 @@ create table billing.alerts (
 );
 comment on table billing.alerts is 'What the operator was told about the failures of each error code.';
 
--- Without the key, nobody can try IDs against the hashes.
 create table billing.erasures (
   hash bytea primary key, -- sha256(key || provider || ':' || id), with the key in billing.erasure_key
   erased_at timestamptz not null default now()
 );
-comment on table billing.erasures is
-  'The subscriptions and customers of accounts that were erased. Their events have no effect. billing.forget_erasure() removes one.';
-
+comment on table billing.erasures is 'Subscriptions and customers that were erased; see billing.forget_erasure().';
 create table billing.erasure_key (key bytea not null);
-comment on table billing.erasure_key is 'One row: the random key of the hashes in billing.erasures.';
-
+comment on table billing.erasure_key is 'One row: the random key of billing.erasures. Without it, nobody can try IDs.';
 insert into billing.erasure_key (key) values (uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()));
 
--- A lease ends by itself, so a worker that died holds nobody up for long.
 create table billing.leases (
   queue text primary key check (queue in ('retries', 'notifications')),
   lease_id uuid not null, -- the run; what it claimed, only it can settle
-  held_until timestamptz not null,
+  held_until timestamptz not null, -- a run that died holds nobody up for longer
   is_wanted boolean not null default false, -- another run has asked for the queue: there may be more to do
   scheduled_run_at timestamptz -- when a run that the schedule has woken last ended without a fault
 );
 comment on table billing.leases is 'Which run of the worker has a queue: retries, or notifications (and alerts).';
 
--- Receivers that answered 429. It is shared by all runs, so it is in the database.
 create table billing.pauses (
   destination text primary key, -- resend, the host of NOTIFICATION_URL, or "alerts to" and the host of ALERT_URL
   paused_until timestamptz not null
 );
-comment on table billing.pauses is 'Receivers of notifications or alerts that asked for a pause. Deleting a row ends the pause.';
+comment on table billing.pauses is 'Receivers that answered 429. Deleting a row ends the pause.';
 
 -- The columns that the rule reads and writes. What an app adds to the table is not among them, and stays as it is.
 create or replace view billing.records with (security_invoker = true) as
@@ -256,13 +199,3 @@ create type billing.step as (
 
 -- What a call answers for an event.
 create type billing.answer as (place integer, outcome text, error_code text, error text);
-
-do $$
-declare
-  name text;
-begin
-  for name in select t.tablename from pg_catalog.pg_tables t where t.schemaname = 'billing' loop
-    execute format('alter table billing.%I enable row level security', name);
-  end loop;
-end;
-$$;

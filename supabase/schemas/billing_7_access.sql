@@ -1,57 +1,40 @@
--- Who may do what. The Data API reaches only schema public. What it needs there are windows (views) and functions, with
--- the caller's rights. Nobody but service_role may use schema billing, so a right on a window or function is worth
--- nothing to anon and authenticated by itself, wherever it comes from: default privileges, a squash, or a restored
--- dump.
+-- What the Data API reaches, windows (views) and functions with the caller's rights, and who may do what. Only
+-- service_role may use schema billing, so default privileges on a window or function are worth nothing by themselves.
 
--- For apps and commands: what an app may show, and the rule of access. paid_until: until when the account may use what
--- it pays for, but for a grace of the app:
---   infinity if the provider's status is active or trialing: of both, Stripe says that it is safe to provide the
---     service ("How subscriptions work"). Not by `status`, which a creation sets to active even if the first payment
---     has not been made; a deletion decides in any case. Every other status, an unknown one too, does not count.
---   if it is past_due, since when, from which a grace counts. Not current_period_end: Stripe moves the period on at
---     renewal, about an hour before it tries to collect, and the event of a renewal may come late. Only if no event
---     shows since when it is past_due, the grace begins there.
---   null while its invoices are voided (`paused`): nobody pays for that time (docs/app.md).
---   null from the time on at which it was going to be canceled, because the event of the deletion may come late.
+-- What an app may show. paid_until is the rule of access (docs/app.md): infinity, or from when a grace counts. By
+-- provider_status, since a creation sets status to active even if the first payment has not been made; but a deletion
+-- decides. Not by current_period_end, unless nothing else is known: Stripe moves it on about an hour before it tries to
+-- collect, and the event may be late. From cancel_at on null, since the event of the deletion may be late, too.
 create or replace view public.billing_subscriptions with (security_invoker = true) as
 select
   s.id, s.provider, s.account_id, s.status, s.plan_id, s.current_period_end, s.canceled_at,
   s.provider_status, s.customer_id, s.quantity, s.cancel_at, s.trial_end, s.paused, s.paused_until, s.livemode,
   s.past_due_since,
-  case
-    when s.items <> '[]' then s.items
-    -- The plan stands for one.
-    else jsonb_build_array(jsonb_build_object('price_id', s.plan_id, 'quantity', s.quantity))
-  end as items,
+  -- Without items, the plan stands for one.
+  coalesce(
+    nullif(s.items, '[]'), jsonb_build_array(jsonb_build_object('price_id', s.plan_id, 'quantity', s.quantity))
+  ) as items,
   s.items_complete,
   case
     when s.status = 'canceled' or s.cancel_at <= now() then null
     when s.paused = 'void' and (s.paused_until <= now()) is not true then null
-    else case coalesce(s.provider_status, s.status)
-      when 'active' then 'infinity'
-      when 'trialing' then 'infinity'
-      when 'past_due' then nullif(least(coalesce(s.past_due_since, s.current_period_end, '-infinity'), now()), '-infinity')
-    end
+    when coalesce(s.provider_status, s.status) in ('active', 'trialing') then 'infinity'
+    when coalesce(s.provider_status, s.status) = 'past_due'
+      then nullif(least(coalesce(s.past_due_since, s.current_period_end, '-infinity'), now()), '-infinity')
   end as paid_until
 from billing.subscriptions s;
-comment on view public.billing_subscriptions is
-  'One row per subscription, with paid_until: infinity while it is paid, a time if it is past due since then, else null.';
+comment on view public.billing_subscriptions is 'paid_until: infinity while paid, when it became past due, or null.';
 
 create or replace view public.billing_subscription_items with (security_invoker = true) as
 select
   s.id as subscription_id, s.provider, s.account_id,
   i.item_id, i.price_id, i.product_id, i.quantity, i.usage_type, i.current_period_end
-from public.billing_subscriptions s,
-  jsonb_to_recordset(s.items) as i (
-    item_id text, price_id text, product_id text, quantity integer, usage_type text, current_period_end timestamptz
-  );
+from public.billing_subscriptions s, jsonb_to_recordset(s.items) as i (
+  item_id text, price_id text, product_id text, quantity integer, usage_type text, current_period_end timestamptz
+);
 create or replace view billing.subscription_items with (security_invoker = true) as
-select subscription_id, provider, account_id, item_id, price_id, product_id, quantity, usage_type, current_period_end
-from public.billing_subscription_items;
+table public.billing_subscription_items;
 comment on view billing.subscription_items is 'One row per item of a subscription.';
-
-create or replace view public.billing_plan_features with (security_invoker = true) as
-select plan_id, feature, amount, per_unit from billing.plan_features;
 
 -- For commands. The records have their ordering columns; version changes whenever the row does.
 create or replace view public.billing_records with (security_invoker = true) as
@@ -62,6 +45,8 @@ select
   billing.time_of(s.account_as_of) as account_as_of, billing.time_of(s.changed_as_of) as changed_as_of,
   coalesce(s.changed_as_of & 3 = 1, false) as changed_by_update, billing.time_of(s.canceled_as_of) as canceled_as_of
 from billing.subscriptions s;
+create or replace view public.billing_plan_features with (security_invoker = true) as
+select plan_id, feature, amount, per_unit from billing.plan_features;
 create or replace view public.billing_processed_events with (security_invoker = true) as
 select provider, event_id, type, outcome, processed_at from billing.processed_events;
 create or replace view public.billing_failed_events with (security_invoker = true) as
@@ -80,13 +65,12 @@ select provider, customer_id, account_id, created_at from billing.customers;
 create or replace view public.billing_health with (security_invoker = true) as
 select
   last_event_at, open_failures, oldest_open_failure, retries_requested, notifications_pending,
-  oldest_pending_notification, notifications_given_up, last_scheduled_run_at, ledger_rows_estimate, handlers
+  oldest_pending_notification, notifications_given_up, last_scheduled_run_at, handlers
 from billing.health;
 
--- It reads the window, so a user sees what a policy lets them see, and needs no right on schema billing. It may read
--- only what docs/app.md grants there: another column would fail for users. So the rule is in paid_until. Postgres does
--- not inline a function with a subquery, so the fixed search_path does not cost a better plan. The body is a string,
--- because a parsed one skips the check of usage on schema billing.
+-- The next three read windows, so a user sees what a policy lets them see, and needs no right on schema billing; and
+-- only columns that docs/app.md grants. A string, because a parsed body skips the check of usage on schema billing.
+-- Postgres does not inline a function with a subquery, so the fixed search_path does not cost a better plan.
 create or replace function public.billing_has_access(account_id text, grace interval default '0')
 returns boolean language sql stable set search_path = '' as $$
   select exists (
@@ -95,11 +79,9 @@ returns boolean language sql stable set search_path = '' as $$
       and now() < s.paid_until + greatest(billing_has_access.grace, '0')
   )
 $$;
-comment on function public.billing_has_access is
-  'Returns whether the account has a subscription that is active or on trial, or past_due for less than the grace. It looks at the rows that the caller may read.';
+comment on function public.billing_has_access is 'Whether an account has a subscription that is paid or in grace.';
 
--- The sum over the items of its subscriptions that count. Of the rows of an item's price and product, that of the price
--- counts. In plpgsql, which keeps the plan: to plan it at each call takes more time than the rest.
+-- In plpgsql, which keeps the plan: to plan it at each call takes more time than the rest.
 create or replace function public.billing_feature_amount(account_id text, feature text, grace interval default '0')
 returns bigint language plpgsql stable set search_path = '' as $$
 begin
@@ -125,35 +107,29 @@ begin
   );
 end;
 $$;
-comment on function public.billing_feature_amount is
-  'Returns how much of a feature the account has by billing.plan_features; null if it is unlimited. It looks at the rows that the caller may read.';
+comment on function public.billing_feature_amount is 'How much of a feature an account has; null if unlimited.';
 
 create or replace function public.billing_has_feature(account_id text, feature text, grace interval default '0')
 returns boolean language sql stable set search_path = ''
 as 'select coalesce(public.billing_feature_amount(account_id, feature, grace) > 0, true)';
-comment on function public.billing_has_feature is
-  'Returns whether the account has any of a feature by billing.plan_features. It looks at the rows that the caller may read.';
+comment on function public.billing_has_feature is 'Whether billing_feature_amount is above 0 or unlimited.';
 
 -- What commands and the worker call of schema billing.
 create or replace function public.billing_retry_failed_event(event_id text, of_provider text default null)
 returns text language sql volatile set search_path = '' as 'select billing.retry_failed_event(event_id, of_provider)';
-
 create or replace function public.billing_retry_failed_events(
   of_type text default null, of_error_code text default null,
   failed_since timestamptz default null, failed_until timestamptz default null
 )
 returns text language sql volatile set search_path = ''
 as 'select billing.retry_failed_events(of_type, of_error_code, failed_since, failed_until)';
-
 create or replace function public.billing_resolve_failed_event(
   event_id text, reason text, who text default current_user, of_provider text default null
 )
 returns text language sql volatile set search_path = ''
 as 'select billing.resolve_failed_event(event_id, reason, who, of_provider)';
-
 create or replace function public.billing_account_of_customer(provider text, customer_id text) returns text
 language plpgsql stable set search_path = '' as 'begin return billing.account_of_customer(provider, customer_id); end';
-
 create or replace function public.billing_account_email(account_id text) returns text
 language plpgsql stable set search_path = '' as 'begin return billing.account_email(account_id); end';
 
@@ -162,21 +138,20 @@ do $$
 declare
   name text;
 begin
-  foreach name in array '{
-    subscriptions, subscription_items, records, plan_features, processed_events, failed_events, customers,
-    notifications, health
-  }'::text[] loop
+  foreach name in array '{subscriptions, subscription_items, records, plan_features, processed_events, failed_events,
+    customers, notifications, health}'::text[] loop
     execute format('revoke all on public.billing_%s from public, anon, authenticated, service_role', name);
     execute format('grant select on public.billing_%s to service_role', name);
   end loop;
-  foreach name in array '{
-    apply_events, apply_handled_event, try_event, record_failed_event, claim_failed_events, settle_failed_events,
-    claim_notifications, settle_notifications, claim_alerts, settle_alerts, release_lease, retry_failed_event,
-    retry_failed_events, resolve_failed_event, account_of_customer, account_email, has_access,
-    feature_amount, has_feature
-  }'::text[] loop
+  foreach name in array '{apply_events, apply_handled_event, try_event, record_failed_event, claim_failed_events,
+    settle_failed_events, claim_notifications, settle_notifications, claim_alerts, settle_alerts, release_lease,
+    retry_failed_event, retry_failed_events, resolve_failed_event, account_of_customer, account_email,
+    has_access, feature_amount, has_feature}'::text[] loop
     execute format('revoke all on function public.billing_%s from public, anon, authenticated, service_role', name);
     execute format('grant execute on function public.billing_%s to service_role', name);
+  end loop;
+  for name in select t.tablename from pg_catalog.pg_tables t where t.schemaname = 'billing' loop
+    execute format('alter table billing.%I enable row level security', name);
   end loop;
 end;
 $$;
@@ -184,7 +159,6 @@ grant update on public.billing_failed_events, public.billing_notifications to se
 grant insert, update, delete on public.billing_customers, public.billing_plan_features to service_role;
 
 revoke execute on all functions in schema billing from public;
-
 grant usage on schema billing to service_role;
 grant select, insert, update on all tables in schema billing to service_role;
 revoke insert, update on billing.erasures, billing.erasure_key from service_role;

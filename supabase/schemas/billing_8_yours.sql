@@ -1,9 +1,6 @@
 -- The two functions that are yours to replace. `deno task add` writes this file once and never again, and no later
 -- migration contains it. Keep names, arguments and grants. Put your version into a migration of your own.
 
--- For a payment link, a pricing table or the provider's dashboard. Replace it if your project knows its customers
--- better.
---
 -- By default, the account is that in billing.customers, or else that of the customer's other subscriptions, ended ones
 -- included. If they have different accounts, it is null: a wrong one would give a stranger what somebody else paid for.
 --
@@ -22,8 +19,7 @@ returns text language sql stable set search_path = '' as $$
     )
   )
 $$;
-comment on function billing.account_of_customer is
-  'Returns the account of a customer, for a subscription that is created without metadata.accountId; null if it is not known. Replace it if your project knows its customers'' accounts.';
+comment on function billing.account_of_customer is 'Returns whose a customer is; null if unknown. Yours to replace.';
 
 -- By default, an account is a user of Supabase Auth. service_role may not read auth.users, so this function runs with
 -- the rights of its owner (security definer). Without an auth schema, as on the local stack, no account has an address.
@@ -32,15 +28,13 @@ returns text language plpgsql stable security definer set search_path = '' as $$
 declare
   address text;
 begin
-  if to_regclass('auth.users') is null or account_id !~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then
-    return null;
+  if to_regclass('auth.users') is not null and account_id ~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then
+    execute 'select nullif(u.email, '''') from auth.users u where u.id = $1::uuid' into address using account_id;
   end if;
-  execute 'select nullif(u.email, '''') from auth.users u where u.id = $1::uuid' into address using account_id;
   return address;
 end;
 $$;
-comment on function billing.account_email is
-  'Returns the e-mail address of an account; null if it has none. Replace it if accounts are not the users of Supabase Auth.';
+comment on function billing.account_email is 'Returns the e-mail address of an account, or null. Yours to replace.';
 
-revoke execute on function billing.account_of_customer(text, text), billing.account_email(text) from public;
-grant execute on function billing.account_of_customer(text, text), billing.account_email(text) to service_role;
+revoke execute on function billing.account_of_customer, billing.account_email from public;
+grant execute on function billing.account_of_customer, billing.account_email to service_role;

@@ -2,7 +2,7 @@
  * The views of triage and monitoring: what they show, and in which order.
  */
 begin;
-select plan(15);
+select plan(14);
 set local timezone = 'UTC';
 truncate billing.failed_events, billing.notifications, billing.processed_events, billing.leases;
 
@@ -10,7 +10,7 @@ select is_empty('select * from billing.open_failures', 'of nothing, there are no
 select is_empty('select * from billing.events_per_hour', 'and no events');
 create function pg_temp.health()
 returns jsonb language sql as $$
-  select to_jsonb(h) - 'ledger_rows_estimate' from public.billing_health h
+  select to_jsonb(h) from public.billing_health h
 $$;
 select is(
   pg_temp.health(),
@@ -96,8 +96,6 @@ select is(
     'handlers', jsonb_build_array('on_a', 'on_b_c')
   ), 'the health counts what is open, requested, pending and given up, and which handlers can be called'
 );
-analyze billing.processed_events;
-select is((select ledger_rows_estimate from billing.health), 6::bigint, 'the size of the ledger is as the planner estimates it');
 
 insert into billing.subscriptions (id, provider, account_id, status, plan_id, account_as_of, changed_as_of)
 select 'tap_' || n, 'a', 'acc_1', 'active', 'plan_1', 4000000 * n, 4000000 * n + n from generate_series(0, 2) as n;

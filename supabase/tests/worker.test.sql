@@ -44,8 +44,8 @@ select throws_like(format('select billing.schedule_worker(%L, %L)', a.url, a.key
 from (
   values
     ('https://ref.supabase.co/functions/v1/x', 'sb_secret_1', '%without a path%'), ('ref.supabase.co', 'sb_secret_1', '%must look like%'),
-    ('http://ref.supabase.co', 'sb_secret_1', '%must begin with https%'), ('http://localhost.example', 'sb_secret_1', '%must begin with https%'),
-    ('http://127.0.0.1.example:80', 'sb_secret_1', '%must begin with https%'), ('https://ref.supabase.co', 'sb_publishable_1', '%secret key%'),
+    ('http://ref.supabase.co', 'sb_secret_1', '%must look like https%'), ('http://localhost.example', 'sb_secret_1', '%must look like https%'),
+    ('http://127.0.0.1.example:80', 'sb_secret_1', '%must look like https%'), ('https://ref.supabase.co', 'sb_publishable_1', '%secret key%'),
     ('http://127.0.0.1:54321', 'x', '%secret key%'), ('http://kong:8000/', 'x', '%secret key%')
 ) as a (url, key, message);
 select is(pg_temp.extensions(), null, 'what is refused creates no extension');

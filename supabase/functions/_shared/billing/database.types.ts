@@ -117,7 +117,6 @@ export type Database = {
           "handlers": (string)[] | null;
           "last_event_at": string | null;
           "last_scheduled_run_at": string | null;
-          "ledger_rows_estimate": number | null;
           "notifications_given_up": number | null;
           "notifications_pending": number | null;
           "oldest_open_failure": string | null;
