@@ -11,7 +11,6 @@ return (extract(epoch from e.occurred_at) * 1000000)::bigint * 4
 create or replace function billing.time_of(mark bigint)
 returns timestamptz language sql immutable
 return to_timestamp((mark >> 2) / 1000000.0);
-comment on function billing.time_of is 'Returns the time of a mark, such as subscriptions.changed_as_of.';
 
 -- Returns the next step: the outcome of an event, and the record after it.
 --
@@ -41,7 +40,7 @@ declare
   settled billing.records;
   fault constant text := case
     when e.is_erased or e.kind in ('checkout', 'other') then null
-    when (e.kind in ('creation', 'update', 'opening_update', 'deletion', 'payment_failed', 'notice')) is not true then 'BW003'
+    when (opens or e.kind in ('update', 'deletion', 'payment_failed', 'notice')) is not true then 'BW003'
     when r.id is null and not opens then 'BW001'
     when r.provider <> e.provider then 'BW002'
     when coalesce(r.account_id, e.account_id, e.customers_account) is null then 'BW005'
@@ -163,17 +162,13 @@ create or replace aggregate billing.fold (billing.records, billing.event) (sfunc
 
 -- Returns the record after another update with the mark of its newest one: for each field, the value that some update
 -- states and none replaced. Providers date events in whole seconds, and one change of a subscription causes several
--- events in the same second. An update states all of its values and names those that it replaced. A previous value that
--- equals the update's own replaced nothing: Stripe sends all old items if any part of them changed.
---
--- That leaves one value per field, unless the field changed back within the second, or an update does not say what it
--- replaced. Then the later arrival wins. changed_in_second has the last 50 updates; while there is only one, just what
--- that one replaced, because the record has what it states.
+-- events in the same second. A previous value that equals the update's own replaced nothing: Stripe sends all old items
+-- if any part of them changed. Unless a field changed back within the second, or an update does not say what it
+-- replaced, that leaves one value; else the later arrival wins. changed_in_second has the last 50 updates; while there
+-- is only one, just what that one replaced, because the record has what it states.
 create or replace function billing.settle(r billing.records, e billing.event)
-returns billing.records
-language plpgsql stable set search_path = '' -- plpgsql keeps the plan, sql does not
--- Times are compared as text.
-set timezone = 'UTC'
+returns billing.records language plpgsql stable set search_path = ''
+set timezone = 'UTC' -- times are compared as text
 as $$
 declare
   stated constant jsonb := billing.as_stored(e.report);
@@ -213,7 +208,7 @@ begin
 end;
 $$;
 
--- Returns the values of a report as to_jsonb shows them in a record, so that they can be compared.
+-- Returns the values of a report as to_jsonb shows them in a record, to compare them. plpgsql keeps its plan, sql not.
 create or replace function billing.as_stored(report jsonb)
 returns jsonb language plpgsql stable set search_path = '' as $$
 begin

@@ -1,14 +1,9 @@
 -- How an array of events is applied: exactly once, each with its own outcome, in one call.
 --
--- A fault of one event is its outcome. What a statement raises (a check or trigger of the app, a lock) concerns all
--- events of that statement, so each half is tried by itself, down to the one at fault: it fails, and the others are
--- applied.
---
 -- Locks are taken in one order: rows of the ledger by key, subscriptions by id, customers, rows of failed_events. Only
 -- other calls are waited for, and only by the first try: a person who has locked a record must not hold up the events
 -- of others. The receiver tries an event again that found its record locked. All waits of a call take about half a
--- second; none takes as long as deadlock_timeout (a second by default), so that no call becomes the victim of a
--- deadlock.
+-- second, less than deadlock_timeout (a second by default): no call becomes the victim of a deadlock.
 
 -- Returns how long to wait for the next lock, as a value of lock_timeout: not long, because who waits holds locks, and
 -- an event that is locked waits once per half that it is in.
@@ -16,8 +11,9 @@ create or replace function billing.lock_patience()
 returns text language sql volatile
 return case when clock_timestamp() < statement_timestamp() + interval '0.3 s' then '20ms' else '1ms' end;
 
--- Applies sorted events together, or each half by itself. Whatever the error is: one of the server may be of one event,
--- too, and PostgREST before 16 repeats a call that raises 40001 without end.
+-- Applies sorted events together. What a statement raises (a check or trigger of the app, a lock) concerns all of them,
+-- so each half is tried by itself, down to the one at fault: it fails, and the others are applied. Whatever the error
+-- is: one of the server may be of one event, too, and PostgREST before 16 repeats a call that raises 40001 without end.
 create or replace function billing.apply(todo billing.event[], has_handler boolean default false)
 returns billing.answer[] language plpgsql volatile set search_path = ''
 -- A plan that was made while a table was empty would read all of it, and be kept. They hold for what this calls, too.
@@ -67,10 +63,8 @@ begin
 
   if exists (select from billing.erasures) then
     for i in 1 .. cardinality(claimed) loop
-      claimed[i].is_erased := billing.is_erased(
-        claimed[i].provider, claimed[i].subscription_id, claimed[i].report ->> 'customer_id',
-        claimed[i].report ->> 'subscription_id'
-      );
+      claimed[i].is_erased := billing.is_erased(claimed[i].provider, claimed[i].subscription_id,
+        claimed[i].report ->> 'customer_id', claimed[i].report ->> 'subscription_id');
     end loop;
   end if;
 
@@ -85,12 +79,9 @@ begin
         or (f.step).record is distinct from f.stored
       )) as changed,
       -- Of the events that do more than to change a record. Without the records, because steps are copied often.
-      array_agg(
-        (f.e, null, (f.step).account_id, (f.step).payment, (f.step).outcome, null, null)::billing.step
-      ) filter (where
-        f.is_filed or (f.step).payment is not null or (f.step).outcome <> 'applied'
-        or (f.e).kind in ('creation', 'opening_update', 'checkout')
-      ) as steps,
+      array_agg((f.e, null, (f.step).account_id, (f.step).payment, (f.step).outcome, null, null)::billing.step)
+        filter (where f.is_filed or (f.step).payment is not null or (f.step).outcome <> 'applied'
+          or (f.e).kind in ('creation', 'opening_update', 'checkout')) as steps,
       bool_or(f.is_filed) as any_filed,
       bool_or((f.step).payment is not null) as any_payment,
       bool_or((f.step).outcome = 'stale') as any_stale,
@@ -120,7 +111,8 @@ begin
       if claimed[i].report ->> 'customer_id' is not null and exists (
         select from unnest(work.answers) as a where a.place = claimed[i].place and a.error_code = 'BW005'
       ) then
-        claimed[i].customers_account := billing.account_of_customer(claimed[i].provider, claimed[i].report ->> 'customer_id');
+        claimed[i].customers_account
+          := billing.account_of_customer(claimed[i].provider, claimed[i].report ->> 'customer_id');
       end if;
     end loop;
   end loop;
@@ -130,8 +122,9 @@ begin
     using unnest(work.changed) as r on s.id = r.id
     when matched then update set (
       id, provider, account_id, status, plan_id, current_period_end, canceled_at,
-      provider_status, customer_id, quantity, cancel_at, trial_end, paused, paused_until, livemode, items, items_complete,
-      past_due_since, past_due_as_of, not_past_due_as_of, recovered_as_of, account_as_of, changed_as_of, changed_in_second, canceled_as_of
+      provider_status, customer_id, quantity, cancel_at, trial_end, paused, paused_until, livemode,
+      items, items_complete, past_due_since, past_due_as_of, not_past_due_as_of, recovered_as_of,
+      account_as_of, changed_as_of, changed_in_second, canceled_as_of
     ) = row (r.*)
     when not matched then insert values (r.*);
   end if;
@@ -176,13 +169,9 @@ begin
   end if;
   -- A copy of an event that failed has failed as well; others that were not claimed are duplicates.
   return array(
-    select (
-      e.place, case when c.place = e.place or a.outcome = 'failed' then a.outcome else 'duplicate' end,
-      case
-        when a.error_code = 'BW001' and billing.is_known_customer(e.provider, e.report ->> 'customer_id') then 'BW006'
-        else a.error_code
-      end, a.error
-    )::billing.answer
+    select (e.place, case when c.place = e.place or a.outcome = 'failed' then a.outcome else 'duplicate' end,
+      case when a.error_code = 'BW001' and billing.is_known_customer(e.provider, e.report ->> 'customer_id')
+        then 'BW006' else a.error_code end, a.error)::billing.answer
     from unnest(todo) as e
     left join unnest(claimed) as c on c.provider = e.provider and c.event_id = e.event_id
     left join unnest(work.answers) as a on a.place = c.place
@@ -241,8 +230,8 @@ drop trigger if exists retry_creations on billing.customers;
 create constraint trigger retry_creations after insert on billing.customers deferrable initially deferred
 for each row execute function billing.retry_creations();
 
--- Returns the advisory lock of a customer. They share a thousand: an app may add a million customers in one
--- transaction, and Postgres has room for a few thousand locks.
+-- Returns the advisory lock of a customer. They share a thousand, since Postgres has room for a few thousand locks, and
+-- an app may add a million customers in one transaction.
 create or replace function billing.customer_lock(provider text, customer_id text)
 returns bigint language sql immutable
 return hashtextextended('billing.customers', 0) + (hashtext(provider || ':' || customer_id) & 1023);
@@ -356,9 +345,9 @@ exception when others then
 end;
 $$;
 
--- Applies each event of an array exactly once. The form of an event is the type billing.event. Returns a row per event:
--- its place, the outcome (applied, duplicate, stale, erased or failed), for failed the SQLSTATE and message; and whether
--- a retry is requested, if an event may have cured a failure.
+-- Applies each event (billing.event) of an array exactly once. Returns a row per event: its place, the outcome (applied,
+-- duplicate, stale, erased or failed), for failed the SQLSTATE and message; and whether a retry is requested, if an
+-- event may have cured a failure.
 create or replace function public.billing_apply_events(events jsonb)
 returns table (place integer, outcome text, error_code text, error text, retries boolean)
 language plpgsql volatile set search_path = ''
@@ -405,26 +394,6 @@ create or replace function billing.handler_name(type text)
 returns text language sql immutable
 return 'on_' || regexp_replace(type, '[^a-z0-9]', '_', 'g');
 
--- Returns what is wrong with the handler of a type; null if the caller can call it.
-create or replace function billing.lack_of_handler(type text)
-returns text language plpgsql stable set search_path = '' as $$
-declare
-  name constant text := billing.handler_name(type);
-  handler constant oid := to_regprocedure(format('billing.%I(text, jsonb)', name));
-begin
-  return case
-    when handler is null and exists (
-      select from pg_proc p where p.pronamespace = 'billing'::regnamespace and p.proname = name::name
-    ) then
-      format('billing.%1$s has other arguments: it must be billing.%1$s(provider text, event jsonb).', name)
-    when handler is null then
-      format('billing.%1$s is not there: create function billing.%1$s(provider text, event jsonb) returns void.', name)
-    when not has_function_privilege(handler, 'execute') then
-      format('%1$s may not execute it: grant execute on function billing.%2$s to %1$s;', current_user, name)
-  end;
-end;
-$$;
-
 -- Runs the app's handler with the same settings as when somebody tries it in the SQL editor. What it sets does not
 -- outlive it, since the connection is used again: neither the role nor, for the session, any other setting.
 create or replace function billing.run_handler(e billing.event, payload jsonb)
@@ -451,9 +420,8 @@ begin
 end;
 $$;
 
--- Applies one event and runs its handler: both or neither. Returns a row as billing_apply_events does; the event has the
--- payload as text besides. Whatever the handler raises is the outcome of the event, so that no SQLSTATE of it leaves the
--- database.
+-- Applies one event, which has the payload as text besides, and runs its handler: both or neither. Returns a row as
+-- billing_apply_events does. What the handler raises is the outcome: no SQLSTATE of it leaves the database.
 --   BW007  the handler is not there, or may not be called
 --   BW008  the handler raised an error
 --   BW009  jsonb cannot hold the payload
@@ -468,17 +436,22 @@ declare
   e constant billing.event := jsonb_populate_record(
     null::billing.event, event || jsonb_build_object('place', 1, 'handled_at', now())
   );
+  name constant text := billing.handler_name(e.type);
+  handler constant oid := to_regprocedure(format('billing.%I(text, jsonb)', name));
   answer billing.answer;
-  lack text;
   parsed jsonb;
   stage text;
 begin
   begin
     answer := (billing.apply(array[e], true))[1];
     if answer.outcome in ('applied', 'stale') then
-      lack := billing.lack_of_handler(e.type);
-      if lack is not null then
-        raise exception using errcode = 'BW007', message = lack;
+      if handler is null or not has_function_privilege(handler, 'execute') then
+        raise exception using errcode = 'BW007', message = format(case
+          when handler is not null then '%2$s may not execute it: grant execute on function billing.%1$s to %2$s;'
+          when exists (select from pg_proc p where p.pronamespace = 'billing'::regnamespace and p.proname = name::name)
+            then 'billing.%1$s has other arguments: it must be billing.%1$s(provider text, event jsonb).'
+          else 'billing.%1$s is not there: create function billing.%1$s(provider text, event jsonb) returns void.'
+        end, name, current_user);
       end if;
       stage := 'read';
       parsed := event ->> 'payload';
@@ -489,7 +462,7 @@ begin
   exception when others or query_canceled or assert_failure then
     answer := case
       when stage = 'run' or sqlstate = '57014' then (e.place, 'failed', 'BW008', format(
-        'billing.%s raised %s: %s', billing.handler_name(e.type), sqlstate, left(sqlerrm, 1000)
+        'billing.%s raised %s: %s', name, sqlstate, left(sqlerrm, 1000)
       ))::billing.answer
       when stage = 'read' then (e.place, 'failed', 'BW009', 'jsonb cannot hold the event: ' || sqlerrm)::billing.answer
       else (e.place, 'failed', sqlstate, sqlerrm)::billing.answer

@@ -18,7 +18,7 @@ begin
       headers := jsonb_build_object('content-type', 'application/json', 'apikey', k.decrypted_secret)
     )
     from vault.decrypted_secrets u, vault.decrypted_secrets k
-    where u.name = 'billing_worker_url' and k.name = 'billing_worker_key'
+    where u.name = 'billing_worker_url' and k.name = 'billing_worker_key' and u.decrypted_secret is not null
   $sql$ into call using queue;
   return call is not null;
 exception when insufficient_privilege then
