@@ -3,7 +3,7 @@
  * a project replaces it. And billing.account_email as it ships.
  */
 begin;
-select plan(60);
+select plan(61);
 
 create function pg_temp.apply(variadic events jsonb[])
 returns text language sql as $$
@@ -139,11 +139,18 @@ select set_eq(
   $$select customer_id || ' ' || account_id from public.billing_customers where customer_id like 'cus_c%'$$,
   array['cus_c1 acc_c1', 'cus_c3 acc_c3'], 'a checkout without a customer or an account does nothing'
 );
+reset role;
+create temporary sequence woken;
+grant all on woken to service_role;
+create or replace function billing.wake_worker(queue text default null) returns boolean language sql
+begin atomic select nextval('woken') > 0; end;
+set local role service_role;
 set constraints all deferred;
 insert into public.billing_customers (provider, customer_id, account_id) values ('a', 'cus_c2', 'acc_c2'), ('b', 'cus_c6', 'acc_c6');
 select is(pg_temp.requested(), array['tap_f1'], 'a row of the app''s');
 set constraints all immediate;
 select is(pg_temp.requested(), array['tap_f1', 'tap_f4'], 'has the creations retried when its transaction ends');
+select is((select last_value from woken where is_called), 1::bigint, 'and wakes the worker once');
 set constraints all deferred;
 update public.billing_customers set account_id = 'acc_mine' where customer_id = 'cus_1' or customer_id = 'cus_c1';
 select is(billing.account_of_customer('a', 'cus_c1'), 'acc_mine', 'the app may correct a row');

@@ -3,7 +3,7 @@
  * retries. Time passes by moving next_retry_at back.
  */
 begin;
-select plan(64);
+select plan(65);
 truncate billing.failed_events, billing.leases, billing.subscriptions, billing.processed_events;
 
 create function pg_temp.file(event_id text, error_code text, subscription_id text default 'sub_1', provider text default 'a')
@@ -75,6 +75,8 @@ select is(pg_temp.requested(), 'c1 c2', 'but cures nothing');
 select is(pg_temp.apply('e3', 'update', 'sub_1'), 'applied', 'an update asks for nobody');
 select is(pg_temp.run(), 'c1 c2', 'the worker retries them');
 select is(pg_temp.requested(), null, 'which resolves them');
+select pg_temp.apply('c3', 'update', 'sub_1');
+select is((select resolution from billing.failed_events where event_id = 'c3'), 'applied', 'so does a delivery');
 select is(pg_temp.file('c7', 'subscription_unknown', 'sub_3'), 'retry', 'a failure that is stored after the creation was applied is requested at once');
 select is(pg_temp.file('c8', 'subscription_unknown', 'sub_3', 'b'), 'stored', 'but not one of another provider');
 select is(pg_temp.requested(), 'c7', 'so the order of the two does not matter');

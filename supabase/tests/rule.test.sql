@@ -359,7 +359,7 @@ cross join (
       null, 'A10 active P20', false, '%s: of a value that changes back, the later arrival wins')
 ) as c (arriving, not_applied, after, any_order, why);
 
-select plan(24 + count(*)::integer) from cases;
+select plan(26 + count(*)::integer) from cases;
 
 select is(
   pg_temp.check_case(c.arriving), coalesce(c.not_applied || ': ', '') || c.after, c.why || ' (' || c.arriving || ')'
@@ -453,7 +453,7 @@ from (
     ('creation 10 incomplete, update 20 was incomplete', 20::numeric), ('creation 10, update 20 past_due was active, update 30 was past_due', 30),
     ('creation 10, update 40 was unpaid, update 30 trialing was past_due', 40), ('creation 10, update 30 past_due was active, update 20 was past_due', 20),
     ('creation 10, update 20 past_due, update 30 trialing', 30), ('creation 10, update 20 past_due, update 30 was quantity=1', null),
-    ('creation 10, update 20 past_due, update 15', null), ('creation 10, update 20 was trialing', null), ('creation 10, update 20 unpaid was past_due', null)
+    ('creation 10, update 20 past_due, update 15', null), ('opening 10 active', 10), ('opening 10 past_due', null), ('creation 10, update 20 was trialing', null), ('creation 10, update 20 unpaid was past_due', null)
 ) as c (arriving, recovered);
 
 -- A deletion is news, unless another one has ended the subscription.
