@@ -987,12 +987,11 @@ $$;
 -- Returns whether a number has more than 40 digits before or after the point, without converting it to text: as text,
 -- 1e131071 has 131,072 digits, and a few thousand of them exhaust the memory. No field of an event needs such a number.
 create or replace function billing.has_long_number(payload jsonb)
-returns boolean language sql immutable set search_path = '' as $$
-  select exists (
-    select from jsonb_path_query(payload, 'strict $.** ? (@.type() == "number")') as found (number)
-    where abs(found.number::numeric) >= 1e40 or scale(found.number::numeric) > 40
-  )
-$$;
+returns boolean language sql immutable set search_path = ''
+return exists (
+  select from jsonb_path_query(payload, 'strict $.** ? (@.type() == "number")') as found (number)
+  where abs(found.number::numeric) >= 1e40 or scale(found.number::numeric) > 40
+);
 
 -- When the schedule retries a failure whose cause may pass; null if it does not: another code, a repaired payload, or
 -- all have failed. retries: how many of the schedule have failed. Each wait counts from the attempt before it.
@@ -1003,16 +1002,15 @@ return case when not is_repaired and error_code in (
   'handler_missing', 'deployment_fault', 'internal_error'
 ) then clock_timestamp() + ('{1 min,5 min,30 min,2 h,6 h,12 h,24 h}'::interval[])[retries + 1] end;
 
--- A separate call, because the transaction that should have applied the event was rolled back.
+-- Stores a failure, or counts one more attempt and opens it again; in a call of its own, since what should have applied
+-- the event was rolled back. Returns `stored`; `retry` if what it lacked has come, and a retry is requested too; or
+-- stores nothing: `applied` if the event was applied meanwhile, `erased` if its account was erased. The body becomes
+-- jsonb here, since JSON.parse turns 1e400 into null and rounds large integers. One that jsonb refuses (\u0000, a lone
+-- surrogate, nesting beyond the stack) is stored as a JSON string of the text.
 --
--- The body becomes jsonb here: parsing and serializing it before would turn 1e400 into null and round large integers.
--- One that jsonb refuses (\u0000, a lone surrogate, nesting beyond the stack) is stored as a JSON string of the text.
---
--- The event may have been applied after all, or be applied right now. So this holds the event's row in the ledger while
--- it writes: what is applied already is not stored, and who applies it later finds the row and resolves it.
---
--- Other deliveries of the event wait for this, with the events in their calls. So it waits only briefly for a locked
--- row: half a second if the event may be applied right now, less if somebody has locked its failure.
+-- This holds the event's row in the ledger: who applies it later finds the failure, and resolves it. Other deliveries
+-- of it wait, with the events in their calls. So this waits only briefly for a locked row: half a second if the event
+-- may be applied right now, less if somebody has locked its failure.
 create or replace function public.billing_record_failed_event(
   p_provider text, p_event_id text, p_body text, p_body_encoding text, p_error_code text, p_error text,
   p_type text default null, p_kind text default null, p_subscription_id text default null,
@@ -1024,11 +1022,10 @@ as $$
 declare
   is_cured boolean;
   body jsonb := to_jsonb(p_body);
-  encoding text := case when p_body_encoding = 'base64' then 'base64' else 'text' end;
+  encoding text := p_body_encoding;
 begin
   insert into billing.processed_events (provider, event_id, type)
-  values (p_provider, p_event_id, coalesce(p_type, ''))
-  on conflict do nothing;
+  values (p_provider, p_event_id, coalesce(p_type, '')) on conflict do nothing;
   if not found then
     return 'applied';
   end if;
@@ -1040,18 +1037,14 @@ begin
   end if;
   is_cured := billing.is_cured(p_provider, p_kind, p_error_code, p_error, p_subscription_id, p_customer_id);
   perform set_config('lock_timeout', '100ms', true);
-
-  if encoding = 'text' then
-    begin
-      if not billing.has_long_number(p_body::jsonb) then
-        body := p_body::jsonb;
-        encoding := 'json';
-      end if;
-    exception when others then
-      null;
-    end;
-  end if;
-
+  begin
+    if encoding = 'text' and not billing.has_long_number(p_body::jsonb) then
+      body := p_body::jsonb;
+      encoding := 'json';
+    end if;
+  exception when others then
+    null;
+  end;
   insert into billing.failed_events as f (
     provider, event_id, type, payload, payload_encoding, error_code, error, kind, subscription_id, customer_id,
     account_id, occurred_at, next_retry_at, retry_requested_at
@@ -1062,14 +1055,15 @@ begin
   )
   on conflict (provider, event_id) do update set
     -- A repair stays; the provider sends the old body again.
-    (type, payload, payload_encoding, kind, subscription_id, customer_id, account_id, occurred_at) = (
-      select
-        k.type, k.payload, k.payload_encoding, k.kind, k.subscription_id, k.customer_id, k.account_id, k.occurred_at
+    (type, payload, payload_encoding, kind, subscription_id, customer_id, account_id, occurred_at,
+    retry_requested_at) = (
+      select k.type, k.payload, k.payload_encoding, k.kind, k.subscription_id, k.customer_id, k.account_id,
+        k.occurred_at, coalesce(f.retry_requested_at, k.retry_requested_at)
       from unnest(array[case when f.original_payload is null then excluded else f end]) as k
     ),
     -- So does the error of a repaired row: rows are retried by it.
-    error_code = case when excluded.error_code = 'repair_pending' then f.error_code else excluded.error_code end,
-    error = case when excluded.error_code = 'repair_pending' then f.error else excluded.error end,
+    error_code = case excluded.error_code when 'repair_pending' then f.error_code else excluded.error_code end,
+    error = case excluded.error_code when 'repair_pending' then f.error else excluded.error end,
     -- A delivery leaves the schedule as it is, unless there is a reason for another one.
     next_retry_at = case
       when excluded.next_retry_at is null or f.original_payload is not null then null
@@ -1077,18 +1071,12 @@ begin
       else coalesce(f.next_retry_at, billing.next_retry(excluded.error_code, false, f.scheduled_retries))
     end,
     scheduled_retries = case when f.resolved_at is null then f.scheduled_retries else 0 end,
-    retry_requested_at = coalesce(
-      f.retry_requested_at, case when f.original_payload is null then excluded.retry_requested_at end
-    ),
     attempts = f.attempts + 1, last_failed_at = now(),
     resolved_at = null, resolution = null, resolution_note = null, resolved_by = null;
-
   delete from billing.processed_events p where p.provider = p_provider and p.event_id = p_event_id;
   return case when is_cured then 'retry' else 'stored' end;
 end;
 $$;
-comment on function public.billing_record_failed_event is
-  'Stores a failed event, or counts one more attempt and reopens it. p_body_encoding: text or base64. Returns stored; retry, if what it lacked has come and a retry is requested too; applied, and stores nothing, if the event has been applied meanwhile; or erased, and stores nothing, if its account was erased.';
 
 -- Returns whether what a failure lacked has come since: the creation of its subscription, or the account of its
 -- customer. Each is added under a lock, which this takes too.
@@ -1099,9 +1087,7 @@ returns boolean language plpgsql volatile set search_path = '' as $$
 begin
   if error_code in ('subscription_unknown', 'creation_pending') then
     perform pg_advisory_xact_lock(hashtextextended(subscription_id, 0));
-    return exists (
-      select from billing.subscriptions s where s.id = is_cured.subscription_id and s.provider = of_provider
-    );
+    return exists (select from billing.subscriptions where (id, provider) = (is_cured.subscription_id, of_provider));
   elsif kind in ('creation', 'opening_update') and error_code = 'event_invalid' and error = billing.lacks_account() then
     perform pg_advisory_xact_lock(billing.customer_lock(of_provider, of_customer));
     return exists (select from billing.customers c where c.provider = of_provider and c.customer_id = of_customer)
@@ -1112,9 +1098,8 @@ begin
 end;
 $$;
 
--- Keeps the received payload when somebody repairs it: a change of the payload that does not count an attempt, as
--- billing_record_failed_event always does. A repair ends the claim of a worker that has read the old payload:
--- billing.resolve_failures then refuses the old one, and the requested retry uses the repaired one. A resolved row
+-- Keeps the received payload when somebody repairs it: a change that counts no attempt, unlike that of a delivery. It
+-- ends the claim of a run that has read the old payload, which billing.resolve_failures then refuses. A resolved row
 -- cannot be repaired: it would look as if the repaired payload had been applied.
 create or replace function billing.keep_original_payload()
 returns trigger language plpgsql volatile set search_path = '' as $$
@@ -1122,15 +1107,12 @@ begin
   if new.resolved_at is not null then
     raise exception 'Cannot repair %: it is already resolved (%).', new.event_id, new.resolution
       using hint = 'Nothing was changed. To retry an event that was resolved by hand, reopen it first: see docs/operate.md.';
-  end if;
-  if billing.has_long_number(new.payload) then
+  elsif billing.has_long_number(new.payload) then
     raise exception 'Cannot repair %: the payload has a number of more than 40 digits.', new.event_id
       using hint = 'Nothing was changed. Remove the number, or write it as a string.';
   end if;
   new.original_payload := coalesce(old.original_payload, old.payload);
-  if jsonb_typeof(new.payload) = 'object' then
-    new.payload_encoding := 'json';
-  end if;
+  new.payload_encoding := case jsonb_typeof(new.payload) when 'object' then 'json' else new.payload_encoding end;
   new.retry_lease_id := null;
   new.next_retry_at := null;
   return new;
@@ -1143,33 +1125,29 @@ execute function billing.keep_original_payload();
 
 create or replace view billing.open_failures with (security_invoker = true) as
 select
-  count(*) over (partition by f.error_code) as alike,
-  f.error_code, f.type, f.event_id, f.provider, f.subscription_id, f.account_id, f.error, f.attempts, f.first_failed_at,
-  f.last_failed_at, f.retry_requested_at is not null as retry_requested, f.next_retry_at,
-  f.original_payload is not null as repaired
-from billing.failed_events f
-where f.resolved_at is null
+  count(*) over (partition by f.error_code) as alike, f.error_code, f.type, f.event_id, f.provider, f.subscription_id,
+  f.account_id, f.error, f.attempts, f.first_failed_at, f.last_failed_at,
+  f.retry_requested_at is not null as retry_requested, f.next_retry_at, f.original_payload is not null as repaired
+from billing.failed_events f where f.resolved_at is null
 order by alike desc, f.error_code, f.first_failed_at;
 comment on view billing.open_failures is 'Open failures, the most frequent error first. alike: the number of open failures with the same error_code.';
 
--- Returns the failure that a person names, and locks it; of both providers' events with this id, the only open one.
+-- Returns the open failure that a person names, and locks it.
 create or replace function billing.named_failure(event_id text, of_provider text)
 returns billing.failed_events language plpgsql volatile set search_path = '' as $$
 declare
   named constant billing.failed_events[] := array(
     select f from billing.failed_events f
-    where f.event_id = named_failure.event_id and (of_provider is null or f.provider = of_provider)
-    order by f.resolved_at is not null, f.provider
-    for update
+    where f.event_id = named_failure.event_id and (f.provider = of_provider) is not false and f.resolved_at is null
+    order by f.provider for update
   );
 begin
   if cardinality(named) = 0 then
-    raise exception 'No failed event has the id %.', event_id || coalesce(' (provider ' || of_provider || ')', '')
-      using hint = 'select provider, event_id, error from billing.open_failures;';
-  elsif cardinality(named) > 1 and (named[1].resolved_at is null) = (named[2].resolved_at is null) then
+    raise exception 'No open failure has the id %.', event_id || coalesce(' (provider ' || of_provider || ')', '')
+      using hint = format('select provider, resolution from billing.failed_events where event_id = %L;', event_id);
+  elsif cardinality(named) > 1 then
     raise exception 'Providers % and % both have a failed event with the id %: add of_provider.',
-        named[1].provider, named[2].provider, event_id
-      using hint = format('Add: of_provider => %L', named[1].provider);
+      named[1].provider, named[2].provider, event_id;
   end if;
   return named[1];
 end;
@@ -1177,22 +1155,18 @@ $$;
 
 create or replace function billing.retry_failed_event(event_id text, of_provider text default null)
 returns text language plpgsql volatile set search_path = '' as $$
-declare
-  named constant billing.failed_events := billing.named_failure(event_id, of_provider);
 begin
-  if named.resolved_at is not null then
-    return 'It is already resolved: nothing to retry.';
-  elsif named.payload is null then
-    raise exception 'Cannot retry %: its payload was pruned.', event_id
-      using hint = 'Have the provider send the event again.';
-  end if;
   update billing.failed_events f set retry_requested_at = coalesce(f.retry_requested_at, now())
-  where f.provider = named.provider and f.event_id = named.event_id;
+  from billing.named_failure(retry_failed_event.event_id, of_provider) as n
+  where f.provider = n.provider and f.event_id = n.event_id and f.payload is not null;
+  if not found then
+    raise exception 'Cannot retry %: its payload was pruned.', event_id using hint = 'Have the provider send it again.';
+  end if;
   return billing.retry_request_answer(1);
 end;
 $$;
 comment on function billing.retry_failed_event is
-  'Run in the SQL editor: requests a retry of an open failure, through the code that handles deliveries. Raises an error if no failed event has this id, if both providers have one and of_provider is missing, or if the payload was pruned.';
+  'Run in the SQL editor: requests a retry of an open failure, through the code that handles deliveries. Raises an error if no open failure has this id, if both providers have one and of_provider is missing, or if the payload was pruned.';
 
 -- Their schedule begins anew. It locks many rows, so it must not wait for a locked one: the transaction that holds the
 -- lock may wait for one of these rows (a deadlock), and deliveries of these events would wait as well.
@@ -1206,34 +1180,30 @@ declare
   locked integer;
 begin
   with matching as materialized (
-    select f.provider, f.event_id
-    from billing.failed_events f
+    select f.provider, f.event_id from billing.failed_events f
     where f.resolved_at is null and f.payload is not null
       and (of_type is null or f.type = of_type) and (of_error_code is null or f.error_code = of_error_code)
-      and (failed_since is null or f.last_failed_at >= failed_since)
-      and (failed_until is null or f.last_failed_at < failed_until)
+      and f.last_failed_at >= coalesce(failed_since, '-infinity')
+      and f.last_failed_at < coalesce(failed_until, 'infinity')
   ),
   unlocked as materialized (
-    select f.provider, f.event_id
-    from matching m join billing.failed_events f using (provider, event_id)
-    where f.resolved_at is null
-    for update of f skip locked
+    select f.provider, f.event_id from matching m join billing.failed_events f using (provider, event_id)
+    where f.resolved_at is null for update of f skip locked
   ),
   requested as (
-    update billing.failed_events t set
-      retry_requested_at = coalesce(t.retry_requested_at, now()), scheduled_retries = 0,
-      next_retry_at = billing.next_retry(t.error_code, t.original_payload is not null, 0)
-    from unlocked u
-    where t.provider = u.provider and t.event_id = u.event_id
+    update billing.failed_events f set
+      retry_requested_at = coalesce(f.retry_requested_at, now()), scheduled_retries = 0,
+      next_retry_at = billing.next_retry(f.error_code, f.original_payload is not null, 0)
+    from unlocked u where f.provider = u.provider and f.event_id = u.event_id
     returning 1
   )
-  select (select count(*) from requested), (select count(*) from matching) - (select count(*) from requested)
-  into asked, locked;
-  if asked = 0 and locked = 0 then
-    return 'No open failure matches: nothing to retry.';
-  end if;
-  return case when locked > 0 then format('Somebody else has locked %s of them: run this again. ', locked) else '' end
-    || billing.retry_request_answer(asked);
+  select r.count, m.count - r.count into asked, locked
+  from (select count(*) from requested) as r, (select count(*) from matching) as m;
+  return case
+    when asked + locked = 0 then 'No open failure matches: nothing to retry.'
+    when locked = 0 then billing.retry_request_answer(asked)
+    else format('Somebody else has locked %s of them: run this again. ', locked) || billing.retry_request_answer(asked)
+  end;
 end;
 $$;
 comment on function billing.retry_failed_events is
@@ -1242,11 +1212,9 @@ comment on function billing.retry_failed_events is
 create or replace function billing.retry_request_answer(asked integer)
 returns text language plpgsql volatile set search_path = '' as $$
 begin
-  return format('Retry requested: %s. ', asked)
-    || case
-      when billing.wake_worker('retries') then 'The worker is on its way.' else 'The worker retries it at its next run.'
-    end
-    || ' See: select event_id, error, attempts, resolved_at from billing.failed_events order by last_failed_at desc;';
+  return format('Retry requested: %s. The worker %s. See: ', asked, case
+    when billing.wake_worker('retries') then 'is on its way' else 'retries it at its next run'
+  end) || 'select event_id, error, attempts, resolved_at from billing.failed_events order by last_failed_at desc;';
 end;
 $$;
 
@@ -1254,26 +1222,20 @@ create or replace function billing.resolve_failed_event(
   event_id text, reason text, who text default current_user, of_provider text default null
 )
 returns text language plpgsql volatile set search_path = '' as $$
-declare
-  named billing.failed_events;
 begin
   if coalesce(reason, '') !~ '\S' or coalesce(who, '') !~ '\S' then
     raise exception 'Give a reason and your name: select billing.resolve_failed_event(''<event id>'', ''<reason>'', ''<your name>'');';
   end if;
-  named := billing.named_failure(event_id, of_provider);
-  if named.resolved_at is not null then
-    raise exception 'No open failure has the id %.', event_id
-      using hint = 'select event_id, error from billing.open_failures;';
-  end if;
   update billing.failed_events f set
     resolved_at = now(), resolution = 'by hand', resolution_note = reason, resolved_by = who,
     next_retry_at = null, retry_requested_at = null, retry_lease_id = null
-  where f.provider = named.provider and f.event_id = named.event_id;
+  from billing.named_failure(resolve_failed_event.event_id, of_provider) as n
+  where f.provider = n.provider and f.event_id = n.event_id;
   return 'Resolved by hand. It opens again if the event fails again.';
 end;
 $$;
 comment on function billing.resolve_failed_event is
-  'Run in the SQL editor: resolves an open failure without applying the event; stores the reason and the name. Raises an error if both providers have a failed event with this id and of_provider is missing.';
+  'Run in the SQL editor: resolves an open failure without applying the event; stores the reason and the name. Raises an error if both providers have an open failure with this id and of_provider is missing.';
 
 -- Takes or extends the lease of a queue; false if another run has it, which then looks once more for work before it
 -- ends, or if its receiver has asked for a pause. Claims of a queue run one after the other: this locks its row.
@@ -1293,8 +1255,9 @@ begin
 end;
 $$;
 
--- A run whose time is over (p_is_last) wakes the worker instead of going on. p_is_scheduled is noted also if another
--- run has the lease.
+-- Ends the lease of a queue at the end of a run. If another run has asked for the queue meanwhile, it returns true
+-- instead, and this one goes on; or, if its time is over (p_is_last), wakes the worker. p_is_scheduled: the schedule
+-- has woken the run, which had no fault: that is noted also if another run has the lease.
 create or replace function public.billing_release_lease(
   p_queue text, p_lease_id uuid, p_is_last boolean default true, p_is_scheduled boolean default false
 )
@@ -1302,10 +1265,9 @@ returns boolean language plpgsql volatile set search_path = '' as $$
 declare
   is_wanted boolean;
 begin
-  select l.is_wanted into is_wanted
-  from billing.leases l where l.queue = p_queue and l.lease_id = p_lease_id for update;
-  if is_wanted and not p_is_last then
-    update billing.leases l set is_wanted = false where l.queue = p_queue;
+  update billing.leases l set is_wanted = false
+  where l.queue = p_queue and l.lease_id = p_lease_id and l.is_wanted and not p_is_last;
+  if found then
     return true;
   end if;
   -- Without a channel, a run has never taken the lease of the notifications.
@@ -1313,26 +1275,20 @@ begin
   values (p_queue, p_lease_id, clock_timestamp(), case when p_is_scheduled then now() end)
   on conflict (queue) do update set
     held_until = case when l.lease_id = p_lease_id then clock_timestamp() else l.held_until end,
-    is_wanted = l.is_wanted and l.lease_id <> p_lease_id,
-    scheduled_run_at = coalesce(excluded.scheduled_run_at, l.scheduled_run_at);
-  if is_wanted then
-    perform billing.wake_worker(p_queue);
-  end if;
+    scheduled_run_at = coalesce(excluded.scheduled_run_at, l.scheduled_run_at)
+  returning l.is_wanted and l.lease_id = p_lease_id into is_wanted;
+  perform billing.wake_worker(p_queue) where is_wanted;
   return false;
 end;
 $$;
-comment on function public.billing_release_lease is
-  'Ends the lease of a queue (retries or notifications) at the end of a run; or, unless p_is_last, returns true if another run has asked for the queue meanwhile, so that this one goes on. p_is_scheduled: the schedule has woken the run, which ended without a fault.';
 
--- Requested ones come before those that are due by schedule, each in the order in which the events occurred; at the
--- same time, creations first. An update must not be tried before its creation. So while an event of a subscription is
--- locked by another session, or was claimed by this run and not settled, later ones of it are left out.
---
--- What an earlier run has left unsettled comes later and alone, with all of its subscription: one event that takes all
--- the time of a call then holds up only itself. What a handler may have refused comes later too: the next one may be
--- as slow.
---
--- A worker has 256 MB of memory, so a batch is limited in bytes of JSON text, in which a control character counts six.
+-- Claims up to p_limit failures for a run; none while another run has the queue. Requested ones come before scheduled
+-- ones, each in the order in which the events occurred; at the same time, creations first. An update must not be tried
+-- before its creation: while an event of a subscription is locked by another session, or was claimed by this run and
+-- not settled, later ones of it are left out. What an earlier run has left unsettled comes later and alone, with all of
+-- its subscription: one event that takes all the time of a call holds up only itself. What a handler may have refused
+-- comes later too: the next one may be as slow. A worker has 256 MB of memory, so a batch is limited in bytes of JSON
+-- text, in which a control character counts six.
 create or replace function public.billing_claim_failed_events(p_lease_id uuid, p_limit integer)
 returns table (provider text, event_id text, body text, body_encoding text)
 language plpgsql volatile set search_path = '' as $$
@@ -1341,134 +1297,108 @@ begin
   if not billing.hold_lease('retries', p_lease_id) then
     return;
   end if;
-
   return query
   with waiting as materialized (
-    select
-      w.provider, w.event_id, w.subscription_id, w.retry_lease_id is not distinct from p_lease_id as is_claimed,
-      w.is_left, row_number() over (order by
-        w.is_scheduled, w.is_left, w.may_be_slow,
-        w.occurred_at nulls last, w.kind is distinct from 'creation', w.first_failed_at, w.event_id
-      ) as turn
+    select w.*, row_number() over () as turn
     from (
       select
-        f.*, f.retry_requested_at is null as is_scheduled,
-        bool_or(coalesce(f.retry_lease_id <> p_lease_id, false)) over own as is_left,
-        bool_or(f.error_code in ('apply_failed', 'handler_missing')) over own as may_be_slow
+        f.provider, f.event_id, f.subscription_id, bool_or(f.retry_lease_id <> p_lease_id) over own is true as is_left
       from billing.failed_events f
       where (f.retry_requested_at is not null or f.next_retry_at <= now()) and f.resolved_at is null
       window own as (partition by coalesce(f.subscription_id, f.event_id))
+      order by
+        f.retry_requested_at is null, is_left, bool_or(f.error_code in ('apply_failed', 'handler_missing')) over own,
+        f.occurred_at nulls last, f.kind is distinct from 'creation', f.first_failed_at, f.event_id
+      -- More than a batch, since some may be left out.
+      limit p_limit * 20
     ) as w
-    order by turn
-    -- More than a batch, since some may be left out.
-    limit p_limit * 20
   ),
   free as materialized (
-    select w.turn
+    select w.*, d.payload
     from waiting w join billing.failed_events d using (provider, event_id)
-    where not w.is_claimed and (d.retry_requested_at is not null or d.next_retry_at <= now()) and d.resolved_at is null
+    where d.retry_lease_id is distinct from p_lease_id
+      and (d.retry_requested_at is not null or d.next_retry_at <= now()) and d.resolved_at is null
     for update of d skip locked
   ),
   due as (
-    select w.provider, w.event_id, w.turn, w.is_left, octet_length(d.payload::text) as bytes
-    from waiting w join billing.failed_events d using (provider, event_id)
-    where w.turn in (select f.turn from free f) and not exists (
+    select w.*, row_number() over so_far = 1 or not bool_or(w.is_left) over so_far
+      and sum(octet_length(w.payload::text)) over so_far <= 4 * 1024 * 1024 as fits
+    from free w
+    where not exists (
       select from waiting b
       where b.subscription_id = w.subscription_id and b.turn < w.turn and b.turn not in (select f.turn from free f)
     )
-    order by w.turn
-    limit p_limit
+    window so_far as (order by w.turn)
+    order by w.turn limit p_limit
   ),
   claimed as (
     update billing.failed_events f set retry_lease_id = p_lease_id
-    from (
-      select d.*, sum(d.bytes) over so_far as bytes_so_far, bool_or(d.is_left) over so_far as any_left
-      from due d
-      window so_far as (order by d.turn)
-    ) as d
-    where f.provider = d.provider and f.event_id = d.event_id
-      and (d.bytes_so_far <= 4 * 1024 * 1024 and not d.any_left or d.bytes_so_far = d.bytes)
+    from due d where d.fits and f.provider = d.provider and f.event_id = d.event_id
     returning f.*, d.turn
   )
-  select
-    c.provider, c.event_id, case when c.payload_encoding = 'json' then c.payload::text else c.payload #>> '{}' end,
-    case when c.payload_encoding = 'base64' then 'base64' else 'text' end
-  from claimed c
-  order by c.turn;
+  select c.provider, c.event_id, case c.payload_encoding when 'json' then c.payload::text else c.payload #>> '{}' end,
+    c.payload_encoding
+  from claimed c order by c.turn;
 end;
 $$;
-comment on function public.billing_claim_failed_events is
-  'Claims up to p_limit failures to retry, requested ones first, for a run of the worker, in the order in which the events occurred, and at most 4 MiB unless a single one is larger; none while another run has the queue. body_encoding: text or base64.';
 
--- A row that was resolved meanwhile stays resolved. A failure ends the request, if there was one, and then leaves the
--- schedule as it is; else it uses up a retry of the schedule. A requested retry that found the record locked stays
--- requested, and keeps its claim, so only the next run tries it again. One that the run had no time for (untried) ends
--- its claim alone. Columns that only the receiver can read from a payload are read anew: it may have been repaired.
+-- Stores the outcomes of a run's retries; returns how many rows have theirs now. results: provider, event_id, outcome
+-- (applied, duplicate, stale, ignored, failed or untried), error_code and error if it failed, and the columns that only
+-- the receiver can read from a payload, since it may have been repaired. What was resolved meanwhile stays resolved. A
+-- failure ends the request, if there was one, and then leaves the schedule as it is; else it uses up a retry of it. A
+-- requested retry that found the record locked stays requested, and keeps its claim, so only the next run tries it
+-- again. One that the run had no time for (untried) only ends its claim.
 --
--- The id in a repaired payload may differ from that of its row, which may be the hash of the body. The row's id gets a
--- row in the ledger too, so that the old body, delivered again, does not reopen an applied event.
---
--- Deliveries wait for these rows of the ledger, so this hardly waits for a locked row: the next run tries it.
+-- The id in a repaired payload may differ from that of its row, such as the hash of the body. That gets into the ledger
+-- too, so that the old body, delivered again, does not reopen an applied event. Deliveries wait for these rows of the
+-- ledger, so this hardly waits for a locked row: the next run tries it.
 create or replace function public.billing_settle_failed_events(p_lease_id uuid, results jsonb)
 returns integer language plpgsql volatile set search_path = ''
 set lock_timeout = '20ms'
 as $$
 declare
-  result record;
+  r record; -- the row, with what is said of it
   settled integer := 0;
-  is_cured boolean;
 begin
-  for result in
-    select r.*, coalesce(f.type, '') as row_type, coalesce(r.subscription_id, f.subscription_id) as of_subscription
-    from jsonb_to_recordset(results) as r (
-      provider text, event_id text, outcome text, error_code text, error text,
-      type text, kind text, subscription_id text, customer_id text, account_id text, occurred_at timestamptz
-    )
-    join billing.failed_events f on f.provider = r.provider and f.event_id = r.event_id
+  for r in
+    select n.*, said ->> 'outcome' as outcome, said ->> 'error_code' as fault
+    from jsonb_array_elements(jsonb_strip_nulls(results)) as said
+    join billing.failed_events f on f.provider = said ->> 'provider' and f.event_id = said ->> 'event_id'
+    cross join jsonb_populate_record(f, said) as n
     -- What was applied is resolved already.
     where (f.retry_lease_id = p_lease_id or f.resolution in ('applied', 'duplicate', 'stale'))
-      and (r.error_code = 'record_locked' and f.retry_requested_at is not null) is not true
-    order by r.provider, r.event_id
+      and (said ->> 'error_code' = 'record_locked' and f.retry_requested_at is not null) is not true
+    order by f.provider, f.event_id
   loop
     begin
-      if result.outcome = 'untried' then
+      if r.outcome = 'untried' then
         update billing.failed_events f set retry_lease_id = null
-        where f.provider = result.provider and f.event_id = result.event_id and f.retry_lease_id = p_lease_id;
+        where f.provider = r.provider and f.event_id = r.event_id and f.retry_lease_id = p_lease_id;
         continue;
-      end if;
-      if result.outcome in ('applied', 'duplicate', 'stale') then
+      elsif r.outcome in ('applied', 'duplicate', 'stale') then
         insert into billing.processed_events (provider, event_id, type, outcome)
-        values (
-          result.provider, result.event_id, result.row_type,
-          case when result.outcome = 'stale' then 'stale' else 'applied' end
-        ) on conflict do nothing;
+        values (r.provider, r.event_id, coalesce(r.type, ''), replace(r.outcome, 'duplicate', 'applied'))
+        on conflict do nothing;
       end if;
-      -- As when it is stored.
-      is_cured := billing.is_cured(
-        result.provider, result.kind, result.error_code, result.error, result.of_subscription, result.customer_id
-      );
       update billing.failed_events f set
-        resolved_at = case when result.outcome <> 'failed' then coalesce(f.resolved_at, now()) end,
-        resolution = case when result.outcome <> 'failed' then coalesce(f.resolution, result.outcome) end,
-        error_code = coalesce(result.error_code, f.error_code), error = coalesce(result.error, f.error),
-        attempts = f.attempts + case when result.outcome = 'failed' then 1 else 0 end,
-        last_failed_at = case when result.outcome = 'failed' then now() else f.last_failed_at end,
+        (type, kind, subscription_id, customer_id, account_id, occurred_at, error_code, error)
+          = row (r.type, r.kind, r.subscription_id, r.customer_id, r.account_id, r.occurred_at, r.error_code, r.error),
+        resolved_at = case when r.outcome <> 'failed' then coalesce(f.resolved_at, now()) end,
+        resolution = case when r.outcome <> 'failed' then coalesce(f.resolution, r.outcome) end,
+        attempts = f.attempts + (r.outcome = 'failed')::integer,
+        last_failed_at = case r.outcome when 'failed' then now() else f.last_failed_at end,
         next_retry_at = case
-          when result.outcome <> 'failed' then null
           when f.retry_requested_at is null then
-            billing.next_retry(result.error_code, f.original_payload is not null, f.scheduled_retries + 1)
-          when billing.next_retry(result.error_code, f.original_payload is not null, 0) is not null then f.next_retry_at
+            billing.next_retry(r.fault, f.original_payload is not null, f.scheduled_retries + 1)
+          when billing.next_retry(r.fault, f.original_payload is not null, 0) is not null then f.next_retry_at
         end,
-        scheduled_retries = f.scheduled_retries + (result.outcome = 'failed' and f.retry_requested_at is null)::integer,
-        retry_requested_at = case when is_cured then now() end, retry_lease_id = null,
-        type = coalesce(result.type, f.type), kind = coalesce(result.kind, f.kind),
-        subscription_id = coalesce(result.subscription_id, f.subscription_id),
-        customer_id = coalesce(result.customer_id, f.customer_id),
-        account_id = coalesce(result.account_id, f.account_id),
-        occurred_at = coalesce(result.occurred_at, f.occurred_at)
-      where f.provider = result.provider and f.event_id = result.event_id
-        and (f.resolved_at is null and f.retry_lease_id = p_lease_id or f.resolution = result.outcome);
-      settled := settled + case when found then 1 else 0 end;
+        scheduled_retries = f.scheduled_retries + (r.outcome = 'failed' and f.retry_requested_at is null)::integer,
+        retry_lease_id = null, retry_requested_at = case
+          when billing.is_cured(f.provider, r.kind, r.fault, r.error, r.subscription_id, r.customer_id) then now()
+        end
+      where f.provider = r.provider and f.event_id = r.event_id
+        and (f.resolved_at is null and f.retry_lease_id = p_lease_id or f.resolution = r.outcome);
+      settled := settled + found::integer;
     exception when lock_not_available then
       null; -- Somebody has locked it.
     end;
@@ -1476,8 +1406,6 @@ begin
   return settled;
 end;
 $$;
-comment on function public.billing_settle_failed_events is
-  'Stores the outcomes of retries of a run. results: provider, event_id, outcome (applied, duplicate, stale, ignored, failed or untried), error_code, error, and what was read from the payload: type, kind, subscription_id, customer_id, account_id, occurred_at. Returns how many rows have the outcome now.';
 
 -- supabase/schemas/billing_5_notifications.sql
 
@@ -1489,176 +1417,127 @@ create or replace function billing.notification_waits()
 returns interval[] language sql immutable set search_path = ''
 return '{5 s,5 min,30 min,2 h,5 h,10 h,14 h,20 h,24 h}'::interval[];
 
--- Returns why a notification is not true, or no longer; null if it is. may_change: the event of the end of a trial is
--- newer than the record, so the update that set it may still come.
-create or replace function billing.untrue(n billing.notifications, out reason text, out may_change boolean)
-language plpgsql stable set search_path = '' as $$
-declare
-  s billing.subscriptions;
-begin
-  select * into s from billing.subscriptions o where o.id = n.subscription_id;
-  may_change := n.kind = 'trial_ending' and n.trial_end > now()
-    and billing.time_of(greatest(s.changed_as_of, s.canceled_as_of)) < n.occurred_at;
-  reason := case
-    when n.kind in ('payment_failed', 'action_required') then case
-      when s.recovered_as_of > n.occurred_at then 'The subscription is active again.'
-      when s.status = 'canceled' then 'The subscription has ended.'
-      when s.provider_status = 'incomplete_expired' then 'The subscription never began.'
-    end
-    when n.kind = 'trial_ending' then case
-      when s.status = 'canceled' then 'The subscription has ended.'
-      when s.trial_end is null or s.trial_end <= now() then 'The trial has ended.'
-      when s.trial_end is distinct from n.trial_end then 'The trial ends at another time.'
-      when s.provider_status is distinct from 'trialing' then 'It is no trial any more.'
-    end
-    when n.kind = 'recovered' then case
-      when s.status is distinct from 'active' then 'The subscription is not active any more.'
-      when n.occurred_at < now() - interval '3 days' then 'It is more than three days ago.'
-    end
-    when n.kind = 'ended' and s.status is distinct from 'canceled' then 'The subscription goes on.'
-  end;
-end;
-$$;
-
+-- Claims up to p_limit due notifications for a run; none while another run has the queue, or its receiver has a pause.
 -- The attempt is counted here, before sending, so that a notification that crashes every worker is given up in the end.
--- One that is not settled is due again after a minute. Each is checked here: one that is not true is withdrawn, or due
--- again after a minute if it may become true. So that a call stays short, it checks at most a thousand; if it has
--- handed out none of them, the run is to go on.
+-- One that is not settled is due again after a minute. So is the end of a trial that is newer than the record: the
+-- update that set it may still come. Any other one that is not true is withdrawn. So that a call stays short, it checks
+-- at most a thousand; if it has handed out none of them, the run is to go on.
 create or replace function public.billing_claim_notifications(p_lease_id uuid, p_limit integer, p_destination text)
-returns table (
-  id uuid, attempt integer, kind text, provider text, event_id text, account_id text, subscription_id text,
-  invoice_id text, hosted_invoice_url text, amount_due bigint, currency text, attempt_count integer,
-  next_payment_attempt timestamptz, trial_end timestamptz, occurred_at timestamptz, created_at timestamptz
-)
-language plpgsql volatile set search_path = '' as $$
-#variable_conflict use_column
+returns setof jsonb language plpgsql volatile set search_path = '' as $$
 declare
-  max_attempts constant integer := cardinality(billing.notification_waits()) + 1;
-  due billing.notifications;
-  fault record;
-  claimed uuid[] := '{}';
+  due record;
+  told jsonb;
+  claimed integer := 0;
 begin
   if not billing.hold_lease('notifications', p_lease_id, p_destination) then
     return;
   end if;
-
   for due in
-    select * from billing.notifications d
-    where d.status = 'pending' and d.next_attempt_at <= now()
-    order by d.next_attempt_at limit 1000
-    for update skip locked
+    select n.id, c.fault, case
+      when n.attempts > cardinality(billing.notification_waits()) then 'dead'
+      when c.fault is null or n.kind = 'trial_ending' and n.trial_end > now()
+        and billing.time_of(greatest(s.changed_as_of, s.canceled_as_of)) < n.occurred_at then 'pending'
+      else 'withdrawn'
+    end as status
+    from billing.notifications n
+    -- With a limit, because the plan of a join may read all subscriptions.
+    left join lateral (select * from billing.records r where r.id = n.subscription_id limit 1) as s on true
+    cross join lateral (select case
+      when n.attempts > cardinality(billing.notification_waits()) then
+        concat_ws('; ', n.last_error, 'the worker of the last attempt did not report a result')
+      when n.kind = 'ended' and s.status is distinct from 'canceled' then 'The subscription goes on.'
+      when n.kind = 'recovered' and s.status is distinct from 'active' then 'The subscription is not active any more.'
+      when n.kind = 'recovered' and n.occurred_at < now() - interval '3 days' then 'It is more than three days ago.'
+      when n.kind <> 'ended' and s.status = 'canceled' then 'The subscription has ended.'
+      when n.kind = 'trial_ending' and (s.trial_end > now()) is not true then 'The trial has ended.'
+      when n.kind = 'trial_ending' and s.trial_end is distinct from n.trial_end then 'The trial ends at another time.'
+      when n.kind = 'trial_ending' and s.provider_status is distinct from 'trialing' then 'It is no trial any more.'
+      when n.kind not in ('payment_failed', 'action_required') then null
+      when s.recovered_as_of > n.occurred_at then 'The subscription is active again.'
+      when s.provider_status = 'incomplete_expired' then 'The subscription never began.'
+    end) as c (fault)
+    where n.status = 'pending' and n.next_attempt_at <= now()
+    order by n.next_attempt_at limit 1000 for update of n skip locked
   loop
-    fault := billing.untrue(due);
-    if due.attempts >= max_attempts then
-      update billing.notifications n set
-        status = 'dead',
-        last_error = concat_ws('; ', n.last_error, 'the worker of the last attempt did not report a result')
-      where n.id = due.id;
-    elsif fault.reason is null then
-      claimed := claimed || due.id;
-      exit when cardinality(claimed) >= p_limit;
-    elsif fault.may_change then
-      update billing.notifications n set next_attempt_at = now() + interval '60 s' where n.id = due.id;
-    else
-      update billing.notifications n set status = 'withdrawn', last_error = fault.reason where n.id = due.id;
+    update billing.notifications n set
+      status = due.status, last_error = case due.status when 'pending' then n.last_error else due.fault end,
+      attempts = n.attempts + (due.fault is null)::integer, next_attempt_at = now() + interval '60 s'
+    where n.id = due.id returning to_jsonb(n) into told;
+    if due.fault is null then
+      return next told;
+      claimed := claimed + 1;
+      exit when claimed >= p_limit;
     end if;
   end loop;
-  if found and claimed = '{}' then
+  if found and claimed = 0 then
     update billing.leases l set is_wanted = true where l.queue = 'notifications';
   end if;
-
-  return query
-  update billing.notifications n set attempts = n.attempts + 1, next_attempt_at = now() + interval '60 s'
-  where n.id = any (claimed)
-  returning
-    n.id, n.attempts, n.kind, n.provider, n.event_id, n.account_id, n.subscription_id, n.invoice_id,
-    n.hosted_invoice_url, n.amount_due, n.currency, n.attempt_count, n.next_payment_attempt,
-    n.trial_end, n.occurred_at, n.created_at;
 end;
 $$;
-comment on function public.billing_claim_notifications is
-  'Claims up to p_limit due notifications for a run of the worker and counts the attempt; none while another run has the queue, or while the receiver has asked for a pause.';
 
--- A failed notification is due again after the next wait plus up to 10 %, so that those that failed together are not
--- all due at the same time. Retry-After can make it later, at most by a day. `limited` (429) and `unsent` do not count
--- as attempts; a 429 pauses all notifications to the receiver, for a minute without Retry-After.
---
--- It does not wait for a notification that another session has locked, because the others would be sent again.
+-- Returns the results of a run, to be stored; none if another run has claimed since. Locks the queue. Pauses the
+-- receiver if a result is `limited` (429): for a minute, or what it asked for, from a second to a day.
+create or replace function billing.results_of(p_lease_id uuid, p_destination text, results jsonb)
+returns jsonb language plpgsql volatile set search_path = '' as $$
+begin
+  perform from billing.leases l where l.queue = 'notifications' and l.lease_id = p_lease_id for update;
+  if not found then
+    return '[]';
+  end if;
+  insert into billing.pauses as p (destination, paused_until)
+  select p_destination, clock_timestamp()
+    + least(greatest(max(coalesce(r.retry_after_seconds, 60)), 1), 86400) * interval '1 s'
+  -- Numeric, because a date may be thousands of years away.
+  from jsonb_to_recordset(results) as r (result text, retry_after_seconds numeric)
+  where r.result = 'limited' having count(*) > 0
+  on conflict (destination) do update set paused_until = greatest(p.paused_until, excluded.paused_until);
+  return results;
+end;
+$$;
+
+-- Stores the results of a run's notifications, and returns how many. results: id, result (sent, failed, dead,
+-- undeliverable, limited or unsent), error, retry_after_seconds. A failed one is due again after the next wait plus up
+-- to 10 %, so that those that failed together are not all due at the same time; Retry-After can make it later, at most
+-- by a day. `limited` and `unsent` do not count as attempts.
 create or replace function public.billing_settle_notifications(p_lease_id uuid, p_destination text, results jsonb)
 returns integer language plpgsql volatile set search_path = '' as $$
 declare
   waits constant interval[] := billing.notification_waits();
-  resume_at timestamptz;
   settled integer;
 begin
-  -- Another run may have claimed them since.
-  perform from billing.leases l where l.queue = 'notifications' and l.lease_id = p_lease_id for update;
-  if not found then
-    return 0;
-  end if;
-  select billing.pause(p_destination, max(coalesce(r.retry_after_seconds, 60))) into resume_at
-  from jsonb_to_recordset(results) as r (result text, retry_after_seconds numeric)
-  where r.result = 'limited'
-  having count(*) > 0;
-
-  with unlocked as materialized (
-    select o.id
-    from jsonb_to_recordset(results) as c (id uuid)
-    join billing.notifications o on o.id = c.id
-    where o.status = 'pending'
-    for update of o skip locked
-  )
+  results := billing.results_of(p_lease_id, p_destination, results);
   update billing.notifications n set
     status = case
-      when r.result in ('limited', 'unsent') then 'pending'
-      when r.result <> 'failed' then r.result
-      when n.attempts > cardinality(waits) then 'dead'
-      else 'pending'
+      when r.result in ('limited', 'unsent') or r.result = 'failed' and n.attempts <= cardinality(waits) then 'pending'
+      else replace(r.result, 'failed', 'dead')
     end,
     -- Somebody may have set it to 0 meanwhile.
     attempts = greatest(n.attempts - (r.result in ('limited', 'unsent'))::integer, 0),
     last_error = case when r.result in ('sent', 'unsent') then n.last_error else r.error end,
     sent_at = case when r.result = 'sent' then now() end,
     next_attempt_at = case r.result
-      when 'limited' then resume_at
+      when 'limited' then (select p.paused_until from billing.pauses p where p.destination = p_destination)
       when 'unsent' then now()
       else now() + greatest(
-        waits[least(n.attempts, cardinality(waits))] * (1 + random() * 0.1),
-        make_interval(secs => least(coalesce(r.retry_after_seconds, 0), 86400))
+        waits[n.attempts] * (1 + random() * 0.1), least(coalesce(r.retry_after_seconds, 0), 86400) * interval '1 s'
       )
     end
-  -- Numeric, because a date may be thousands of years away.
   from jsonb_to_recordset(results) as r (id uuid, result text, error text, retry_after_seconds numeric)
-  where n.id = r.id and n.status = 'pending' and n.id in (select u.id from unlocked u);
+  -- One that another session has locked is not waited for, because the others would be sent again.
+  where n.id = r.id and n.status = 'pending' and n.id = any (array(
+    select o.id from billing.notifications o join jsonb_to_recordset(results) as c (id uuid) using (id)
+    where o.status = 'pending' for update of o skip locked
+  ));
   get diagnostics settled = row_count;
   return settled;
 end;
 $$;
-comment on function public.billing_settle_notifications is
-  'Stores the results of a run''s notifications. results: id, result (sent, failed, dead, undeliverable, limited or unsent), error, retry_after_seconds. Returns how many were settled: none if another run has the queue.';
-
--- Pauses a receiver for at least a second and at most a day. Returns until when.
-create or replace function billing.pause(p_destination text, p_seconds numeric)
-returns timestamptz language sql volatile set search_path = '' as $$
-  insert into billing.pauses as p (destination, paused_until)
-  values (p_destination, clock_timestamp() + make_interval(
-    secs => least(greatest(p_seconds, 1), 86400)::double precision
-  ))
-  on conflict (destination) do update set paused_until = greatest(p.paused_until, excluded.paused_until)
-  returning paused_until
-$$;
-
--- Returns whether an open failure has no retry coming, or has failed the first one of its schedule.
-create or replace function billing.is_alarming(f billing.failed_events)
-returns boolean language sql immutable
-return f.scheduled_retries > 0 or f.next_retry_at is null and f.retry_requested_at is null;
 
 -- Alerts are a level and not rows of the outbox: what is open, compared with what the operator was told. So nothing
 -- untrue is ever sent, and one that could not be sent is due again at the next run, with the same id.
---
--- failure_opened: of the failures with an error code that do not heal by themselves, more are open than the operator was
--- told, or the newest came later; at most one per code and hour. failures_resolved: the operator was told, and none is
--- open any more.
+--   failure_opened: of the failures with a code that have no retry coming, or have failed the first one of their
+--     schedule, more are open than the operator was told, or the newest came later; at most one per code and hour.
+--   failures_resolved: the operator was told, and none is open any more.
 create or replace function public.billing_claim_alerts(p_lease_id uuid, p_destination text)
 returns table (id uuid, kind text, alert jsonb, created_at timestamptz)
 language plpgsql volatile set search_path = '' as $$
@@ -1667,91 +1546,62 @@ begin
   if not billing.hold_lease('notifications', p_lease_id, p_destination) then
     return;
   end if;
-  -- If fewer are open than were reported, the next one is new.
-  update billing.alerts a set reported = least(a.reported, (
-    select count(*) from billing.failed_events f
-    where f.error_code = a.error_code and f.resolved_at is null and billing.is_alarming(f)
-  ))
-  where a.reported > 0;
-
   return query
-  select md5(concat_ws('/', d.kind, d.error_code, d.told_at))::uuid, d.kind, d.alert, now()
-  from (
-    select
-      o.error_code, 'failure_opened' as kind, a.alerted_at as told_at,
-      jsonb_strip_nulls(jsonb_build_object(
-        'error_code', o.error_code,
-        -- What Postgres says may repeat the data of an event.
-        'error', case when o.error_code <> 'apply_failed' then left(newest.error, 500) end,
-        'open', o.failures, 'new', greatest(o.failures - coalesce(a.reported, 0), 1),
-        'first_failed_at', o.first_failed_at, 'last_failed_at', o.last_failed_at,
-        'provider', newest.provider, 'event_id', newest.event_id, 'event_type', left(newest.type, 255)
-      )) as alert
-    from (
-      select
-        f.error_code, count(*) as failures, min(f.first_failed_at) as first_failed_at,
-        max(f.last_failed_at) as last_failed_at
-      from billing.failed_events f
-      where f.resolved_at is null and billing.is_alarming(f)
-      group by f.error_code
-    ) as o
-    left join billing.alerts a using (error_code)
-    cross join lateral (
-      select x.error, x.provider, x.event_id, x.type, x.first_failed_at
-      from billing.failed_events x
-      where x.error_code = o.error_code and x.resolved_at is null and billing.is_alarming(x)
-      order by x.first_failed_at desc
-      limit 1
-    ) as newest
-    where (o.failures > coalesce(a.reported, 0) or newest.first_failed_at > a.alerted_at)
-      and (a.alerted_at is null or a.alerted_at <= now() - interval '1 hour')
-    union all
-    select
-      a.error_code, 'failures_resolved', a.opened_at,
-      jsonb_build_object('error_code', a.error_code, 'opened_at', a.opened_at, 'resolved', (
-        select count(*) from billing.failed_events r where r.resolved_at >= a.opened_at and r.error_code = a.error_code
-      ))
-    from billing.alerts a
-    where a.opened_at is not null and not exists (
-      select from billing.failed_events f where f.error_code = a.error_code and f.resolved_at is null
-    )
-  ) as d;
+  with newest as materialized (
+    select distinct on (f.error_code)
+      f.error_code, f.provider, f.event_id, left(f.type, 255) as event_type, f.first_failed_at as newest_at,
+      -- What Postgres says may repeat the data of an event.
+      case when f.error_code <> 'apply_failed' then left(f.error, 500) end as error,
+      count(*) over own as open, min(f.first_failed_at) over own as first_failed_at,
+      max(f.last_failed_at) over own as last_failed_at
+    from billing.failed_events f
+    where f.resolved_at is null and (f.scheduled_retries > 0 or num_nonnulls(f.next_retry_at, f.retry_requested_at) = 0)
+    window own as (partition by f.error_code)
+    order by f.error_code, f.first_failed_at desc
+  ),
+  -- If fewer are open than were reported, the next one is new.
+  fewer as (
+    update billing.alerts a
+    set reported = least(a.reported, coalesce((select n.open from newest n where n.error_code = a.error_code), 0))
+    where a.reported > 0
+  )
+  select
+    md5(concat_ws('/', 'failure_opened', n.error_code, a.alerted_at))::uuid, 'failure_opened', jsonb_strip_nulls(
+      to_jsonb(n) - 'newest_at' || jsonb_build_object('new', greatest(n.open - coalesce(a.reported, 0), 1))
+    ), now()
+  from newest n left join billing.alerts a using (error_code)
+  where (n.open > coalesce(a.reported, 0) or n.newest_at > a.alerted_at)
+    and (a.alerted_at <= now() - interval '1 hour') is not false
+  union all
+  select
+    md5(concat_ws('/', 'failures_resolved', a.error_code, a.opened_at))::uuid, 'failures_resolved',
+    jsonb_build_object('error_code', a.error_code, 'opened_at', a.opened_at, 'resolved', (
+      select count(*) from billing.failed_events f where f.resolved_at >= a.opened_at and f.error_code = a.error_code
+    )), now()
+  from billing.alerts a
+  where a.opened_at is not null and not exists (
+    select from billing.failed_events f where f.error_code = a.error_code and f.resolved_at is null
+  );
 end;
 $$;
-comment on function public.billing_claim_alerts is
-  'Returns the alerts to the operator that are due, for a run of the worker; none while another run has the queue, or while the receiver has asked for a pause. Settle each with billing_settle_alerts.';
 
+-- Stores which alerts were sent; returns how many. results: kind and alert as claimed, result, retry_after_seconds.
 create or replace function public.billing_settle_alerts(p_lease_id uuid, p_destination text, results jsonb)
 returns integer language plpgsql volatile set search_path = '' as $$
-declare
-  settled integer;
 begin
-  perform from billing.leases l where l.queue = 'notifications' and l.lease_id = p_lease_id for update;
-  if not found then
-    return 0;
-  end if;
-  perform billing.pause(p_destination, max(coalesce(r.retry_after_seconds, 60)))
-  from jsonb_to_recordset(results) as r (result text, retry_after_seconds numeric)
-  where r.result = 'limited'
-  having count(*) > 0;
-
-  -- Of failures_resolved, `open` is missing.
+  results := billing.results_of(p_lease_id, p_destination, results);
   insert into billing.alerts as a (error_code, opened_at, alerted_at, reported)
-  select
-    r.alert ->> 'error_code', case r.kind when 'failure_opened' then now() end, now(),
-    coalesce(r.alert -> 'open', '0')::integer
+  select r.alert ->> 'error_code', case r.kind when 'failure_opened' then now() end, now(),
+    coalesce(r.alert -> 'open', '0')::integer -- failures_resolved has none
   from jsonb_to_recordset(results) as r (result text, kind text, alert jsonb)
   where r.result = 'sent'
   on conflict (error_code) do update set
     opened_at = case when excluded.opened_at is not null then coalesce(a.opened_at, excluded.opened_at) end,
     alerted_at = case when excluded.opened_at is null then a.alerted_at else excluded.alerted_at end,
     reported = excluded.reported;
-  get diagnostics settled = row_count;
-  return settled;
+  return (select count(*) from jsonb_path_query(results, '$[*] ? (@.result == "sent")'));
 end;
 $$;
-comment on function public.billing_settle_alerts is
-  'Stores which alerts of a run were delivered. results: result (sent, failed or limited), kind and alert as claimed, retry_after_seconds. Returns how many were.';
 
 -- supabase/schemas/billing_6_worker.sql
 

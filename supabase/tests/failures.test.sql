@@ -214,7 +214,7 @@ select throws_ok(
 )
 from (
   values
-    ('tap_none', 'No failed event has the id tap_none.'), ('<event id>', 'No failed event has the id <event id>.'),
+    ('tap_none', 'No open failure has the id tap_none.'), ('<event id>', 'No open failure has the id <event id>.'),
     ('tap_2', 'No open failure has the id tap_2.'),
     ('tap_9', 'Providers a and b both have a failed event with the id tap_9: add of_provider.')
 ) as e (id, message);
@@ -231,7 +231,7 @@ select is(
   ), '[true, "by hand", "a test of ours", "somebody", null, null, 2, "Unreadable"]', 'and its retry is not requested any more'
 );
 select is_empty($$select event_id from billing.processed_events where event_id = 'tap_4'$$, 'it was not applied');
-select is(billing.retry_failed_event('tap_4'), 'It is already resolved: nothing to retry.', 'there is nothing to retry');
+select throws_ok($$select billing.retry_failed_event('tap_4')$$, 'P0001', 'No open failure has the id tap_4.', 'there is nothing to retry');
 select matches(billing.resolve_failed_event('tap_9', 'a test', of_provider => 'b'), '^Resolved', 'of two providers, one is named');
 select set_eq($$select provider, resolved_by from billing.failed_events where event_id = 'tap_9' and resolved_at is not null$$, $$values ('b', 'postgres')$$,
   'that one is resolved, by the role if no name is given');

@@ -31,7 +31,7 @@ return lpad(number::text, 32, '0')::uuid;
 
 create function pg_temp.claim(number integer, p_limit integer default 100, destination text default 'host')
 returns text language sql as $$
-  select coalesce(string_agg(c.event_id, ' ' order by c.event_id), '')
+  select coalesce(string_agg(c ->> 'event_id', ' ' order by c ->> 'event_id'), '')
   from public.billing_claim_notifications(pg_temp.run(number), p_limit, destination) as c
 $$;
 
@@ -71,9 +71,9 @@ select is(pg_temp.claim(2), '', 'nobody else claims anything meanwhile');
 select is((pg_temp.row_of('tap_1')).attempts, 0, 'and no attempt is counted');
 select is(pg_temp.settle(2, 'tap_1', '{"result": "dead"}'), 0, 'or settled');
 select results_eq(
-  $$select to_jsonb(c) from public.billing_claim_notifications(pg_temp.run(1), 10, 'host') as c$$,
+  $$select c - '{status,next_attempt_at,last_error,sent_at}'::text[] from public.billing_claim_notifications(pg_temp.run(1), 10, 'host') as c$$,
   $$select jsonb_build_object(
-    'id', md5('a/tap_1/payment_failed')::uuid, 'attempt', 1, 'kind', 'payment_failed', 'provider', 'a', 'event_id', 'tap_1', 'account_id', 'acc_1',
+    'id', md5('a/tap_1/payment_failed')::uuid, 'attempts', 1, 'kind', 'payment_failed', 'provider', 'a', 'event_id', 'tap_1', 'account_id', 'acc_1',
     'subscription_id', 'sub_1', 'invoice_id', 'in_1', 'hosted_invoice_url', 'https://pay.example.com/in_1',
     'amount_due', 1234, 'currency', 'eur', 'attempt_count', 2, 'next_payment_attempt', '2026-05-03T10:00:00+00:00', 'trial_end', null,
     'occurred_at', '2026-05-01T10:00:00+00:00', 'created_at', now()

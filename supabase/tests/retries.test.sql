@@ -102,14 +102,13 @@ update billing.failed_events set payload = null where event_id = 'r8';
 select throws_ok(format('select billing.retry_failed_event(%L)', e.event_id), 'P0001', e.message, format('%L raises an error', e.event_id))
 from (
   values
-    ('none', 'No failed event has the id none.'), ('', 'No failed event has the id .'), ('<event id>', 'No failed event has the id <event id>.'),
+    ('none', 'No open failure has the id none.'), ('', 'No open failure has the id .'), ('<event id>', 'No open failure has the id <event id>.'),
     (null, null), ('r5', 'Providers a and b both have a failed event with the id r5: add of_provider.'),
-    ('r8', 'Cannot retry r8: its payload was pruned.')
+    ('r6', 'No open failure has the id r6.'), ('r8', 'Cannot retry r8: its payload was pruned.')
 ) as e (event_id, message);
 select throws_ok(
-  $$select billing.retry_failed_event('r1', of_provider => 'b')$$, 'P0001', 'No failed event has the id r1 (provider b).', 'so does the wrong provider'
+  $$select billing.retry_failed_event('r1', of_provider => 'b')$$, 'P0001', 'No open failure has the id r1 (provider b).', 'so does the wrong provider'
 );
-select is(billing.retry_failed_event('r6'), 'It is already resolved: nothing to retry.', 'a resolved event is not retried');
 select is(pg_temp.requested(), null, 'none of these requests anything');
 select matches(
   billing.retry_failed_event('r1'), '^Retry requested: 1\. The worker retries it at its next run\. See: select ', 'an open failure is requested'
@@ -151,7 +150,7 @@ select public.billing_retry_failed_events();
 select is(pg_temp.claim(2), null, 'another run has the queue');
 select results_eq(
   $$select provider, event_id, body::jsonb, body_encoding from public.billing_claim_failed_events(pg_temp.run(1), 10)$$,
-  $$values ('a', 'l1', '{"n": "old"}'::jsonb, 'text')$$, 'what is requested is claimed with its body'
+  $$values ('a', 'l1', '{"n": "old"}'::jsonb, 'json')$$, 'what is requested is claimed with its body'
 );
 select is((select jsonb_build_array(attempts, retry_lease_id) from pg_temp.failed('l1')), jsonb_build_array(1, pg_temp.run(1)), 'a claim is no attempt');
 select is(pg_temp.claim(1), null, 'a run does not claim a row twice');
@@ -178,8 +177,8 @@ select set_eq(
   $$select event_id, body, body_encoding from public.billing_claim_failed_events(pg_temp.run(3), 10)$$,
   format(
     $$values
-      ('b1', '{"big": 12345678901234567890, "huge": 1e400}', 'text'), ('b2', '{"n": %s}', 'text'), ('b3', '{"id": "\u0000"', 'text'),
-      ('b4', 'gID/', 'base64'), ('b5', '', 'text'), ('b6', '"text"', 'text'), ('b7', 'null', 'text')$$,
+      ('b1', '{"big": 12345678901234567890, "huge": 1e400}', 'text'), ('b2', '{"n": %s}', 'json'), ('b3', '{"id": "\u0000"', 'text'),
+      ('b4', 'gID/', 'base64'), ('b5', '', 'text'), ('b6', '"text"', 'json'), ('b7', 'null', 'json')$$,
     '1' || repeat('0', 39)
   ), 'JSON comes with every digit, text as it was, bytes as base64'
 );

@@ -4,7 +4,7 @@
  * their control files, signatures and privileges.
  */
 begin;
-select plan(47);
+select plan(50);
 
 create function pg_temp.schedule(key text default 'sb_secret_1')
 returns text language sql as $$
@@ -77,10 +77,16 @@ select is(pg_temp.calls(), 1, 'with one call');
 select matches(billing.retry_failed_events(of_error_code => 'tap_code'), '^Retry requested: 2\. The worker is on its way\.', 'so does a retry of many');
 select is(pg_temp.calls(), 1, 'also with one');
 select billing.resolve_failed_event('tap_2', 'a test', 'somebody');
-select is(billing.retry_failed_event('tap_2'), 'It is already resolved: nothing to retry.', 'a resolved event is not retried');
+select throws_ok($$select billing.retry_failed_event('tap_2')$$, 'P0001', null, 'a resolved event is not retried');
 select is(billing.retry_failed_events(of_error_code => 'tap_none'), 'No open failure matches: nothing to retry.', 'nor is one that does not match');
 select throws_ok($$select billing.retry_failed_event('tap_none')$$, 'P0001', null, 'nor one that does not exist');
 select is(pg_temp.calls(), 0, 'then nobody is woken');
+
+-- A run whose time is over wakes it for another one that has asked for its queue.
+create function pg_temp.run(n integer) returns uuid language sql return lpad(n::text, 32, '0')::uuid;
+select billing.hold_lease('retries', pg_temp.run(1)), billing.hold_lease('retries', pg_temp.run(2));
+select ok(not public.billing_release_lease('retries', pg_temp.run(n)), format('run %s ends', n)) from unnest('{2,1}'::integer[]) as n;
+select is(pg_temp.calls(), 1, 'only the one that has the queue wakes it');
 
 -- service_role, in a project where it may not read Vault.
 

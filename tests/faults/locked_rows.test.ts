@@ -201,9 +201,10 @@ Deno.test("a locked notification is due again, and the rest of its batch is sett
     insert into billing.notifications (provider, event_id, account_id, subscription_id)
     select 'a', 'evt_' || i, 'acc_1', 'sub_1' from generate_series(1, 3) as i`;
   const claimed = () =>
-    sql<{ id: string; attempt: number }[]>`
-      select id, attempt
-      from public.billing_claim_notifications(${LEASE}, 3, 'host')`;
+    sql<{ id: string; attempts: number }[]>`
+      select claimed.id, claimed.attempts
+      from public.billing_claim_notifications(${LEASE}, 3, 'host') as one,
+        jsonb_populate_record(null::billing.notifications, one) as claimed`;
   const [locked, ...others] = await claimed();
   const results = [locked!, ...others].map(({ id }) => ({
     id,
@@ -222,7 +223,7 @@ Deno.test("a locked notification is due again, and the rest of its batch is sett
   );
   // It is due again a minute after its claim.
   await sql`update billing.notifications set next_attempt_at = 'epoch'`;
-  assertEquals([...await claimed()], [{ id: locked!.id, attempt: 2 }]);
+  assertEquals([...await claimed()], [{ id: locked!.id, attempts: 2 }]);
 });
 
 /**

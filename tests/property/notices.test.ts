@@ -136,8 +136,8 @@ Deno.test("a notification is sent once and while it is true, and withdrawn if it
         where status = 'pending' and next_attempt_at < 'infinity'`;
         const most = Math.ceil(random() * 9);
         const claimed = await sql`
-        select id, event_id, true as is_true
-        from billing_claim_notifications(${lease}, ${most}, 'x')`;
+        select one ->> 'id' as id, one ->> 'event_id' as event_id, true as is_true
+        from billing_claim_notifications(${lease}, ${most}, 'x') as one`;
         const withdrawn = await sql`
         select event_id, false as is_true from billing.notifications
         where status = 'withdrawn' and event_id in ${sql([...events.keys()])}

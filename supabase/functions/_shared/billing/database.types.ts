@@ -438,24 +438,7 @@ export type Database = {
           "p_lease_id": string;
           "p_limit": number;
         };
-        Returns: {
-          "account_id": string;
-          "amount_due": number;
-          "attempt": number;
-          "attempt_count": number;
-          "created_at": string;
-          "currency": string;
-          "event_id": string;
-          "hosted_invoice_url": string;
-          "id": string;
-          "invoice_id": string;
-          "kind": string;
-          "next_payment_attempt": string;
-          "occurred_at": string;
-          "provider": string;
-          "subscription_id": string;
-          "trial_end": string;
-        }[];
+        Returns: Json[];
       };
       "billing_feature_amount": {
         Args: { "account_id": string; "feature": string; "grace"?: string };
