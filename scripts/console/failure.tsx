@@ -109,7 +109,6 @@ async function retryNow(
   retry: Call,
 ): Promise<ui.Notice> {
   const answer = await project.call(retry);
-  if (!answer.startsWith("Retry requested")) return { problem: answer };
   const waking = await project.wakeWorker("retries");
   const failure = await readFailure(project, { provider, event });
   if (!failure) return { done: "Erased, as its account was." };

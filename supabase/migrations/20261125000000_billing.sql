@@ -78,7 +78,7 @@ create table billing.subscriptions (
 with (fillfactor = 80);
 create index subscriptions_account_id on billing.subscriptions (account_id);
 create index subscriptions_customer_id on billing.subscriptions (provider, customer_id) where customer_id is not null;
-comment on table billing.subscriptions is 'One row each. ..._as_of and changed_in_second are for the order of events.';
+comment on table billing.subscriptions is 'One row per subscription; ..._as_of and changed_in_second order events.';
 comment on column billing.subscriptions.provider is 'Who created it. Events from another provider for it are refused.';
 comment on column billing.subscriptions.account_id is 'Of the newest creation with one, else of account_of_customer.';
 comment on column billing.subscriptions.status is 'active from a creation, canceled from a deletion, else as reported.';
@@ -101,6 +101,7 @@ create table billing.processed_events (
 );
 create index processed_events_processed_at on billing.processed_events (processed_at);
 comment on table billing.processed_events is 'The ledger of applied events: one that has a row here is a duplicate.';
+comment on column billing.processed_events.outcome is 'stale: the event was older than the record.';
 
 create table billing.failed_events (
   provider text collate "C" not null check (char_length(provider) between 1 and 32),
@@ -129,10 +130,12 @@ where resolution is null and kind in ('creation', 'opening_update') and error_co
 create index failed_events_resolved on billing.failed_events (resolved_at) where resolved_at is not null;
 comment on table billing.failed_events is 'Verified events that failed; open until resolved_at. See docs/operate.md.';
 comment on column billing.failed_events.event_id is 'sha256:<hash of the body in hex> if it has no usable id.';
-comment on column billing.failed_events.payload is 'As received, or as repaired. Null after pruning.';
+comment on column billing.failed_events.payload is 'As received, or as repaired: then original_payload is as received. Null after pruning.';
 comment on column billing.failed_events.payload_encoding is 'json; text if jsonb cannot hold that; base64 for bytes.';
 comment on column billing.failed_events.error is 'Of the newest failure, but one with repair_pending keeps it.';
+comment on column billing.failed_events.retry_requested_at is 'Null again after the worker has tried.';
 comment on column billing.failed_events.next_retry_at is 'When the worker retries it by itself; null if it does not.';
+comment on column billing.failed_events.resolution is 'As the ledger says; ignored: it has no effect; or by hand.';
 comment on column billing.failed_events.kind is 'What the event does (billing.event); null if it cannot be read.';
 
 create table billing.plan_features (
@@ -180,7 +183,8 @@ comment on column billing.notifications.id is 'The same for every attempt, also 
 comment on column billing.notifications.status is 'dead: given up. withdrawn: not true now. undeliverable: no address.';
 comment on column billing.notifications.amount_due is 'In the smallest unit of the currency, such as cents.';
 comment on column billing.notifications.attempt_count is 'How often the provider has tried to collect the payment.';
-comment on column billing.notifications.next_payment_attempt is 'Null if there is none, or attempt_count is null.';
+comment on column billing.notifications.next_payment_attempt is 'Null if there is none, or attempt_count is null, too.';
+comment on column billing.notifications.attempts is 'Counted before sending, but not if the receiver answers 429.';
 
 create table billing.alerts (
   error_code text primary key,
@@ -217,32 +221,25 @@ comment on table billing.pauses is 'Receivers that answered 429. Deleting a row 
 -- The columns that the rule reads and writes. What an app adds to the table is not among them, and stays as it is.
 create or replace view billing.records with (security_invoker = true) as
 select
-  id, provider, account_id, status, plan_id, current_period_end, canceled_at,
-  provider_status, customer_id, quantity, cancel_at, trial_end, paused, paused_until, livemode, items, items_complete,
-  past_due_since, past_due_as_of, not_past_due_as_of, recovered_as_of,
-  account_as_of, changed_as_of, changed_in_second, canceled_as_of
+  id, provider, account_id, status, plan_id, current_period_end, canceled_at, provider_status, customer_id,
+  quantity, cancel_at, trial_end, paused, paused_until, livemode, items, items_complete, past_due_since,
+  past_due_as_of, not_past_due_as_of, recovered_as_of, account_as_of, changed_as_of, changed_in_second, canceled_as_of
 from billing.subscriptions;
 comment on view billing.records is 'The subscriptions as the ordering rule reads and writes them.';
 
 -- An event as it is on the wire. A column that its report does not name keeps its value.
 create type billing.event as (
   place integer, -- in the array of the call
-  provider text,
-  event_id text,
+  provider text, event_id text,
   type text, -- the provider's own name; nothing decides by it
-  kind text, -- creation, update, opening_update (makes the record, too), deletion, payment_failed, notice, checkout or other
+  kind text, -- creation, update, opening_update (makes the record, too), deletion, payment_failed, notice, checkout, other
   occurred_at timestamptz, -- null if the event does not say
-  subscription_id text,
-  account_id text,
+  subscription_id text, account_id text,
   report jsonb, -- names columns of billing.records, and so does previous
   previous jsonb, -- what an update replaced; null if it does not say
   payment jsonb, -- what the account may be told, by column of billing.notifications; and once_per_invoice
   retry jsonb, -- of a worker: event_id of the row in failed_events, and lease_id
-  -- Added by the database:
-  customers_account text,
-  handled_at timestamptz,
-  is_erased boolean,
-  is_trial boolean
+  customers_account text, handled_at timestamptz, is_erased boolean, is_trial boolean -- added by the database
 );
 
 -- What became of an event, and the record after it. The rule leaves event to its caller.
@@ -288,9 +285,10 @@ declare
   mark constant bigint := billing.mark(e);
   occurred_at constant timestamptz := coalesce(e.occurred_at, e.handled_at);
   reported constant text := e.report ->> 'provider_status';
-  replaced text := e.previous ->> 'provider_status';
   opens constant boolean := e.kind in ('creation', 'opening_update');
   is_older constant boolean := coalesce(mark < r.changed_as_of, false);
+  replaced constant text
+    := case when e.previous is not null then e.previous ->> 'provider_status' when not is_older then r.provider_status end;
   is_after_end constant boolean := (mark < r.canceled_as_of) is not true;
   payment jsonb := e.payment;
   outcome text := 'applied';
@@ -327,9 +325,6 @@ begin
     end if;
 
   elsif e.kind in ('update', 'opening_update') then
-    if e.previous is null and not is_older then
-      replaced := r.provider_status;
-    end if;
     if is_older then
       outcome := 'stale';
     elsif mark = r.changed_as_of then
@@ -465,9 +460,9 @@ begin
 end;
 $$;
 
--- Returns the values of a report as to_jsonb shows them in a record, to compare them. plpgsql keeps its plan, sql not.
+-- Returns the values of a report as to_jsonb shows them in a record, so that they can be compared.
 create or replace function billing.as_stored(report jsonb)
-returns jsonb language plpgsql stable set search_path = '' as $$
+returns jsonb language plpgsql stable set search_path = '' as $$ -- plpgsql keeps its plan, sql does not
 begin
   return (
     select coalesce(jsonb_object_agg(own.key, own.value), '{}')
@@ -497,7 +492,7 @@ return case when clock_timestamp() < statement_timestamp() + interval '0.3 s' th
 -- is: one of the server may be of one event, too, and PostgREST before 16 repeats a call that raises 40001 without end.
 create or replace function billing.apply(todo billing.event[], has_handler boolean default false)
 returns billing.answer[] language plpgsql volatile set search_path = ''
--- A plan that was made while a table was empty would read all of it, and be kept. They hold for what this calls, too.
+-- A plan that was made while a table was empty would read all of it, and be kept. All that this calls has them, too.
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
@@ -518,6 +513,9 @@ begin
     returning provider || '/' || event_id as claim
   )
   select coalesce(array_agg(o.claim), '{}') into claims from own as o;
+  if claims = '{}' then
+    return array(select (e.place, 'duplicate', null, null)::billing.answer from unnest(todo) as e);
+  end if;
   if cardinality(claims) < cardinality(todo) then
     -- Without duplicates; of copies within the call, the first.
     claimed := array(
@@ -559,7 +557,7 @@ begin
         ((f.step).record).changed_as_of is distinct from (f.stored).changed_as_of
         or (f.step).record is distinct from f.stored
       )) as changed,
-      -- Of the events that do more than to change a record. Without the records, because steps are copied often.
+      -- Of the events that do more than change a record. Without the records, because steps are copied often.
       array_agg((f.e, null, (f.step).account_id, (f.step).payment, (f.step).outcome, null, null)::billing.step)
         filter (where f.is_filed or (f.step).payment is not null or (f.step).outcome <> 'applied'
           or (f.e).kind in ('creation', 'opening_update', 'checkout')) as steps,
@@ -576,7 +574,7 @@ begin
         t.e, s.stored,
         billing.fold(s.stored, t.e) over sequence as step,
         lead(true) over sequence is null as is_last,
-        -- From a retry, or with an open failure; or of the other provider, which does no harm.
+        -- From a retry, or with an open failure. One of the other provider with this ID does no harm.
         (t.e).retry is not null or (t.e).event_id = any (array(
           select o.event_id from billing.failed_events o
           where o.event_id = any (array(select c.event_id from unnest(claimed) as c)) and o.resolution is null
@@ -602,10 +600,9 @@ begin
     merge into billing.records as s
     using unnest(work.changed) as r on s.id = r.id
     when matched then update set (
-      id, provider, account_id, status, plan_id, current_period_end, canceled_at,
-      provider_status, customer_id, quantity, cancel_at, trial_end, paused, paused_until, livemode,
-      items, items_complete, past_due_since, past_due_as_of, not_past_due_as_of, recovered_as_of,
-      account_as_of, changed_as_of, changed_in_second, canceled_as_of
+      id, provider, account_id, status, plan_id, current_period_end, canceled_at, provider_status, customer_id,
+      quantity, cancel_at, trial_end, paused, paused_until, livemode, items, items_complete, past_due_since,
+      past_due_as_of, not_past_due_as_of, recovered_as_of, account_as_of, changed_as_of, changed_in_second, canceled_as_of
     ) = row (r.*)
     when not matched then insert values (r.*);
   end if;
@@ -651,7 +648,7 @@ begin
   -- A copy of an event that failed has failed as well; others that were not claimed are duplicates.
   return array(
     select (e.place, case when c.place = e.place or a.outcome = 'failed' then a.outcome else 'duplicate' end,
-      case when a.error_code = 'BW001' and billing.is_known_customer(e.provider, e.report ->> 'customer_id')
+      case when (a.error_code = 'BW001') is true and billing.is_known_customer(e.provider, e.report ->> 'customer_id')
         then 'BW006' else a.error_code end, a.error)::billing.answer
     from unnest(todo) as e
     left join unnest(claimed) as c on c.provider = e.provider and c.event_id = e.event_id
@@ -669,10 +666,12 @@ $$;
 
 -- Requests a retry of the failures that lacked one of these subscriptions, or the account of this customer; returns
 -- whether there is one. Whichever came first: who stores such a failure takes the same lock, so one of the two sees the
--- other. A repair waits for its person. A run of the worker that is trying one of them found nothing, and must not
--- settle it as failed.
+-- other. One too many, of the other provider, does no harm. A repair waits for its person. A run of the worker that is
+-- trying one of them found nothing, and must not settle it as failed.
 create or replace function billing.request_retries(providers text[], subscriptions text[], of_customer text)
-returns boolean language plpgsql volatile set search_path = '' set enable_seqscan = off as $$
+returns boolean language plpgsql volatile set search_path = '' set enable_seqscan = off
+set plan_cache_mode = force_generic_plan -- an app may add many customers at once
+as $$
 declare
   waiting record;
 begin
@@ -809,8 +808,11 @@ create or replace function billing.is_erased(provider text, variadic ids text[])
 returns boolean language plpgsql stable set search_path = '' set enable_seqscan = off as $$
 begin
   return exists (
-    select from unnest(ids) as i (id), billing.erasure_key k, billing.erasures e
-    where e.hash = sha256(k.key || convert_to(is_erased.provider || ':' || i.id, 'UTF8'))
+    -- In an array, so that a plan can only take the index.
+    select from billing.erasures e where e.hash = any (array(
+      select sha256(k.key || convert_to(is_erased.provider || ':' || i.id, 'UTF8'))
+      from unnest(ids) as i (id), billing.erasure_key k
+    ))
   );
 end;
 $$;
@@ -955,7 +957,7 @@ begin
 end;
 $$;
 
--- For the console. Returns what an event would come to, and undoes it.
+-- For the console. Returns what an event would come to, and undoes it. It waits for locks as a delivery does.
 create or replace function public.billing_try_event(event jsonb)
 returns table (outcome text, error_code text, error text)
 language plpgsql volatile set search_path = ''
@@ -1006,7 +1008,7 @@ return case when not is_repaired and error_code in (
 -- the event was rolled back. Returns `stored`; `retry` if what it lacked has come, and a retry is requested too; or
 -- stores nothing: `applied` if the event was applied meanwhile, `erased` if its account was erased. The body becomes
 -- jsonb here, since JSON.parse turns 1e400 into null and rounds large integers. One that jsonb refuses (\u0000, a lone
--- surrogate, nesting beyond the stack) is stored as a JSON string of the text.
+-- surrogate, nesting beyond the stack) is stored as a JSON string of the text. p_body_encoding: text or base64.
 --
 -- This holds the event's row in the ledger: who applies it later finds the failure, and resolves it. Other deliveries
 -- of it wait, with the events in their calls. So this waits only briefly for a locked row: half a second if the event
@@ -1155,13 +1157,14 @@ $$;
 
 create or replace function billing.retry_failed_event(event_id text, of_provider text default null)
 returns text language plpgsql volatile set search_path = '' as $$
+declare
+  named constant billing.failed_events := billing.named_failure(event_id, of_provider);
 begin
-  update billing.failed_events f set retry_requested_at = coalesce(f.retry_requested_at, now())
-  from billing.named_failure(retry_failed_event.event_id, of_provider) as n
-  where f.provider = n.provider and f.event_id = n.event_id and f.payload is not null;
-  if not found then
+  if named.payload is null then
     raise exception 'Cannot retry %: its payload was pruned.', event_id using hint = 'Have the provider send it again.';
   end if;
+  update billing.failed_events f set retry_requested_at = coalesce(f.retry_requested_at, now())
+  where f.provider = named.provider and f.event_id = named.event_id;
   return billing.retry_request_answer(1);
 end;
 $$;
@@ -1222,15 +1225,17 @@ create or replace function billing.resolve_failed_event(
   event_id text, reason text, who text default current_user, of_provider text default null
 )
 returns text language plpgsql volatile set search_path = '' as $$
+declare
+  named billing.failed_events;
 begin
   if coalesce(reason, '') !~ '\S' or coalesce(who, '') !~ '\S' then
     raise exception 'Give a reason and your name: select billing.resolve_failed_event(''<event id>'', ''<reason>'', ''<your name>'');';
   end if;
+  named := billing.named_failure(event_id, of_provider);
   update billing.failed_events f set
     resolved_at = now(), resolution = 'by hand', resolution_note = reason, resolved_by = who,
     next_retry_at = null, retry_requested_at = null, retry_lease_id = null
-  from billing.named_failure(resolve_failed_event.event_id, of_provider) as n
-  where f.provider = n.provider and f.event_id = n.event_id;
+  where f.provider = named.provider and f.event_id = named.event_id;
   return 'Resolved by hand. It opens again if the event fails again.';
 end;
 $$;
@@ -1263,11 +1268,12 @@ create or replace function public.billing_release_lease(
 )
 returns boolean language plpgsql volatile set search_path = '' as $$
 declare
-  is_wanted boolean;
+  was_wanted boolean;
 begin
   update billing.leases l set is_wanted = false
-  where l.queue = p_queue and l.lease_id = p_lease_id and l.is_wanted and not p_is_last;
-  if found then
+  where l.queue = p_queue and l.lease_id = p_lease_id and l.is_wanted;
+  was_wanted := found;
+  if was_wanted and not p_is_last then
     return true;
   end if;
   -- Without a channel, a run has never taken the lease of the notifications.
@@ -1276,8 +1282,8 @@ begin
   on conflict (queue) do update set
     held_until = case when l.lease_id = p_lease_id then clock_timestamp() else l.held_until end,
     scheduled_run_at = coalesce(excluded.scheduled_run_at, l.scheduled_run_at)
-  returning l.is_wanted and l.lease_id = p_lease_id into is_wanted;
-  perform billing.wake_worker(p_queue) where is_wanted;
+  returning was_wanted or l.is_wanted and l.lease_id = p_lease_id into was_wanted;
+  perform billing.wake_worker(p_queue) where was_wanted;
   return false;
 end;
 $$;
@@ -1423,7 +1429,9 @@ return '{5 s,5 min,30 min,2 h,5 h,10 h,14 h,20 h,24 h}'::interval[];
 -- update that set it may still come. Any other one that is not true is withdrawn. So that a call stays short, it checks
 -- at most a thousand; if it has handed out none of them, the run is to go on.
 create or replace function public.billing_claim_notifications(p_lease_id uuid, p_limit integer, p_destination text)
-returns setof jsonb language plpgsql volatile set search_path = '' as $$
+returns setof jsonb language plpgsql volatile set search_path = ''
+set enable_seqscan = off -- a plan that was made while the tables were empty is kept
+as $$
 declare
   due record;
   told jsonb;
@@ -1440,7 +1448,7 @@ begin
       else 'withdrawn'
     end as status
     from billing.notifications n
-    -- With a limit, because the plan of a join may read all subscriptions.
+    -- With a limit, so that it is no join, whose plan may read all subscriptions.
     left join lateral (select * from billing.records r where r.id = n.subscription_id limit 1) as s on true
     cross join lateral (select case
       when n.attempts > cardinality(billing.notification_waits()) then
@@ -1610,7 +1618,7 @@ $$;
 
 -- Wakes the worker without waiting for it: it claims its work in the database, so a lost or duplicate call does no
 -- harm. A long timeout may delay the project's other calls through pg_net. Without a queue, it is the schedule that
--- wakes it. Returns false if nothing is scheduled, or if the caller may not use Vault or pg_net: the schedule will do.
+-- wakes it. Returns false if nothing is scheduled, or if the caller may not use Vault or pg_net; the schedule may.
 create or replace function billing.wake_worker(queue text default null)
 returns boolean language plpgsql volatile set search_path = '' as $$
 declare
@@ -1666,7 +1674,7 @@ begin
   return 'The worker is woken every minute, and old rows are pruned. Undo it with: select billing.unschedule_worker();';
 end;
 $$;
-comment on function billing.schedule_worker is 'Run in the SQL editor, again to replace URL or key: wakes the worker.';
+comment on function billing.schedule_worker is 'Wakes the worker every minute, and prunes. Run it again to replace URL or key.';
 
 create or replace function billing.unschedule_worker()
 returns text language plpgsql volatile set search_path = '' as $$
@@ -1677,7 +1685,7 @@ begin
   if to_regclass('vault.secrets') is not null then
     execute $sql$delete from vault.secrets where name in ('billing_worker_url', 'billing_worker_key')$sql$;
   end if;
-  return 'The worker is not woken any more, but by the webhook for what it has just stored, and nothing is pruned.';
+  return 'Only the webhook still wakes the worker, for what it has just stored; and nothing is pruned.';
 end;
 $$;
 comment on function billing.unschedule_worker is 'Undoes billing.schedule_worker, and deletes its secrets from Vault.';
@@ -1727,7 +1735,7 @@ begin
   return next;
 end;
 $$;
-comment on function billing.prune is 'Deletes up to batch_size old rows per table, and returns how many.';
+comment on function billing.prune is 'Deletes old rows, up to batch_size per table, but open or pending ones; payloads sooner.';
 
 -- Returns the IDs of an account as they are hashed (provider:id), those that only failures or customers name, too; with
 -- their locks. is_shared: another account has it as well.
@@ -1755,7 +1763,7 @@ returns table (name text, lock bigint, is_shared boolean) language sql stable se
   from own o
 $$;
 
--- Remembers its subscriptions and customers by a hash, but what another account has as well. It does not find failures
+-- Remembers its subscriptions and customers by a hash, except what another account has, too. It does not find failures
 -- that could not be read. force: also if a subscription is not canceled, whose end nobody will hear of.
 create or replace function billing.erase_account(account_id text, force boolean default false)
 returns text language plpgsql volatile set search_path = '' as $$
@@ -1820,7 +1828,7 @@ from (
 where e.at > now() - interval '3 days'
 group by hour, e.type, e.outcome
 order by hour desc, events desc;
-comment on view billing.events_per_hour is 'Of the last three days. failed: still open.';
+comment on view billing.events_per_hour is 'Events of the last three days. failed: still open.';
 
 -- Fast with a large ledger, too.
 create or replace view billing.health with (security_invoker = true) as

@@ -25,7 +25,7 @@ create table billing.subscriptions (
 with (fillfactor = 80);
 create index subscriptions_account_id on billing.subscriptions (account_id);
 create index subscriptions_customer_id on billing.subscriptions (provider, customer_id) where customer_id is not null;
-comment on table billing.subscriptions is 'One row each. ..._as_of and changed_in_second are for the order of events.';
+comment on table billing.subscriptions is 'One row per subscription; ..._as_of and changed_in_second order events.';
 comment on column billing.subscriptions.provider is 'Who created it. Events from another provider for it are refused.';
 comment on column billing.subscriptions.account_id is 'Of the newest creation with one, else of account_of_customer.';
 comment on column billing.subscriptions.status is 'active from a creation, canceled from a deletion, else as reported.';
@@ -48,6 +48,7 @@ create table billing.processed_events (
 );
 create index processed_events_processed_at on billing.processed_events (processed_at);
 comment on table billing.processed_events is 'The ledger of applied events: one that has a row here is a duplicate.';
+comment on column billing.processed_events.outcome is 'stale: the event was older than the record.';
 
 create table billing.failed_events (
   provider text collate "C" not null check (char_length(provider) between 1 and 32),
@@ -76,10 +77,12 @@ where resolution is null and kind in ('creation', 'opening_update') and error_co
 create index failed_events_resolved on billing.failed_events (resolved_at) where resolved_at is not null;
 comment on table billing.failed_events is 'Verified events that failed; open until resolved_at. See docs/operate.md.';
 comment on column billing.failed_events.event_id is 'sha256:<hash of the body in hex> if it has no usable id.';
-comment on column billing.failed_events.payload is 'As received, or as repaired. Null after pruning.';
+comment on column billing.failed_events.payload is 'As received, or as repaired: then original_payload is as received. Null after pruning.';
 comment on column billing.failed_events.payload_encoding is 'json; text if jsonb cannot hold that; base64 for bytes.';
 comment on column billing.failed_events.error is 'Of the newest failure, but one with repair_pending keeps it.';
+comment on column billing.failed_events.retry_requested_at is 'Null again after the worker has tried.';
 comment on column billing.failed_events.next_retry_at is 'When the worker retries it by itself; null if it does not.';
+comment on column billing.failed_events.resolution is 'As the ledger says; ignored: it has no effect; or by hand.';
 comment on column billing.failed_events.kind is 'What the event does (billing.event); null if it cannot be read.';
 
 create table billing.plan_features (
@@ -127,7 +130,8 @@ comment on column billing.notifications.id is 'The same for every attempt, also 
 comment on column billing.notifications.status is 'dead: given up. withdrawn: not true now. undeliverable: no address.';
 comment on column billing.notifications.amount_due is 'In the smallest unit of the currency, such as cents.';
 comment on column billing.notifications.attempt_count is 'How often the provider has tried to collect the payment.';
-comment on column billing.notifications.next_payment_attempt is 'Null if there is none, or attempt_count is null.';
+comment on column billing.notifications.next_payment_attempt is 'Null if there is none, or attempt_count is null, too.';
+comment on column billing.notifications.attempts is 'Counted before sending, but not if the receiver answers 429.';
 
 create table billing.alerts (
   error_code text primary key,
@@ -164,32 +168,25 @@ comment on table billing.pauses is 'Receivers that answered 429. Deleting a row 
 -- The columns that the rule reads and writes. What an app adds to the table is not among them, and stays as it is.
 create or replace view billing.records with (security_invoker = true) as
 select
-  id, provider, account_id, status, plan_id, current_period_end, canceled_at,
-  provider_status, customer_id, quantity, cancel_at, trial_end, paused, paused_until, livemode, items, items_complete,
-  past_due_since, past_due_as_of, not_past_due_as_of, recovered_as_of,
-  account_as_of, changed_as_of, changed_in_second, canceled_as_of
+  id, provider, account_id, status, plan_id, current_period_end, canceled_at, provider_status, customer_id,
+  quantity, cancel_at, trial_end, paused, paused_until, livemode, items, items_complete, past_due_since,
+  past_due_as_of, not_past_due_as_of, recovered_as_of, account_as_of, changed_as_of, changed_in_second, canceled_as_of
 from billing.subscriptions;
 comment on view billing.records is 'The subscriptions as the ordering rule reads and writes them.';
 
 -- An event as it is on the wire. A column that its report does not name keeps its value.
 create type billing.event as (
   place integer, -- in the array of the call
-  provider text,
-  event_id text,
+  provider text, event_id text,
   type text, -- the provider's own name; nothing decides by it
-  kind text, -- creation, update, opening_update (makes the record, too), deletion, payment_failed, notice, checkout or other
+  kind text, -- creation, update, opening_update (makes the record, too), deletion, payment_failed, notice, checkout, other
   occurred_at timestamptz, -- null if the event does not say
-  subscription_id text,
-  account_id text,
+  subscription_id text, account_id text,
   report jsonb, -- names columns of billing.records, and so does previous
   previous jsonb, -- what an update replaced; null if it does not say
   payment jsonb, -- what the account may be told, by column of billing.notifications; and once_per_invoice
   retry jsonb, -- of a worker: event_id of the row in failed_events, and lease_id
-  -- Added by the database:
-  customers_account text,
-  handled_at timestamptz,
-  is_erased boolean,
-  is_trial boolean
+  customers_account text, handled_at timestamptz, is_erased boolean, is_trial boolean -- added by the database
 );
 
 -- What became of an event, and the record after it. The rule leaves event to its caller.

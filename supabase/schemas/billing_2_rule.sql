@@ -31,9 +31,10 @@ declare
   mark constant bigint := billing.mark(e);
   occurred_at constant timestamptz := coalesce(e.occurred_at, e.handled_at);
   reported constant text := e.report ->> 'provider_status';
-  replaced text := e.previous ->> 'provider_status';
   opens constant boolean := e.kind in ('creation', 'opening_update');
   is_older constant boolean := coalesce(mark < r.changed_as_of, false);
+  replaced constant text
+    := case when e.previous is not null then e.previous ->> 'provider_status' when not is_older then r.provider_status end;
   is_after_end constant boolean := (mark < r.canceled_as_of) is not true;
   payment jsonb := e.payment;
   outcome text := 'applied';
@@ -70,9 +71,6 @@ begin
     end if;
 
   elsif e.kind in ('update', 'opening_update') then
-    if e.previous is null and not is_older then
-      replaced := r.provider_status;
-    end if;
     if is_older then
       outcome := 'stale';
     elsif mark = r.changed_as_of then
@@ -208,9 +206,9 @@ begin
 end;
 $$;
 
--- Returns the values of a report as to_jsonb shows them in a record, to compare them. plpgsql keeps its plan, sql not.
+-- Returns the values of a report as to_jsonb shows them in a record, so that they can be compared.
 create or replace function billing.as_stored(report jsonb)
-returns jsonb language plpgsql stable set search_path = '' as $$
+returns jsonb language plpgsql stable set search_path = '' as $$ -- plpgsql keeps its plan, sql does not
 begin
   return (
     select coalesce(jsonb_object_agg(own.key, own.value), '{}')

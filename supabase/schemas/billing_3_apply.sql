@@ -16,7 +16,7 @@ return case when clock_timestamp() < statement_timestamp() + interval '0.3 s' th
 -- is: one of the server may be of one event, too, and PostgREST before 16 repeats a call that raises 40001 without end.
 create or replace function billing.apply(todo billing.event[], has_handler boolean default false)
 returns billing.answer[] language plpgsql volatile set search_path = ''
--- A plan that was made while a table was empty would read all of it, and be kept. They hold for what this calls, too.
+-- A plan that was made while a table was empty would read all of it, and be kept. All that this calls has them, too.
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
@@ -37,6 +37,9 @@ begin
     returning provider || '/' || event_id as claim
   )
   select coalesce(array_agg(o.claim), '{}') into claims from own as o;
+  if claims = '{}' then
+    return array(select (e.place, 'duplicate', null, null)::billing.answer from unnest(todo) as e);
+  end if;
   if cardinality(claims) < cardinality(todo) then
     -- Without duplicates; of copies within the call, the first.
     claimed := array(
@@ -78,7 +81,7 @@ begin
         ((f.step).record).changed_as_of is distinct from (f.stored).changed_as_of
         or (f.step).record is distinct from f.stored
       )) as changed,
-      -- Of the events that do more than to change a record. Without the records, because steps are copied often.
+      -- Of the events that do more than change a record. Without the records, because steps are copied often.
       array_agg((f.e, null, (f.step).account_id, (f.step).payment, (f.step).outcome, null, null)::billing.step)
         filter (where f.is_filed or (f.step).payment is not null or (f.step).outcome <> 'applied'
           or (f.e).kind in ('creation', 'opening_update', 'checkout')) as steps,
@@ -95,7 +98,7 @@ begin
         t.e, s.stored,
         billing.fold(s.stored, t.e) over sequence as step,
         lead(true) over sequence is null as is_last,
-        -- From a retry, or with an open failure; or of the other provider, which does no harm.
+        -- From a retry, or with an open failure. One of the other provider with this ID does no harm.
         (t.e).retry is not null or (t.e).event_id = any (array(
           select o.event_id from billing.failed_events o
           where o.event_id = any (array(select c.event_id from unnest(claimed) as c)) and o.resolution is null
@@ -121,10 +124,9 @@ begin
     merge into billing.records as s
     using unnest(work.changed) as r on s.id = r.id
     when matched then update set (
-      id, provider, account_id, status, plan_id, current_period_end, canceled_at,
-      provider_status, customer_id, quantity, cancel_at, trial_end, paused, paused_until, livemode,
-      items, items_complete, past_due_since, past_due_as_of, not_past_due_as_of, recovered_as_of,
-      account_as_of, changed_as_of, changed_in_second, canceled_as_of
+      id, provider, account_id, status, plan_id, current_period_end, canceled_at, provider_status, customer_id,
+      quantity, cancel_at, trial_end, paused, paused_until, livemode, items, items_complete, past_due_since,
+      past_due_as_of, not_past_due_as_of, recovered_as_of, account_as_of, changed_as_of, changed_in_second, canceled_as_of
     ) = row (r.*)
     when not matched then insert values (r.*);
   end if;
@@ -170,7 +172,7 @@ begin
   -- A copy of an event that failed has failed as well; others that were not claimed are duplicates.
   return array(
     select (e.place, case when c.place = e.place or a.outcome = 'failed' then a.outcome else 'duplicate' end,
-      case when a.error_code = 'BW001' and billing.is_known_customer(e.provider, e.report ->> 'customer_id')
+      case when (a.error_code = 'BW001') is true and billing.is_known_customer(e.provider, e.report ->> 'customer_id')
         then 'BW006' else a.error_code end, a.error)::billing.answer
     from unnest(todo) as e
     left join unnest(claimed) as c on c.provider = e.provider and c.event_id = e.event_id
@@ -188,10 +190,12 @@ $$;
 
 -- Requests a retry of the failures that lacked one of these subscriptions, or the account of this customer; returns
 -- whether there is one. Whichever came first: who stores such a failure takes the same lock, so one of the two sees the
--- other. A repair waits for its person. A run of the worker that is trying one of them found nothing, and must not
--- settle it as failed.
+-- other. One too many, of the other provider, does no harm. A repair waits for its person. A run of the worker that is
+-- trying one of them found nothing, and must not settle it as failed.
 create or replace function billing.request_retries(providers text[], subscriptions text[], of_customer text)
-returns boolean language plpgsql volatile set search_path = '' set enable_seqscan = off as $$
+returns boolean language plpgsql volatile set search_path = '' set enable_seqscan = off
+set plan_cache_mode = force_generic_plan -- an app may add many customers at once
+as $$
 declare
   waiting record;
 begin
@@ -328,8 +332,11 @@ create or replace function billing.is_erased(provider text, variadic ids text[])
 returns boolean language plpgsql stable set search_path = '' set enable_seqscan = off as $$
 begin
   return exists (
-    select from unnest(ids) as i (id), billing.erasure_key k, billing.erasures e
-    where e.hash = sha256(k.key || convert_to(is_erased.provider || ':' || i.id, 'UTF8'))
+    -- In an array, so that a plan can only take the index.
+    select from billing.erasures e where e.hash = any (array(
+      select sha256(k.key || convert_to(is_erased.provider || ':' || i.id, 'UTF8'))
+      from unnest(ids) as i (id), billing.erasure_key k
+    ))
   );
 end;
 $$;
@@ -474,7 +481,7 @@ begin
 end;
 $$;
 
--- For the console. Returns what an event would come to, and undoes it.
+-- For the console. Returns what an event would come to, and undoes it. It waits for locks as a delivery does.
 create or replace function public.billing_try_event(event jsonb)
 returns table (outcome text, error_code text, error text)
 language plpgsql volatile set search_path = ''

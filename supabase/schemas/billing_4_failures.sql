@@ -22,7 +22,7 @@ return case when not is_repaired and error_code in (
 -- the event was rolled back. Returns `stored`; `retry` if what it lacked has come, and a retry is requested too; or
 -- stores nothing: `applied` if the event was applied meanwhile, `erased` if its account was erased. The body becomes
 -- jsonb here, since JSON.parse turns 1e400 into null and rounds large integers. One that jsonb refuses (\u0000, a lone
--- surrogate, nesting beyond the stack) is stored as a JSON string of the text.
+-- surrogate, nesting beyond the stack) is stored as a JSON string of the text. p_body_encoding: text or base64.
 --
 -- This holds the event's row in the ledger: who applies it later finds the failure, and resolves it. Other deliveries
 -- of it wait, with the events in their calls. So this waits only briefly for a locked row: half a second if the event
@@ -171,13 +171,14 @@ $$;
 
 create or replace function billing.retry_failed_event(event_id text, of_provider text default null)
 returns text language plpgsql volatile set search_path = '' as $$
+declare
+  named constant billing.failed_events := billing.named_failure(event_id, of_provider);
 begin
-  update billing.failed_events f set retry_requested_at = coalesce(f.retry_requested_at, now())
-  from billing.named_failure(retry_failed_event.event_id, of_provider) as n
-  where f.provider = n.provider and f.event_id = n.event_id and f.payload is not null;
-  if not found then
+  if named.payload is null then
     raise exception 'Cannot retry %: its payload was pruned.', event_id using hint = 'Have the provider send it again.';
   end if;
+  update billing.failed_events f set retry_requested_at = coalesce(f.retry_requested_at, now())
+  where f.provider = named.provider and f.event_id = named.event_id;
   return billing.retry_request_answer(1);
 end;
 $$;
@@ -238,15 +239,17 @@ create or replace function billing.resolve_failed_event(
   event_id text, reason text, who text default current_user, of_provider text default null
 )
 returns text language plpgsql volatile set search_path = '' as $$
+declare
+  named billing.failed_events;
 begin
   if coalesce(reason, '') !~ '\S' or coalesce(who, '') !~ '\S' then
     raise exception 'Give a reason and your name: select billing.resolve_failed_event(''<event id>'', ''<reason>'', ''<your name>'');';
   end if;
+  named := billing.named_failure(event_id, of_provider);
   update billing.failed_events f set
     resolved_at = now(), resolution = 'by hand', resolution_note = reason, resolved_by = who,
     next_retry_at = null, retry_requested_at = null, retry_lease_id = null
-  from billing.named_failure(resolve_failed_event.event_id, of_provider) as n
-  where f.provider = n.provider and f.event_id = n.event_id;
+  where f.provider = named.provider and f.event_id = named.event_id;
   return 'Resolved by hand. It opens again if the event fails again.';
 end;
 $$;
@@ -279,11 +282,12 @@ create or replace function public.billing_release_lease(
 )
 returns boolean language plpgsql volatile set search_path = '' as $$
 declare
-  is_wanted boolean;
+  was_wanted boolean;
 begin
   update billing.leases l set is_wanted = false
-  where l.queue = p_queue and l.lease_id = p_lease_id and l.is_wanted and not p_is_last;
-  if found then
+  where l.queue = p_queue and l.lease_id = p_lease_id and l.is_wanted;
+  was_wanted := found;
+  if was_wanted and not p_is_last then
     return true;
   end if;
   -- Without a channel, a run has never taken the lease of the notifications.
@@ -292,8 +296,8 @@ begin
   on conflict (queue) do update set
     held_until = case when l.lease_id = p_lease_id then clock_timestamp() else l.held_until end,
     scheduled_run_at = coalesce(excluded.scheduled_run_at, l.scheduled_run_at)
-  returning l.is_wanted and l.lease_id = p_lease_id into is_wanted;
-  perform billing.wake_worker(p_queue) where is_wanted;
+  returning was_wanted or l.is_wanted and l.lease_id = p_lease_id into was_wanted;
+  perform billing.wake_worker(p_queue) where was_wanted;
   return false;
 end;
 $$;

@@ -3,7 +3,7 @@
 
 -- Wakes the worker without waiting for it: it claims its work in the database, so a lost or duplicate call does no
 -- harm. A long timeout may delay the project's other calls through pg_net. Without a queue, it is the schedule that
--- wakes it. Returns false if nothing is scheduled, or if the caller may not use Vault or pg_net: the schedule will do.
+-- wakes it. Returns false if nothing is scheduled, or if the caller may not use Vault or pg_net; the schedule may.
 create or replace function billing.wake_worker(queue text default null)
 returns boolean language plpgsql volatile set search_path = '' as $$
 declare
@@ -59,7 +59,7 @@ begin
   return 'The worker is woken every minute, and old rows are pruned. Undo it with: select billing.unschedule_worker();';
 end;
 $$;
-comment on function billing.schedule_worker is 'Run in the SQL editor, again to replace URL or key: wakes the worker.';
+comment on function billing.schedule_worker is 'Wakes the worker every minute, and prunes. Run it again to replace URL or key.';
 
 create or replace function billing.unschedule_worker()
 returns text language plpgsql volatile set search_path = '' as $$
@@ -70,7 +70,7 @@ begin
   if to_regclass('vault.secrets') is not null then
     execute $sql$delete from vault.secrets where name in ('billing_worker_url', 'billing_worker_key')$sql$;
   end if;
-  return 'The worker is not woken any more, but by the webhook for what it has just stored, and nothing is pruned.';
+  return 'Only the webhook still wakes the worker, for what it has just stored; and nothing is pruned.';
 end;
 $$;
 comment on function billing.unschedule_worker is 'Undoes billing.schedule_worker, and deletes its secrets from Vault.';
@@ -120,7 +120,7 @@ begin
   return next;
 end;
 $$;
-comment on function billing.prune is 'Deletes up to batch_size old rows per table, and returns how many.';
+comment on function billing.prune is 'Deletes old rows, up to batch_size per table, but open or pending ones; payloads sooner.';
 
 -- Returns the IDs of an account as they are hashed (provider:id), those that only failures or customers name, too; with
 -- their locks. is_shared: another account has it as well.
@@ -148,7 +148,7 @@ returns table (name text, lock bigint, is_shared boolean) language sql stable se
   from own o
 $$;
 
--- Remembers its subscriptions and customers by a hash, but what another account has as well. It does not find failures
+-- Remembers its subscriptions and customers by a hash, except what another account has, too. It does not find failures
 -- that could not be read. force: also if a subscription is not canceled, whose end nobody will hear of.
 create or replace function billing.erase_account(account_id text, force boolean default false)
 returns text language plpgsql volatile set search_path = '' as $$
@@ -213,7 +213,7 @@ from (
 where e.at > now() - interval '3 days'
 group by hour, e.type, e.outcome
 order by hour desc, events desc;
-comment on view billing.events_per_hour is 'Of the last three days. failed: still open.';
+comment on view billing.events_per_hour is 'Events of the last three days. failed: still open.';
 
 -- Fast with a large ledger, too.
 create or replace view billing.health with (security_invoker = true) as

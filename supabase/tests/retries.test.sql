@@ -4,9 +4,12 @@
  * nor a run that has claimed the old body takes its place.
  */
 begin;
-select plan(99);
+select plan(101);
 set local timezone = 'UTC';
 truncate billing.failed_events, billing.leases;
+analyze billing.failed_events;
+select throws_ok(format($$select billing.%s$$, call), 'P0001', 'No open failure has the id none.', call)
+from unnest(array['retry_failed_event(''none'')', 'resolve_failed_event(''none'', ''of the test'')']) as call;
 
 create function pg_temp.file(
   event_id text, kind text default 'payment_failed', subscription_id text default null, second integer default 0,

@@ -4,7 +4,7 @@
  * often it reads one from beginning to end. Plans do not depend on privileges, so this runs once.
  */
 begin;
-select plan(33);
+select plan(34);
 
 create function pg_temp.event(event_id text, kind text, subscription_id text, second integer, place integer default 1)
 returns jsonb language sql
@@ -56,6 +56,8 @@ begin
       || jsonb_build_object('payment', jsonb_build_object('invoice_id', 'in_' || n, 'once_per_invoice', true))
   )));
   perform pg_temp.snapshot('payment');
+  perform public.billing_claim_notifications('00000000-0000-0000-0000-000000000001', 1, 'host');
+  perform pg_temp.snapshot('claim');
   return (select string_agg(distinct o, ' ') from unnest(outcomes) as o);
 end;
 $$;
@@ -88,7 +90,8 @@ from (
   values
     ('before_creation', 'creation', 'failed_events'::name, 0::bigint), ('creation', 'update', 'failed_events', 0), ('update', 'updates', 'failed_events', 0),
     ('updates', 'payment', 'failed_events', 0), ('before_creation', 'creation', 'subscriptions', 0), ('creation', 'update', 'subscriptions', 2),
-    ('update', 'updates', 'subscriptions', 10), ('updates', 'payment', 'notifications', 0), ('updates', 'payment', 'processed_events', 0)
+    ('update', 'updates', 'subscriptions', 10), ('updates', 'payment', 'notifications', 0), ('updates', 'payment', 'processed_events', 0),
+    ('payment', 'claim', 'subscriptions', 0)
 ) as e (earlier, later, name, rows);
 select public.billing_apply_events(jsonb_build_array(pg_temp.event('e7', 'update', 'tap_1', 99)));
 reset role;

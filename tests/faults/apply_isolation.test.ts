@@ -98,6 +98,29 @@ Deno.test("waits for other calls, one after the other, are one wait", async () =
   });
 });
 
+Deno.test("a creation without an account waits as long as others", async () => {
+  await sql`
+    insert into billing.customers (provider, customer_id, account_id)
+    values ('a', 'cus_1', 'acc_1')`;
+  const unnamed = creation({
+    account_id: null,
+    report: { plan_id: "plan_1", customer_id: "cus_1" },
+  });
+  // On a busy machine, some tries are too late.
+  await eventually(async () => {
+    const { call } = await whileHeld(
+      lockSubscriptions(unnamed.subscription_id),
+      async () => {
+        const call = apply([unnamed]);
+        await waitsForLock("billing_apply_events");
+        await sleep(100);
+        return { call };
+      },
+    );
+    return `${await call}` === "applied";
+  });
+});
+
 Deno.test("a row that refers to a subscription does not lock it", async () => {
   const [id] = await recorded(1);
   const said = await whileHeld(

@@ -61,7 +61,7 @@ const textOf = (body: Body) =>
 function claimed([, body]: Row, index: number) {
   const row = { provider: "b", event_id: `evt_${index}` };
   return typeof body === "string"
-    ? { ...row, body, body_encoding: "text" }
+    ? { ...row, body, body_encoding: "json" }
     : { ...row, body: body.toBase64(), body_encoding: "base64" };
 }
 
