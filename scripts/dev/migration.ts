@@ -105,7 +105,7 @@ async function readSchemas(): Promise<string[]> {
   const names = Array.from(Deno.readDirSync(SCHEMAS), ({ name }) => name);
   return await Promise.all(
     names.sort().map(async (name) =>
-      `-- supabase/schemas/${name}\n\n${await Deno.readTextFile(
+      `-- supabase/schemas/${name}\n${await Deno.readTextFile(
         join(SCHEMAS, name),
       )}`
     ),
@@ -157,7 +157,10 @@ function checkOfNames(schema: string): string {
   const created = schema.matchAll(
     /^create or replace (?:view|function) public\.(\w+)/gm,
   );
-  const names = [...new Set(Array.from(created, ([, name]) => name))].sort();
+  const names = [
+    ...new Set(Array.from(created, ([, name]) => `public.${name}`)),
+  ]
+    .sort().join(", ").replace(/(.{75,}?,) /g, "$1\n        ");
   return `do $$
 declare
   taken text;
@@ -168,7 +171,7 @@ begin
     from pg_depend d, pg_identify_object(d.classid, d.objid, 0) i
     where d.refclassid = 'pg_namespace'::regclass
       and (d.refobjid = to_regnamespace('billing') or split_part(i.identity, '(', 1) = any ('{
-        public.${names.join(",\n        public.")}
+        ${names}
       }'))
     union
     select 'schema billing of ' || n.nspowner::regrole

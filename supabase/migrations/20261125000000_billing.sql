@@ -10,33 +10,15 @@ begin
     from pg_depend d, pg_identify_object(d.classid, d.objid, 0) i
     where d.refclassid = 'pg_namespace'::regclass
       and (d.refobjid = to_regnamespace('billing') or split_part(i.identity, '(', 1) = any ('{
-        public.billing_account_email,
-        public.billing_account_of_customer,
-        public.billing_apply_events,
-        public.billing_apply_handled_event,
-        public.billing_claim_alerts,
-        public.billing_claim_failed_events,
-        public.billing_claim_notifications,
-        public.billing_customers,
-        public.billing_failed_events,
-        public.billing_feature_amount,
-        public.billing_has_access,
-        public.billing_has_feature,
-        public.billing_health,
-        public.billing_notifications,
-        public.billing_plan_features,
-        public.billing_processed_events,
-        public.billing_record_failed_event,
-        public.billing_records,
-        public.billing_release_lease,
-        public.billing_resolve_failed_event,
-        public.billing_retry_failed_event,
-        public.billing_retry_failed_events,
-        public.billing_settle_alerts,
-        public.billing_settle_failed_events,
-        public.billing_settle_notifications,
-        public.billing_subscription_items,
-        public.billing_subscriptions,
+        public.billing_account_email, public.billing_account_of_customer, public.billing_apply_events,
+        public.billing_apply_handled_event, public.billing_claim_alerts, public.billing_claim_failed_events,
+        public.billing_claim_notifications, public.billing_customers, public.billing_failed_events,
+        public.billing_feature_amount, public.billing_has_access, public.billing_has_feature,
+        public.billing_health, public.billing_notifications, public.billing_plan_features,
+        public.billing_processed_events, public.billing_record_failed_event, public.billing_records,
+        public.billing_release_lease, public.billing_resolve_failed_event, public.billing_retry_failed_event,
+        public.billing_retry_failed_events, public.billing_settle_alerts, public.billing_settle_failed_events,
+        public.billing_settle_notifications, public.billing_subscription_items, public.billing_subscriptions,
         public.billing_try_event
       }'))
     union
@@ -50,7 +32,6 @@ end;
 $$;
 
 -- supabase/schemas/billing_1_tables.sql
-
 -- The tables, and the types that functions pass on. IDs have the collation "C": no new C library can split a key.
 create schema if not exists billing;
 comment on schema billing is 'The billing webhook receiver. Not for the Data API.';
@@ -251,7 +232,6 @@ create type billing.step as (
 create type billing.answer as (place integer, outcome text, error_code text, error text);
 
 -- supabase/schemas/billing_2_rule.sql
-
 -- The rule: what an event does to the record of its subscription. Nothing here reads or writes a table, so a list of
 -- cases tests it (supabase/tests/rule.test.sql).
 
@@ -473,7 +453,6 @@ end;
 $$;
 
 -- supabase/schemas/billing_3_apply.sql
-
 -- How an array of events is applied: exactly once, each with its own outcome, in one call.
 --
 -- Locks are taken in one order: rows of the ledger by key, subscriptions by id, customers, rows of failed_events. Only
@@ -983,7 +962,6 @@ end;
 $$;
 
 -- supabase/schemas/billing_4_failures.sql
-
 -- Failed events: how they are stored, repaired, retried and resolved.
 
 -- Returns whether a number has more than 40 digits before or after the point, without converting it to text: as text,
@@ -1414,7 +1392,6 @@ end;
 $$;
 
 -- supabase/schemas/billing_5_notifications.sql
-
 -- The outbox at work: notifications to accounts, and alerts to the operator.
 
 -- The waits between attempts to deliver a notification, as in the Standard Webhooks specification. The first attempt
@@ -1612,7 +1589,6 @@ end;
 $$;
 
 -- supabase/schemas/billing_6_worker.sql
-
 -- The schedule of the worker, pruning, erasing, and views for monitoring. On a Supabase project, pg_cron runs the
 -- schedule, pg_net makes the call, Vault stores the key. A plain Postgres has none of them.
 
@@ -1856,7 +1832,6 @@ from (
 comment on view billing.health is 'last_scheduled_run_at: when the schedule last ran both queues without a fault.';
 
 -- supabase/schemas/billing_7_access.sql
-
 -- What the Data API reaches, windows (views) and functions with the caller's rights, and who may do what. Only
 -- service_role may use schema billing, so default privileges on a window or function are worth nothing by themselves.
 
@@ -2030,7 +2005,6 @@ revoke execute on function
 from service_role;
 
 -- supabase/schemas/billing_8_yours.sql
-
 -- The two functions that are yours to replace. `deno task add` writes this file once and never again, and no later
 -- migration contains it. Keep names, arguments and grants. Put your version into a migration of your own.
 
