@@ -1835,10 +1835,10 @@ comment on view billing.health is 'last_scheduled_run_at: when the schedule last
 -- What the Data API reaches, windows (views) and functions with the caller's rights, and who may do what. Only
 -- service_role may use schema billing, so default privileges on a window or function are worth nothing by themselves.
 
--- What an app may show. paid_until is the rule of access (docs/app.md): infinity, or from when a grace counts. By
--- provider_status, since a creation sets status to active even if the first payment has not been made; but a deletion
--- decides. Not by current_period_end, unless nothing else is known: Stripe moves it on about an hour before it tries to
--- collect, and the event may be late. From cancel_at on null, since the event of the deletion may be late, too.
+-- What an app may show. paid_until is the rule of access (docs/app.md): infinity, from when a grace counts, or null, as
+-- for an unknown status. By provider_status, since a creation sets status to active even if the first payment has not
+-- been made; but a deletion decides. Not by current_period_end, unless nothing else is known: Stripe moves it on about
+-- an hour before it tries to collect, and the event may be late. From cancel_at on null: so may that of the deletion.
 create or replace view public.billing_subscriptions with (security_invoker = true) as
 select
   s.id, s.provider, s.account_id, s.status, s.plan_id, s.current_period_end, s.canceled_at,
