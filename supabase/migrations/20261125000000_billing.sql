@@ -60,11 +60,11 @@ with (fillfactor = 80);
 create index subscriptions_account_id on billing.subscriptions (account_id);
 create index subscriptions_customer_id on billing.subscriptions (provider, customer_id) where customer_id is not null;
 comment on table billing.subscriptions is 'One row per subscription; ..._as_of and changed_in_second order events.';
-comment on column billing.subscriptions.provider is 'Who created it. Events from another provider for it are refused.';
+comment on column billing.subscriptions.provider is 'a or b, as in the settings. The other one''s events for it are refused.';
 comment on column billing.subscriptions.account_id is 'Of the newest creation with one, else of account_of_customer.';
 comment on column billing.subscriptions.status is 'active from a creation, canceled from a deletion, else as reported.';
 comment on column billing.subscriptions.plan_id is 'Price of the first item, or of the first licensed one (PLAN_ITEM).';
-comment on column billing.subscriptions.canceled_at is 'When this service handled the deletion; null without one.';
+comment on column billing.subscriptions.canceled_at is 'When this service handled its end; null without one.';
 comment on column billing.subscriptions.cancel_at is 'When it is going to end, also by cancel_at_period_end.';
 comment on column billing.subscriptions.paused is 'pause_collection.behavior; null if payments are collected.';
 comment on column billing.subscriptions.items_complete is 'False if the provider''s event did not have all items.';
@@ -216,7 +216,7 @@ create type billing.event as (
   kind text, -- creation, update, opening_update (makes the record, too), deletion, payment_failed, notice, checkout, other
   occurred_at timestamptz, -- null if the event does not say
   subscription_id text, account_id text,
-  report jsonb, -- names columns of billing.records, and so does previous
+  report jsonb, -- names columns of billing.records, as does previous; of kind other, a subscription_id
   previous jsonb, -- what an update replaced; null if it does not say
   payment jsonb, -- what the account may be told, by column of billing.notifications; and once_per_invoice
   retry jsonb, -- of a worker: event_id of the row in failed_events, and lease_id
@@ -339,7 +339,7 @@ begin
     end if;
 
   elsif e.kind = 'deletion' then
-    if r.status = 'canceled' and r.canceled_at is not null then
+    if r.status = 'canceled' and r.canceled_at is not null and (r.canceled_as_of is not null or mark is null) then
       -- The account was told, by another deletion.
       payment := null;
     end if;
@@ -366,7 +366,7 @@ begin
   end if;
 
   -- Since when it is past_due: the earliest known time after it was last known to be something else. A minimum after a
-  -- maximum does not depend on the order of arrival; so stale events count too.
+  -- maximum does not depend on the order of arrival, if updates say what they replaced; so stale events count too.
   if reported is not null and (outcome = 'applied' or mark is not null) then
     if reported <> 'past_due' or e.previous ->> 'provider_status' <> 'past_due' then
       r.not_past_due_as_of := greatest(r.not_past_due_as_of, occurred_at);
@@ -457,18 +457,18 @@ $$;
 --
 -- Locks are taken in one order: rows of the ledger by key, subscriptions by id, customers, rows of failed_events. Only
 -- other calls are waited for, and only by the first try: a person who has locked a record must not hold up the events
--- of others. The receiver tries an event again that found its record locked. All waits of a call take about half a
--- second, less than deadlock_timeout (a second by default): no call becomes the victim of a deadlock.
+-- of others. The receiver tries an event again that found its record locked. Each wait is shorter than deadlock_timeout
+-- (a second by default), so no call becomes the victim of a deadlock; as a rule, all of a call take half a second.
 
--- Returns how long to wait for the next lock, as a value of lock_timeout: not long, because who waits holds locks, and
--- an event that is locked waits once per half that it is in.
+-- Returns how long to wait for the next lock, as a value of lock_timeout: not long, because a call that waits holds
+-- locks, and a locked event is tried once per level of halving.
 create or replace function billing.lock_patience()
 returns text language sql volatile
 return case when clock_timestamp() < statement_timestamp() + interval '0.3 s' then '20ms' else '1ms' end;
 
 -- Applies sorted events together. What a statement raises (a check or trigger of the app, a lock) concerns all of them,
--- so each half is tried by itself, down to the one at fault: it fails, and the others are applied. Whatever the error
--- is: one of the server may be of one event, too, and PostgREST before 16 repeats a call that raises 40001 without end.
+-- so each half is tried by itself, down to the one at fault: it fails, and the others are applied. This is so whatever
+-- the error: one of the server may come from one event, and PostgREST before 16 repeats a call that raises 40001 for ever.
 create or replace function billing.apply(todo billing.event[], has_handler boolean default false)
 returns billing.answer[] language plpgsql volatile set search_path = ''
 -- A plan that was made while a table was empty would read all of it, and be kept. All that this calls has them, too.
@@ -637,7 +637,7 @@ exception when others or assert_failure then
   if half = 0 then
     return array[(todo[1].place, 'failed', sqlstate, sqlerrm)::billing.answer];
   end if;
-  -- The second half holds what the first has locked, so two calls could wait for each other.
+  -- While the second half is tried, this call still holds the locks of the first: two could wait for each other.
   perform set_config('lock_timeout', billing.lock_patience(), true);
   return billing.apply(todo[:half]) || billing.apply(todo[half + 1:]);
 end;
@@ -645,8 +645,8 @@ $$;
 
 -- Requests a retry of the failures that lacked one of these subscriptions, or the account of this customer; returns
 -- whether there is one. Whichever came first: who stores such a failure takes the same lock, so one of the two sees the
--- other. One too many, of the other provider, does no harm. A repair waits for its person. A run of the worker that is
--- trying one of them found nothing, and must not settle it as failed.
+-- other. One too many, of the other provider, does no harm. A repaired one is left to the person who repaired it. A run
+-- that is trying one of them loses its claim: it has read the state before, and must not settle it as failed.
 create or replace function billing.request_retries(providers text[], subscriptions text[], of_customer text)
 returns boolean language plpgsql volatile set search_path = '' set enable_seqscan = off
 set plan_cache_mode = force_generic_plan -- an app may add many customers at once
@@ -856,7 +856,7 @@ create or replace function billing.handler_name(type text)
 returns text language sql immutable
 return 'on_' || regexp_replace(type, '[^a-z0-9]', '_', 'g');
 
--- Runs the app's handler with the same settings as when somebody tries it in the SQL editor. What it sets does not
+-- Runs the app's handler with the settings that it has in the SQL editor, but for time limits. What it sets does not
 -- outlive it, since the connection is used again: neither the role nor, for the session, any other setting.
 create or replace function billing.run_handler(e billing.event, payload jsonb)
 returns void language plpgsql volatile
@@ -1149,8 +1149,8 @@ $$;
 comment on function billing.retry_failed_event is
   'Run in the SQL editor: requests a retry of an open failure, through the code that handles deliveries. Raises an error if no open failure has this id, if both providers have one and of_provider is missing, or if the payload was pruned.';
 
--- Their schedule begins anew. It locks many rows, so it must not wait for a locked one: the transaction that holds the
--- lock may wait for one of these rows (a deadlock), and deliveries of these events would wait as well.
+-- The schedule of each begins anew. This locks many rows, so it must not wait for a locked one: the transaction that
+-- holds the lock may wait for one of these rows (a deadlock), and deliveries of these events would wait as well.
 create or replace function billing.retry_failed_events(
   of_type text default null, of_error_code text default null, failed_since timestamptz default null,
   failed_until timestamptz default null
@@ -1254,7 +1254,7 @@ begin
   if was_wanted and not p_is_last then
     return true;
   end if;
-  -- Without a channel, a run has never taken the lease of the notifications.
+  -- The row may be missing: without a channel, no run ever takes the lease of the notifications.
   insert into billing.leases as l (queue, lease_id, held_until, scheduled_run_at)
   values (p_queue, p_lease_id, clock_timestamp(), case when p_is_scheduled then now() end)
   on conflict (queue) do update set
@@ -1271,7 +1271,7 @@ $$;
 -- before its creation: while an event of a subscription is locked by another session, or was claimed by this run and
 -- not settled, later ones of it are left out. What an earlier run has left unsettled comes later and alone, with all of
 -- its subscription: one event that takes all the time of a call holds up only itself. What a handler may have refused
--- comes later too: the next one may be as slow. A worker has 256 MB of memory, so a batch is limited in bytes of JSON
+-- comes later too: the next try may be as slow. A worker has 256 MB of memory, so a batch is limited in bytes of JSON
 -- text, in which a control character counts six.
 create or replace function public.billing_claim_failed_events(p_lease_id uuid, p_limit integer)
 returns table (provider text, event_id text, body text, body_encoding text)
@@ -1518,7 +1518,7 @@ begin
 end;
 $$;
 
--- Alerts are a level and not rows of the outbox: what is open, compared with what the operator was told. So nothing
+-- Alerts are computed, not stored: what is open, compared with what the operator was told. So nothing
 -- untrue is ever sent, and one that could not be sent is due again at the next run, with the same id.
 --   failure_opened: of the failures with a code that have no retry coming, or have failed the first one of their
 --     schedule, more are open than the operator was told, or the newest came later; at most one per code and hour.
@@ -1713,8 +1713,8 @@ end;
 $$;
 comment on function billing.prune is 'Deletes old rows, up to batch_size per table, but open or pending ones; payloads sooner.';
 
--- Returns the IDs of an account as they are hashed (provider:id), those that only failures or customers name, too; with
--- their locks. is_shared: another account has it as well.
+-- Returns the IDs of an account as they are hashed (provider:id), including those that only failures or customers name;
+-- with their locks. is_shared: another account has it, too.
 create or replace function billing.ids_of(account text)
 returns table (name text, lock bigint, is_shared boolean) language sql stable set search_path = '' as $$
   with own as (
@@ -1771,7 +1771,8 @@ begin
   delete from billing.failed_events f
   where f.account_id = account
     or array[f.provider || ':' || f.subscription_id, f.provider || ':' || f.customer_id] && names
-    or jsonb_path_exists(f.payload, '$.** ? (@.accountId == $id || @.client_reference_id == $id)',
+    or jsonb_path_exists(f.payload, '$.**
+      ? (@.accountId == $id || @.account_id == $id || @.external_id == $id || @.client_reference_id == $id)',
       jsonb_build_object('id', account));
   get diagnostics failures = row_count;
   delete from billing.customers c where c.account_id = account;
@@ -1870,7 +1871,7 @@ create or replace view billing.subscription_items with (security_invoker = true)
 table public.billing_subscription_items;
 comment on view billing.subscription_items is 'One row per item of a subscription.';
 
--- For commands. The records have their ordering columns; version changes whenever the row does.
+-- For commands. The records have their ordering columns; a failure's version changes whenever its row does.
 create or replace view public.billing_records with (security_invoker = true) as
 select
   s.id, s.provider, s.account_id, s.status, s.plan_id, s.current_period_end, s.canceled_at, s.provider_status,

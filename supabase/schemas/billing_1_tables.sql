@@ -26,11 +26,11 @@ with (fillfactor = 80);
 create index subscriptions_account_id on billing.subscriptions (account_id);
 create index subscriptions_customer_id on billing.subscriptions (provider, customer_id) where customer_id is not null;
 comment on table billing.subscriptions is 'One row per subscription; ..._as_of and changed_in_second order events.';
-comment on column billing.subscriptions.provider is 'Who created it. Events from another provider for it are refused.';
+comment on column billing.subscriptions.provider is 'a or b, as in the settings. The other one''s events for it are refused.';
 comment on column billing.subscriptions.account_id is 'Of the newest creation with one, else of account_of_customer.';
 comment on column billing.subscriptions.status is 'active from a creation, canceled from a deletion, else as reported.';
 comment on column billing.subscriptions.plan_id is 'Price of the first item, or of the first licensed one (PLAN_ITEM).';
-comment on column billing.subscriptions.canceled_at is 'When this service handled the deletion; null without one.';
+comment on column billing.subscriptions.canceled_at is 'When this service handled its end; null without one.';
 comment on column billing.subscriptions.cancel_at is 'When it is going to end, also by cancel_at_period_end.';
 comment on column billing.subscriptions.paused is 'pause_collection.behavior; null if payments are collected.';
 comment on column billing.subscriptions.items_complete is 'False if the provider''s event did not have all items.';
@@ -182,7 +182,7 @@ create type billing.event as (
   kind text, -- creation, update, opening_update (makes the record, too), deletion, payment_failed, notice, checkout, other
   occurred_at timestamptz, -- null if the event does not say
   subscription_id text, account_id text,
-  report jsonb, -- names columns of billing.records, and so does previous
+  report jsonb, -- names columns of billing.records, as does previous; of kind other, a subscription_id
   previous jsonb, -- what an update replaced; null if it does not say
   payment jsonb, -- what the account may be told, by column of billing.notifications; and once_per_invoice
   retry jsonb, -- of a worker: event_id of the row in failed_events, and lease_id

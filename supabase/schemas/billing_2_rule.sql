@@ -105,7 +105,7 @@ begin
     end if;
 
   elsif e.kind = 'deletion' then
-    if r.status = 'canceled' and r.canceled_at is not null then
+    if r.status = 'canceled' and r.canceled_at is not null and (r.canceled_as_of is not null or mark is null) then
       -- The account was told, by another deletion.
       payment := null;
     end if;
@@ -132,7 +132,7 @@ begin
   end if;
 
   -- Since when it is past_due: the earliest known time after it was last known to be something else. A minimum after a
-  -- maximum does not depend on the order of arrival; so stale events count too.
+  -- maximum does not depend on the order of arrival, if updates say what they replaced; so stale events count too.
   if reported is not null and (outcome = 'applied' or mark is not null) then
     if reported <> 'past_due' or e.previous ->> 'provider_status' <> 'past_due' then
       r.not_past_due_as_of := greatest(r.not_past_due_as_of, occurred_at);

@@ -2,18 +2,18 @@
 --
 -- Locks are taken in one order: rows of the ledger by key, subscriptions by id, customers, rows of failed_events. Only
 -- other calls are waited for, and only by the first try: a person who has locked a record must not hold up the events
--- of others. The receiver tries an event again that found its record locked. All waits of a call take about half a
--- second, less than deadlock_timeout (a second by default): no call becomes the victim of a deadlock.
+-- of others. The receiver tries an event again that found its record locked. Each wait is shorter than deadlock_timeout
+-- (a second by default), so no call becomes the victim of a deadlock; as a rule, all of a call take half a second.
 
--- Returns how long to wait for the next lock, as a value of lock_timeout: not long, because who waits holds locks, and
--- an event that is locked waits once per half that it is in.
+-- Returns how long to wait for the next lock, as a value of lock_timeout: not long, because a call that waits holds
+-- locks, and a locked event is tried once per level of halving.
 create or replace function billing.lock_patience()
 returns text language sql volatile
 return case when clock_timestamp() < statement_timestamp() + interval '0.3 s' then '20ms' else '1ms' end;
 
 -- Applies sorted events together. What a statement raises (a check or trigger of the app, a lock) concerns all of them,
--- so each half is tried by itself, down to the one at fault: it fails, and the others are applied. Whatever the error
--- is: one of the server may be of one event, too, and PostgREST before 16 repeats a call that raises 40001 without end.
+-- so each half is tried by itself, down to the one at fault: it fails, and the others are applied. This is so whatever
+-- the error: one of the server may come from one event, and PostgREST before 16 repeats a call that raises 40001 for ever.
 create or replace function billing.apply(todo billing.event[], has_handler boolean default false)
 returns billing.answer[] language plpgsql volatile set search_path = ''
 -- A plan that was made while a table was empty would read all of it, and be kept. All that this calls has them, too.
@@ -182,7 +182,7 @@ exception when others or assert_failure then
   if half = 0 then
     return array[(todo[1].place, 'failed', sqlstate, sqlerrm)::billing.answer];
   end if;
-  -- The second half holds what the first has locked, so two calls could wait for each other.
+  -- While the second half is tried, this call still holds the locks of the first: two could wait for each other.
   perform set_config('lock_timeout', billing.lock_patience(), true);
   return billing.apply(todo[:half]) || billing.apply(todo[half + 1:]);
 end;
@@ -190,8 +190,8 @@ $$;
 
 -- Requests a retry of the failures that lacked one of these subscriptions, or the account of this customer; returns
 -- whether there is one. Whichever came first: who stores such a failure takes the same lock, so one of the two sees the
--- other. One too many, of the other provider, does no harm. A repair waits for its person. A run of the worker that is
--- trying one of them found nothing, and must not settle it as failed.
+-- other. One too many, of the other provider, does no harm. A repaired one is left to the person who repaired it. A run
+-- that is trying one of them loses its claim: it has read the state before, and must not settle it as failed.
 create or replace function billing.request_retries(providers text[], subscriptions text[], of_customer text)
 returns boolean language plpgsql volatile set search_path = '' set enable_seqscan = off
 set plan_cache_mode = force_generic_plan -- an app may add many customers at once
@@ -401,7 +401,7 @@ create or replace function billing.handler_name(type text)
 returns text language sql immutable
 return 'on_' || regexp_replace(type, '[^a-z0-9]', '_', 'g');
 
--- Runs the app's handler with the same settings as when somebody tries it in the SQL editor. What it sets does not
+-- Runs the app's handler with the settings that it has in the SQL editor, but for time limits. What it sets does not
 -- outlive it, since the connection is used again: neither the role nor, for the session, any other setting.
 create or replace function billing.run_handler(e billing.event, payload jsonb)
 returns void language plpgsql volatile

@@ -185,8 +185,8 @@ $$;
 comment on function billing.retry_failed_event is
   'Run in the SQL editor: requests a retry of an open failure, through the code that handles deliveries. Raises an error if no open failure has this id, if both providers have one and of_provider is missing, or if the payload was pruned.';
 
--- Their schedule begins anew. It locks many rows, so it must not wait for a locked one: the transaction that holds the
--- lock may wait for one of these rows (a deadlock), and deliveries of these events would wait as well.
+-- The schedule of each begins anew. This locks many rows, so it must not wait for a locked one: the transaction that
+-- holds the lock may wait for one of these rows (a deadlock), and deliveries of these events would wait as well.
 create or replace function billing.retry_failed_events(
   of_type text default null, of_error_code text default null, failed_since timestamptz default null,
   failed_until timestamptz default null
@@ -290,7 +290,7 @@ begin
   if was_wanted and not p_is_last then
     return true;
   end if;
-  -- Without a channel, a run has never taken the lease of the notifications.
+  -- The row may be missing: without a channel, no run ever takes the lease of the notifications.
   insert into billing.leases as l (queue, lease_id, held_until, scheduled_run_at)
   values (p_queue, p_lease_id, clock_timestamp(), case when p_is_scheduled then now() end)
   on conflict (queue) do update set
@@ -307,7 +307,7 @@ $$;
 -- before its creation: while an event of a subscription is locked by another session, or was claimed by this run and
 -- not settled, later ones of it are left out. What an earlier run has left unsettled comes later and alone, with all of
 -- its subscription: one event that takes all the time of a call holds up only itself. What a handler may have refused
--- comes later too: the next one may be as slow. A worker has 256 MB of memory, so a batch is limited in bytes of JSON
+-- comes later too: the next try may be as slow. A worker has 256 MB of memory, so a batch is limited in bytes of JSON
 -- text, in which a control character counts six.
 create or replace function public.billing_claim_failed_events(p_lease_id uuid, p_limit integer)
 returns table (provider text, event_id text, body text, body_encoding text)

@@ -124,7 +124,7 @@ begin
 end;
 $$;
 
--- Alerts are a level and not rows of the outbox: what is open, compared with what the operator was told. So nothing
+-- Alerts are computed, not stored: what is open, compared with what the operator was told. So nothing
 -- untrue is ever sent, and one that could not be sent is due again at the next run, with the same id.
 --   failure_opened: of the failures with a code that have no retry coming, or have failed the first one of their
 --     schedule, more are open than the operator was told, or the newest came later; at most one per code and hour.

@@ -122,8 +122,8 @@ end;
 $$;
 comment on function billing.prune is 'Deletes old rows, up to batch_size per table, but open or pending ones; payloads sooner.';
 
--- Returns the IDs of an account as they are hashed (provider:id), those that only failures or customers name, too; with
--- their locks. is_shared: another account has it as well.
+-- Returns the IDs of an account as they are hashed (provider:id), including those that only failures or customers name;
+-- with their locks. is_shared: another account has it, too.
 create or replace function billing.ids_of(account text)
 returns table (name text, lock bigint, is_shared boolean) language sql stable set search_path = '' as $$
   with own as (
@@ -180,7 +180,8 @@ begin
   delete from billing.failed_events f
   where f.account_id = account
     or array[f.provider || ':' || f.subscription_id, f.provider || ':' || f.customer_id] && names
-    or jsonb_path_exists(f.payload, '$.** ? (@.accountId == $id || @.client_reference_id == $id)',
+    or jsonb_path_exists(f.payload, '$.**
+      ? (@.accountId == $id || @.account_id == $id || @.external_id == $id || @.client_reference_id == $id)',
       jsonb_build_object('id', account));
   get diagnostics failures = row_count;
   delete from billing.customers c where c.account_id = account;

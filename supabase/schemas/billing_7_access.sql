@@ -36,7 +36,7 @@ create or replace view billing.subscription_items with (security_invoker = true)
 table public.billing_subscription_items;
 comment on view billing.subscription_items is 'One row per item of a subscription.';
 
--- For commands. The records have their ordering columns; version changes whenever the row does.
+-- For commands. The records have their ordering columns; a failure's version changes whenever its row does.
 create or replace view public.billing_records with (security_invoker = true) as
 select
   s.id, s.provider, s.account_id, s.status, s.plan_id, s.current_period_end, s.canceled_at, s.provider_status,

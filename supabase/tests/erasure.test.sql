@@ -35,7 +35,8 @@ select pg_temp.apply('e1', 'creation', '1', 'cus_1'), pg_temp.apply('e2', 'creat
 select pg_temp.apply('e3', 'payment_failed', '1', 'cus_1'), pg_temp.apply('e4', 'payment_failed', '2', 'cus_2');
 select pg_temp.file('f1', '1'), pg_temp.file('f2', 'x2', 'cus_1'), pg_temp.file('f3', 'x', 'y', 'acc_1'),
   pg_temp.file('f4', 'x4', 'y4', 'z', '{"data": [{"accountId": "acc_1"}]}'), pg_temp.file('f5', '2', 'cus_2', 'acc_2', '{"status": "acc_1"}'),
-  pg_temp.file('f8', 'x8', 'y8', 'z', '{"data": {"client_reference_id": "acc_1"}}'), pg_temp.file('f9', 'x', 'y', 'acc_1', '{ "n": "\u0000" }');
+  pg_temp.file('f8', 'x8', 'y8', 'z', '{"data": {"client_reference_id": "acc_1"}}'), pg_temp.file('f9', 'x', 'y', 'acc_1', '{ "n": "\u0000" }'),
+  pg_temp.file('f10', 'x10', 'y10', 'z', '{"custom_data": {"account_id": "acc_1"}}'), pg_temp.file('f11', 'x11', 'y11', 'z', '{"customer": {"external_id": "acc_1"}}');
 update billing.failed_events set payload = '{"accountId": "acc_2"}' where event_id = 'f3';
 update billing.subscriptions set status = 'past_due' where id = '1';
 select public.billing_record_failed_event('b', 'f6', '{}', 'text', 'event_invalid', 'Failed', 'x', 'update', '1', 'cus_1');
@@ -44,7 +45,7 @@ select throws_ok(
 );
 select is(pg_temp.left_of('acc_1'), 4::bigint, 'nor anything else');
 select is(pg_temp.apply('e5', 'deletion', '1', 'cus_1'), 'applied', 'when it has ended');
-select is(billing.erase_account('acc_1'), 'Erased: 1 subscriptions, 6 failed events, 1 notifications.', 'everything is deleted');
+select is(billing.erase_account('acc_1'), 'Erased: 1 subscriptions, 8 failed events, 1 notifications.', 'everything is deleted');
 select is(pg_temp.left_of('acc_1'), 0::bigint, 'of the account');
 select is(pg_temp.left_of('acc_2'), 3::bigint, 'and nothing of another one');
 

@@ -359,7 +359,7 @@ cross join (
       null, 'A10 active P20', false, '%s: of a value that changes back, the later arrival wins')
 ) as c (arriving, not_applied, after, any_order, why);
 
-select plan(26 + count(*)::integer) from cases;
+select plan(28 + count(*)::integer) from cases;
 
 select is(
   pg_temp.check_case(c.arriving), coalesce(c.not_applied || ': ', '') || c.after, c.why || ' (' || c.arriving || ')'
@@ -470,7 +470,9 @@ select is(
 from (
   values
     ('creation 10, deletion 20, deletion 30', '20'), ('creation 10, update 20 canceled, deletion 30', '30'),
-    ('creation 10, deletion 20, update 30, deletion 40', '20 40')
+    ('creation 10, deletion 20, update 30, deletion 40', '20 40'),
+    -- Dodo sends both of one end.
+    ('opening 10, opening 20 canceled, deletion 20', '20'), ('opening 10, deletion 20, opening 20 canceled', '20')
 ) as c (arriving, told);
 
 -- Calls may have different time zones.

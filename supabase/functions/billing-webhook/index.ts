@@ -23,14 +23,14 @@ const BODY_TIME_LIMIT_MS = 10_000;
  * With fifty events per call, the round trip no longer matters. Twenty calls of
  * that size take about a second. After a wait of 3 s there is still time for a
  * call that hangs (3 s) and for one that records the failure (1.5 s), so every
- * delivery gets a reply within 10 s.
+ * delivery gets a reply within 10 s of its body.
  */
 const GATHER_LIMITS = { maxTogether: 50, maxWaiting: 1_000, maxWaitMs: 3_000 };
 
 /**
  * A handler of the app may take 2.5 s, and its call 3 s. So two connections are enough
  * to bear, and three made other events 40 % slower on two cores. After a wait of 5 s
- * there is still time to record a failure within 10 s.
+ * there is still time to record a failure within about 10 s.
  */
 const HANDLER_LIMITS = { calls: 2, maxWaiting: 1_000, maxWaitMs: 5_000 };
 

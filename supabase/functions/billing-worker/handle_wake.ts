@@ -124,10 +124,15 @@ export async function handleWake(
     isForNotifications && hold("notifications", deliver),
   ]);
   const hasFailed = faults.length > 0;
-  if (isForNotifications) await hold("notifications", alert);
   // The events that were applied may have created notifications meanwhile.
-  if (!hasFailed && counts.retries.applied > 0) {
-    await hold("notifications", deliver);
+  let maySend = !hasFailed && counts.retries.applied > 0;
+  if (isForNotifications || maySend) {
+    await hold("notifications", async () => {
+      const isGood = await alert() && (!maySend || await deliver());
+      // If it is to go on, another run has asked while alerts were sent.
+      maySend = true;
+      return isGood;
+    });
   }
   const [fault] = faults;
   if (fault !== undefined) {

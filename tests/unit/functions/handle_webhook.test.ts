@@ -138,7 +138,12 @@ const NOBODYS = event(CREATED, { "data.object.metadata": {} });
 const OF_DELETED = `evt_1, ${DELETED}, `;
 const DELETED_1 = `${OF_DELETED}sub_1`;
 const FAILED_1 = `evt_1, ${FAILED}, sub_1`;
-const CREATED_1 = `evt_1, ${CREATED}, sub_1`;
+const NOBODYS_AHEAD = event(CREATED, {
+  "data.object.metadata": {},
+  created: NOW + 301,
+});
+const OF_CREATED = `evt_1, ${CREATED}, `;
+const CREATED_1 = `${OF_CREATED}sub_1`;
 const HASHED = `sha256:${createHash("sha256").update("{").digest("hex")}, , `;
 /**
  * How the log line begins, what is known of the event, the calls (a: apply, r:
@@ -180,6 +185,7 @@ const DELIVERIES: [line: string, known: string, string, string, Setting?][] = [
   [BEFORE, DELETED_1, "arw", DELETION, lost],
   [NO_JSON, HASHED, "r", "{"],
   [TOO_NEW, OF_DELETED, "r", dated(NOW + 301)],
+  [TOO_NEW, OF_CREATED, "r", NOBODYS_AHEAD, { ignores: true }],
   [REFUSED, DELETED_1, "ar", DELETION, refused],
   [UNAVAILABLE, FAILED_1, "ar", INVOICE, { apply: down, ignores: true }],
   [MISTAKEN, DELETED_1, "ar", DELETION, { apply: "why" }],

@@ -337,6 +337,16 @@ Deno.test("handleWake() works on the queue that it is woken for, and goes on whi
       assertEquals([p_is_last, p_is_scheduled], [false, queue === undefined]);
     }
   }
+  // While alerts are sent.
+  const wanted = [false, true];
+  const { named } = await wake({
+    queue: "notifications",
+    answers: {
+      ["release_lease notifications"]: () =>
+        Response.json(wanted.shift() ?? false),
+    },
+  });
+  assertEquals(named(/claim_notif/).length, 2);
 });
 
 /** How a call fails as a whole, of how many events, and what is answered and settled. */
@@ -415,7 +425,7 @@ const ROWS: [worker: Partial<Worker>, ...rows: Row[]][] = [
     ["ignored", orphan, "BW005"],
     ["ignored", bytesOf(orphan), "BW005"],
     ["event_invalid", eventOf(CREATED), "BW005"],
-    ["event_invalid", eventOf(UPDATED, NOBODYS), "BW005"],
+    ["event_invalid", eventOf(CREATED, { ...NOBODYS, created: NOW + 301 })],
     ["ignored", eventOf(UPDATED, NOBODYS), "BW001"],
     ["subscription_unknown", updateOf("sub_2"), "BW001"],
     ["creation_pending", eventOf(UPDATED, NOBODYS), "BW006"],

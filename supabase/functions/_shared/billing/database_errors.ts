@@ -75,5 +75,6 @@ export function databaseError(
   const logMessage = meaning === "apply_failed"
     ? `${what}: see its row in failed_events`
     : message;
-  return new DeliveryError(meaning, message, { logMessage, ...options });
+  const refusal = { logMessage, sqlState: code };
+  return new DeliveryError(meaning, message, { ...refusal, ...options });
 }

@@ -140,7 +140,7 @@ export const ERRORS = {
     ],
     deployment_fault: [
       "the database lacks a function, table, column or right; the error says which",
-      "Apply the migration: supabase db push. Restore what is your app's. Then retry all with this code.",
+      "Apply the migration: supabase db push --remote. Restore what is your app's. Then retry all with this code.",
     ],
     key_refused: [
       "the project refuses the functions' secret key",
@@ -181,18 +181,24 @@ export class DeliveryError extends Error {
   readonly logMessage: string;
   /** What is known about the event, for the log; empty until it is known. */
   readonly logFields: LogFields;
+  /** Why the database refused the event; undefined if it did not. */
+  readonly sqlState: string | undefined;
 
   constructor(
     readonly code: ErrorCode,
     message: string,
-    { logMessage = message, logFields = {}, ...options }: ErrorOptions & {
-      logMessage?: string;
-      logFields?: LogFields;
-    } = {},
+    { logMessage = message, logFields = {}, sqlState, ...options }:
+      & ErrorOptions
+      & {
+        logMessage?: string;
+        logFields?: LogFields;
+        sqlState?: string | undefined;
+      } = {},
   ) {
     super(message, options);
     this.logMessage = logMessage;
     this.logFields = logFields;
+    this.sqlState = sqlState;
   }
 }
 
@@ -204,8 +210,8 @@ export function withLogFields(
   error: DeliveryError,
   logFields: LogFields,
 ): DeliveryError {
-  const { code, message, logMessage } = error;
-  const options = { logMessage, logFields, cause: error };
+  const { code, message, logMessage, sqlState } = error;
+  const options = { logMessage, logFields, sqlState, cause: error };
   return new DeliveryError(code, message, options);
 }
 

@@ -171,23 +171,19 @@ function parseJson(text: string): unknown {
 }
 
 /**
- * Returns whether an event failed only because its subscription has no account:
- * a creation without an account id, or an event without one for a subscription
- * that is not recorded. A provider account that also sells other products sends
- * their events too. Providers put a subscription's metadata into each of its
- * events, so an event that merely arrives before its creation has an account id,
- * or its customer has an account, and the code is `creation_pending`.
+ * Returns whether the database refused an event only because its subscription has no
+ * account: a creation without an account id (BW005), or an event without one for a
+ * subscription that is not recorded (BW001). A provider account that also sells other
+ * products sends their events too. Providers put a subscription's metadata into each of
+ * its events, so an event that merely arrives before its creation has an account id, or
+ * its customer has an account, and the code is `creation_pending`.
  */
 export function isUnmapped(
   error: DeliveryError,
   text: string,
   format: Format,
 ): boolean {
-  const { code } = error;
-  if (code !== "subscription_unknown" && code !== "event_invalid") return false;
-  const event: unknown = JSON.parse(text);
-  const kind = kindOf(format, format.partsOf(event).type);
-  const opens = kind === "creation" || kind === "opening_update";
-  return (code === "subscription_unknown" || opens) &&
-    lacksAccountId(event, format);
+  const { sqlState } = error;
+  return (sqlState === "BW001" || sqlState === "BW005") &&
+    lacksAccountId(JSON.parse(text), format);
 }

@@ -31,7 +31,8 @@ const OF_SUBSCRIPTION = "customer.subscription.";
 /**
  * Returns what a subscription, as Stripe sends it, reports: the columns of
  * `billing.subscriptions` that belong to the newest creation or update. A further
- * one is added here, and to the table. A value that is missing or malformed is null.
+ * one is added here, and in `supabase/schemas`. A value that is missing or malformed
+ * is null.
  */
 function report(
   event: unknown,
