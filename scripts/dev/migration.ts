@@ -97,7 +97,7 @@ export async function migrationText(): Promise<string> {
   return [
     `-- Written in the receiver's repository by "deno task migration", from supabase/schemas: edit those files there.\n`,
     checkOfNames(files.join("")),
-    ...files,
+    files.join(""),
   ].join("\n");
 }
 

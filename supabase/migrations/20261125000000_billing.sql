@@ -230,7 +230,6 @@ create type billing.step as (
 
 -- What a call answers for an event.
 create type billing.answer as (place integer, outcome text, error_code text, error text);
-
 -- supabase/schemas/billing_2_rule.sql
 -- The rule: what an event does to the record of its subscription. Nothing here reads or writes a table, so a list of
 -- cases tests it (supabase/tests/rule.test.sql).
@@ -451,7 +450,6 @@ begin
   );
 end;
 $$;
-
 -- supabase/schemas/billing_3_apply.sql
 -- How an array of events is applied: exactly once, each with its own outcome, in one call.
 --
@@ -960,7 +958,6 @@ begin
   end;
 end;
 $$;
-
 -- supabase/schemas/billing_4_failures.sql
 -- Failed events: how they are stored, repaired, retried and resolved.
 
@@ -1390,7 +1387,6 @@ begin
   return settled;
 end;
 $$;
-
 -- supabase/schemas/billing_5_notifications.sql
 -- The outbox at work: notifications to accounts, and alerts to the operator.
 
@@ -1587,7 +1583,6 @@ begin
   return (select count(*) from jsonb_path_query(results, '$[*] ? (@.result == "sent")'));
 end;
 $$;
-
 -- supabase/schemas/billing_6_worker.sql
 -- The schedule of the worker, pruning, erasing, and views for monitoring. On a Supabase project, pg_cron runs the
 -- schedule, pg_net makes the call, Vault stores the key. A plain Postgres has none of them.
@@ -1831,7 +1826,6 @@ from (
   from billing.notifications w where w.status = 'pending'
 ) as n;
 comment on view billing.health is 'last_scheduled_run_at: when the schedule last ran both queues without a fault.';
-
 -- supabase/schemas/billing_7_access.sql
 -- What the Data API reaches, windows (views) and functions with the caller's rights, and who may do what. Only
 -- service_role may use schema billing, so default privileges on a window or function are worth nothing by themselves.
@@ -2004,7 +1998,6 @@ grant execute on all functions in schema billing to service_role;
 revoke execute on function
   billing.schedule_worker, billing.unschedule_worker, billing.prune, billing.erase_account, billing.forget_erasure
 from service_role;
-
 -- supabase/schemas/billing_8_yours.sql
 -- The two functions that are yours to replace. `deno task add` writes this file once and never again, and no later
 -- migration contains it. Keep names, arguments and grants. Put your version into a migration of your own.
