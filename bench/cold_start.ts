@@ -13,6 +13,7 @@ import { platformOptions } from "../scripts/local_stack/functions.ts";
 import { signatureHeaders } from "../scripts/common/sign.ts";
 import { freePort } from "../tests/support/machine.ts";
 import { median, type Options, show, spread, table } from "./measure.ts";
+import { ending } from "./servers.ts";
 
 /** Not the local stack's own: that is refused elsewhere. */
 const SECRET = "whsec_benchmark_0123456789abcdef";
@@ -90,6 +91,7 @@ async function startOnce(
     },
     stdout: "null",
     stderr: "null",
+    signal: ending.signal,
   }).spawn();
   try {
     const url = `http://127.0.0.1:${port}/billing-webhook`;

@@ -1,4 +1,5 @@
 /** `deno task bench`: measures parts of this project, and prints what they come to. */
+import { abortOnEnd } from "../scripts/common/abort_on_end.ts";
 import {
   parseCommandLine,
   reportEnd,
@@ -9,7 +10,7 @@ import { coldStart } from "./cold_start.ts";
 import { isolates } from "./isolates.ts";
 import { renewals, soak } from "./long_runs.ts";
 import type { Options } from "./measure.ts";
-import { TARGETS, withStack } from "./servers.ts";
+import { ending, TARGETS, withStack } from "./servers.ts";
 import { growth, sql } from "./sql.ts";
 import { parts, PEERS, throughput } from "./throughput.ts";
 
@@ -19,11 +20,8 @@ const PARTS: Readonly<
 > = { throughput, parts, isolates, renewals, growth, sql, coldStart, soak };
 
 if (import.meta.main) {
-  try {
-    await run();
-  } catch (error) {
-    Deno.exit(reportEnd(error));
-  }
+  await abortOnEnd(ending, Deno.env.toObject());
+  Deno.exit(await run().then(() => 0, reportEnd));
 }
 
 async function run(): Promise<void> {
@@ -32,8 +30,7 @@ async function run(): Promise<void> {
     summary: "Measures this project; by default, all parts, in two hours.",
     options: {
       "--rounds N": "by default 5; the results are their medians",
-      "--seconds N":
-        "of each load, by default 5, after twice as long a warm-up",
+      "--seconds N": "of a load, by default 5, after a warm-up of 2 N",
       "--connections N,N": "of throughput and parts, by default 64,16,1",
       "--peers NAME,NAME": `of throughput, by default ${PEERS}`,
       "--chart FILE": "where to write the chart of throughput, as SVG",

@@ -15,13 +15,11 @@ export interface Options {
 /** Median and range of several rounds of the same measurement. */
 export type Spread = ReturnType<typeof spread>;
 
-/** What several rounds come to. */
 export function spread(values: readonly number[]) {
   const [min, max] = [Math.min(...values), Math.max(...values)];
   return { median: median(values), min, max };
 }
 
-/** The middle of several measurements. */
 export function median(values: readonly number[]): number {
   const sorted = values.toSorted((a, b) => a - b);
   const { length } = sorted;
@@ -59,16 +57,10 @@ export function shuffled<T>(values: readonly T[]): T[] {
   return values.toSorted((a, b) => places.get(a)! - places.get(b)!);
 }
 
-/** What takes processor time, in the order in which an event gets there. */
-export const PROCESSES = [
-  "Receiver",
-  "Gateway",
-  "PostgREST",
-  "Postgres",
-] as const;
-
-/** Seconds or milliseconds of processor time, by process. */
-export type ProcessorTimes = Record<typeof PROCESSES[number], number>;
+/** Seconds of processor time, in the order in which an event gets there. */
+const NONE = { Receiver: 0, Gateway: 0, PostgREST: 0, Postgres: 0 };
+export type ProcessorTimes = typeof NONE;
+export const PROCESSES = Object.keys(NONE) as (keyof ProcessorTimes)[];
 
 /** What a process is, by its command line. A peer is a receiver, too. */
 const COMMANDS = [
@@ -83,7 +75,7 @@ const COMMANDS = [
  * that it has started but the load generator and the worker.
  */
 export async function processorTimes(): Promise<ProcessorTimes> {
-  const times = { Receiver: 0, Gateway: 0, PostgREST: 0, Postgres: 0 };
+  const times = { ...NONE };
   for (const [id, { command }] of await processTree(Deno.pid)) {
     const { own, ended } = await processorTime(id);
     const [, name] = COMMANDS.find(([pattern]) => pattern.test(command)) ?? [];
@@ -93,8 +85,7 @@ export async function processorTimes(): Promise<ProcessorTimes> {
   return times;
 }
 
-/** Of `utime` and its like, on Linux. */
-const TICKS_PER_SECOND = 100;
+const TICKS_PER_SECOND = 100; // of `utime` and its like, on Linux
 
 /** Returns the seconds of a process, and of those that it has started and waited for. */
 export async function processorTime(id: number) {

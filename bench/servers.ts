@@ -2,6 +2,7 @@
  * What events are sent to: this receiver, and what it is compared with, each in a
  * process of its own.
  */
+import { aborted } from "../scripts/common/abort_on_end.ts";
 import {
   type Environment,
   functionEnvironment,
@@ -77,6 +78,10 @@ export const TARGETS = {
 
 export type TargetName = keyof typeof TARGETS;
 
+/** Aborts on Ctrl-C or a signal: then whatever runs ends, too. */
+export const ending = new AbortController();
+const services = new AsyncDisposableStack();
+
 /**
  * Runs against a stack of its own, on free ports, with fsync on, and removes its
  * data afterwards.
@@ -90,7 +95,11 @@ export async function withStack<T>(
   try {
     const env = functionEnvironment({});
     await using stack = await startStack({ dataDir: `${folder}/stack`, env });
-    return await use(stack);
+    const interrupted = aborted(ending.signal).then(async () => {
+      await services.disposeAsync();
+      throw new Error("Interrupted");
+    });
+    return await Promise.race([use(stack), interrupted]);
   } finally {
     await Deno.remove(folder, { recursive: true });
   }
@@ -165,7 +174,8 @@ async function use(started: AsyncDisposableStack, spec: ServiceSpec) {
     onLog() {},
     onUnexpectedEnd: (text) => console.error(text),
   });
-  await service.start();
+  services.defer(service.stop);
+  await service.start(ending.signal);
   started.defer(service.stop);
 }
 

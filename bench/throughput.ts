@@ -20,6 +20,7 @@ import {
   table,
 } from "./measure.ts";
 import {
+  ending,
   receiverTarget,
   serveTarget,
   type Target,
@@ -206,6 +207,7 @@ export async function prepareLoad(
     stdin: "piped",
     stdout: "piped",
     stderr: "inherit",
+    signal: ending.signal,
   }).spawn();
   const lines = createInterface(Readable.fromWeb(child.stdout))
     [Symbol.asyncIterator]();
