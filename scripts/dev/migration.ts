@@ -104,11 +104,10 @@ export async function migrationText(): Promise<string> {
 async function readSchemas(): Promise<string[]> {
   const names = Array.from(Deno.readDirSync(SCHEMAS), ({ name }) => name);
   return await Promise.all(
-    names.sort().map(async (name) =>
-      `-- supabase/schemas/${name}\n${await Deno.readTextFile(
-        join(SCHEMAS, name),
-      )}`
-    ),
+    names.sort().map(async (name) => {
+      const text = await Deno.readTextFile(join(SCHEMAS, name));
+      return `-- supabase/schemas/${name}\n${text}`;
+    }),
   );
 }
 
@@ -132,9 +131,7 @@ async function differences(dbUrl: string): Promise<string[]> {
         select indexdef from pg_indexes where schemaname = 'billing'
         union
         select concat_ws(' ', conrelid::regclass, pg_get_constraintdef(oid)) from pg_constraint
-        where connamespace = 'billing'::regnamespace`).map((row) =>
-        row["line"]
-      ));
+        where connamespace = 'billing'::regnamespace`.values()).flat());
     const have = await columns(sql);
     await sql`begin`;
     await sql`drop schema billing cascade`;

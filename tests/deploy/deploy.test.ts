@@ -213,7 +213,7 @@ Deno.test("docs/deploy.md: an app gets the receiver, updates it, has it beside i
   }
   const link = block("cd ../my-app").replace("../my-app", `'${app.path}'`);
   assertWorks(await type(link, { input: ACCESS_TOKEN }));
-  assertWorks(await type(push, { env }));
+  await migrate(hosted.databaseUrl, app.path);
   const helloOfBefore = await deployHello();
   api.secrets.set("OF_THE_APP", "1");
   await sql`

@@ -9,7 +9,6 @@ import { toolEnvironment } from "../../scripts/local_stack/tools.ts";
 import type { Environment } from "../../scripts/common/environment.ts";
 import { isListening } from "../../scripts/common/loopback.ts";
 import { localKeys } from "../../scripts/local_stack/keys.ts";
-import { edgeDenoPath } from "../../scripts/dev/downloads.ts";
 import { withDatabase } from "../../scripts/local_stack/databases.ts";
 import { platformEnvironment } from "../../scripts/local_stack/functions.ts";
 import { startGateway } from "../../scripts/local_stack/gateway.ts";
@@ -19,6 +18,7 @@ import { freePort } from "../support/machine.ts";
 import { post } from "../support/send.ts";
 import { startPostgrest } from "../support/stacks.ts";
 import { openTerminal, type Typed } from "../support/terminal.ts";
+import { setting } from "../support/test_environment.ts";
 
 /** The endpoint's signing secret at the provider. */
 export const SIGNING_SECRET = "whsec_deployed_0123456789";
@@ -64,7 +64,7 @@ export async function createHostedProject(
       ...platformEnvironment({ apiUrl: url, dbUrl: databaseUrl, keys }),
       ...Object.fromEntries(api.secrets),
     };
-    const command = await edgeDenoPath();
+    const command = setting("TEST_FUNCTIONS_DENO");
     const serve = async (name: string) =>
       opened.use(await serveUpload(api.uploads.get(name)!, { command, env }))
         .port;

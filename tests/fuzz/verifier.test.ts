@@ -182,11 +182,10 @@ async function isAcceptedByPackage(
   }
 }
 
-async function isVerified({ scheme, ...delivery }: Delivery): Promise<boolean> {
-  const providers = await readProviders({
-    PROVIDER_A_SIGNING_SECRET: SECRETS.join(),
-    PROVIDER_A_SIGNATURE_SCHEME: scheme,
-  });
+async function isVerified(
+  delivery: Delivery,
+  providers: Awaited<ReturnType<typeof readProviders>>,
+): Promise<boolean> {
   const body = new TextEncoder().encode(delivery.body);
   const options = { providers, nowSeconds: NOW + 0.5 };
   try {
@@ -206,7 +205,11 @@ async function isVerified({ scheme, ...delivery }: Delivery): Promise<boolean> {
 for (const scheme of Object.keys(SCHEMES) as Scheme[]) {
   Deno.test(`verifyDelivery() accepts what is signed well for ${scheme}, and nothing that the package refuses`, async () => {
     const seed = freshSeed();
-    const numRuns = Math.ceil(caseCount(15_000) / 2);
+    const numRuns = Math.ceil(caseCount(10_000) / 2);
+    const providers = await readProviders({
+      PROVIDER_A_SIGNING_SECRET: SECRETS.join(),
+      PROVIDER_A_SIGNATURE_SCHEME: scheme,
+    });
     const counts = { sound: 0, changed: 0, stricter: 0, refused: 0 };
     // The Standard Webhooks package takes no clock.
     const clock = Date.now;
@@ -220,7 +223,7 @@ for (const scheme of Object.keys(SCHEMES) as Scheme[]) {
           for (const secret of SECRETS) {
             isTaken ||= await isAcceptedByPackage(secret, delivery);
           }
-          const is = await isVerified(delivery);
+          const is = await isVerified(delivery, providers);
           if (isSound) assert(is && isTaken, "It is signed well");
           if (is) assert(isTaken, "Its package refuses it");
           const unsound = is ? "changed" : isTaken ? "stricter" : "refused";

@@ -19,13 +19,6 @@ export const LEGACY_DEFAULT_PRIVILEGES_SQL = `
     grant all on functions to anon, authenticated, service_role;
 `;
 
-/**
- * Settings of the Supabase CLI in tests, which save a third of the processor time
- * of a command: the CLI runs on Bun, whose optimizing compiler does not pay off in
- * so short a time. Bun does not document it.
- */
-export const CLI_ENVIRONMENT = { BUN_JSC_useDFGJIT: "0" } as const;
-
 /** The CLI's own list of what is applied. */
 const LIST_SQL = `
   create schema if not exists supabase_migrations;

@@ -11,7 +11,6 @@ import {
 } from "../../scripts/local_stack/tools.ts";
 import type { Environment } from "../../scripts/common/environment.ts";
 import { waitUntil } from "../../scripts/local_stack/wait_until.ts";
-import { CLI_ENVIRONMENT } from "./databases.ts";
 import { freePort, leftOf, processTree } from "./machine.ts";
 import { eventually } from "./hang_limit.ts";
 
@@ -41,7 +40,7 @@ export async function openTerminal(
   const { PATH } = toolEnvironment();
   const env: Record<string, string> = {
     ...toolEnvironment(),
-    ...CLI_ENVIRONMENT,
+    DENO_V8_FLAGS: Deno.env.get("DENO_V8_FLAGS") ?? "",
     SUPABASE_HOME: `${home}/.supabase`,
     ...(hasTools && { PATH: `${home}:${PATH}` }),
   };
