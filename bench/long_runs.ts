@@ -14,7 +14,8 @@ import { createSubscriptions, prepareLoad, warmUpLoad } from "./throughput.ts";
 
 const SLICES = 10;
 const SOAK_SECONDS = 300;
-const SHARE = 0.8;
+/** Of what the receiver can take. */
+const PERCENT = 80;
 
 const RENEWED = 200_000;
 const RENEWAL_SECONDS = 600;
@@ -49,16 +50,14 @@ export async function soak(stack: Stack, { scale }: Options): Promise<string> {
   const seconds = SOAK_SECONDS * scale;
   const send = await prepareLoad(target, {
     ...{ ...load, seconds, sliceSeconds: seconds / SLICES },
-    perSecond: fastest!.perSecond * SHARE,
+    perSecond: fastest!.perSecond * PERCENT / 100,
   });
   const measure = () => residentMemory(stack);
   const { measured, table } = await sendSlices(send, { name: "MiB", measure });
   const half = measured.length / 2;
   const growth = median(measured.slice(half)) / median(measured.slice(0, half));
   return `
-At ${
-    SHARE * 100
-  } % of the maximum for ${seconds} s, with the memory of the receiver: in the second
+At ${PERCENT} % of the maximum for ${seconds} s, with the memory of the receiver: in the second
 half, it is ${growth.toFixed(2)} times that of the first.
 
 ${table}`;
@@ -126,13 +125,10 @@ export async function renewals(
         (select count(*) from billing.open_failures) as "open failures"`;
     const rows = Object.entries(wanted)
       .map(([what, count]) => [what, show(Number(found[what])), show(count)]);
+    const [renewed, deliveries] = [show(subscriptions), show(sent.answers)];
     return `
-${
-      show(subscriptions)
-    } subscriptions renew in ${seconds} s: an update and three events of an
-invoice each; one in ${FAILS} is not paid. ${
-      show(sent.answers)
-    } deliveries over 200 connections, with
+${renewed} subscriptions renew in ${seconds} s: an update and three events of an
+invoice each; one in ${FAILS} is not paid. ${deliveries} deliveries over 200 connections, with
 those that are sent again, after 5, 10, 20 s and so on. At 45 % of the time,
 PostgREST is away for ${OUTAGE_SECONDS} s. The log: ${show(log)} MiB.
 
