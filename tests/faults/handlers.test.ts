@@ -133,7 +133,7 @@ for (const [does, harm] of Object.entries(HARMS)) {
 
     let isOver = false;
     async function sendBuiltIn() {
-      for (; !isOver; await sleep(20)) await sendEach("updated");
+      for (; !isOver; await sleep(50)) await sendEach("updated");
     }
     const ids = Array.from({ length: harm.count }, () => uniqueId("evt"));
     const said: string[] = [];
