@@ -131,21 +131,31 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
   await test.step("a saved change is served, and so is what corrects a mistake", async () => {
     const file = `${path}/supabase/functions/billing-webhook/handle_webhook.ts`;
     const code = await Deno.readTextFile(file);
-    const answers = async (expected: string | number) => {
+    /** Saves it, and once more if need be: Deno misses some saves while it restarts. */
+    const saved = async (
+      text: string,
+      isServed: (reply: Awaited<ReturnType<typeof deliver>>) => boolean,
+    ) => {
       const ignored = { id: "evt_ignored", type: "plan.created" };
       const webhook = `${apiUrl}/functions/v1/billing-webhook`;
+      let savedAt = -Infinity;
       await eventually(async () => {
-        const { status, body } = await deliver(webhook, ignored);
-        return status === expected || body === expected;
+        if (performance.now() > savedAt + 5_000) {
+          await Deno.writeTextFile(file, text);
+          savedAt = performance.now();
+        }
+        return isServed(await deliver(webhook, ignored));
       });
     };
-    await Deno.writeTextFile(file, code.replace('"OK"', '"OK, changed"'));
-    await answers("OK, changed");
-    await Deno.writeTextFile(file, `${code}\nconst x = ;\n`);
-    await stack.line(/SyntaxError: Expression expected/);
-    await answers(503);
-    await Deno.writeTextFile(file, code);
-    await answers("OK");
+    const changed = code.replace('"OK"', '"OK, changed"');
+    await saved(changed, ({ body }) => body === "OK, changed");
+    const why = /SyntaxError: Expression expected/;
+    await saved(
+      `${code}\nconst x = ;\n`,
+      ({ status }) =>
+        status === 503 && stack.lines().some((it) => why.test(it)),
+    );
+    await saved(code, ({ body }) => body === "OK");
   });
 
   await test.step("deploy.md and stripe.md: settings in a file, which are served at once", async () => {
