@@ -343,7 +343,11 @@ const OF_PROVIDER: [
   ["SIGNING_SECRET", STANDARD, MISFIT, `${SECRET}=`, `${bytes(16)},${SECRET}`],
   ["SIGNING_SECRET", STANDARD, MISFIT, bytes(15), `${bytes(17)}=`],
   ["SIGNING_SECRET", STANDARD, MISFIT, bytes(17).slice(0, -1)],
+  ["SIGNING_SECRET", STANDARD, MISFIT, bytes(24).slice("whsec_".length)],
   ["SIGNING_SECRET", STANDARD, MISFIT, `${bytes(15)}-_=`, `${bytes(17)}\n=`],
+  ["SIGNING_SECRET", { PROVIDER_A_SIGNATURE_SCHEME: "polar" }, {
+    ...{ headers: ["webhook-signature"], scheme: polar, keys: 2 },
+  }, bytes(16).replace("==", "")],
 ];
 const both = (a: string, b: string) => ({
   ...{ PROVIDER_A_SIGNING_SECRET: a, PROVIDER_B_SIGNING_SECRET: b },

@@ -9,7 +9,7 @@ import {
   type VerifiedDelivery,
   verifyDelivery,
 } from "../../../supabase/functions/billing-webhook/verify_delivery.ts";
-import { macOf, type TestedScheme } from "../../support/sign.ts";
+import { hmacHex, macOf, type TestedScheme } from "../../support/sign.ts";
 
 // A byte order mark, and a byte that UTF-8 does not have.
 const BODY = new Uint8Array([0xef, 0xbb, 0xbf, 0x7b, 0x7d, 0xff, 0x00]);
@@ -157,6 +157,9 @@ const misconfigured = { PROVIDER_A_SIGNING_SECRET: "" };
 const two = { PROVIDER_B_SIGNATURE_SCHEME: "stripe" };
 const hex = { PROVIDER_A_SIGNATURE_SCHEME: "hmac-sha256-hex" };
 const S = "stripe-signature";
+const paddle = { PROVIDER_A_SIGNATURE_SCHEME: "paddle" };
+const P = "paddle-signature";
+const H1 = `h1=${hmacHex(SECRET_A, "17:", BODY)}`;
 const MISCONFIGURED = "provider_misconfigured, a";
 const MISSING = "signature_missing, undefined";
 const AMBIGUOUS = "signature_ambiguous, undefined";
@@ -191,6 +194,12 @@ const DELIVERIES: [expected: string, headers: Env, env?: Env][] = [
   ["provider_misconfigured, undefined", { [S]: signed(OLD_A) }, {
     ...{ ...two, ...misconfigured },
   }],
+  ["provider_misconfigured, undefined", { [S]: signed(OLD_A) }, {
+    ...{ ...two, PROVIDER_B_SIGNING_SECRET: "" },
+  }],
+  ["a, any", { [P]: `ts=17;h1=${OTHER};${H1}` }, paddle],
+  ...[`t=17;${H1}`, `ts=17,${H1}`, `ts=17;${H1},ts=17;${H1}`, `ts=17; ${H1}`]
+    .map((value): [string, Env, Env] => [MALFORMED, { [P]: value }, paddle]),
   [MISCONFIGURED, { [S]: VALID_A }, { PROVIDER_A_SIGNATURE_SCHEME: "x" }],
   [MISSING, { [S]: VALID_A }, { PROVIDER_B_SIGNATURE_HEADER: "x-sig", ...hex }],
 ];

@@ -1,7 +1,7 @@
 /**
- * The closed set of error codes, and the only place that says of each: the reply,
- * what it means, and what to do. The bodies repeat nothing from the input or the
- * database. Of `todo`, the live view shows the first sentence; others show all.
+ * The closed set of error codes: of each, the reply, what it means, and what to do
+ * (`todo`, of which terminals show the first sentence). What depends on the event is
+ * in the message. The bodies repeat nothing from the input or the database.
  */
 import type { LogFields } from "./log.ts";
 
