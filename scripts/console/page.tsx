@@ -12,7 +12,7 @@ export const STYLE = `${pico}
 h1 { --pico-font-size: 1.4rem; }
 h2 { --pico-font-size: 1.15rem; }
 bdi, code, pre, td { overflow-wrap: anywhere; }
-td strong bdi { overflow-wrap: normal; }
+td strong bdi, [data-label="Kind"] bdi { overflow-wrap: normal; }
 pre { padding: 0.5rem; white-space: pre-wrap; }
 pre > * { display: block; text-decoration: none; }
 textarea { font-family: monospace; }

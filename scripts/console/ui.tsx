@@ -140,7 +140,7 @@ export function facts(row: object, columns: string): Child {
   return <table>{rows}</table>;
 }
 
-/** Returns a table. On a narrow screen, each row of a wide one is a card. */
+/** Returns a table. On a phone, each row of four columns or more is a card. */
 export function table<Row>(
   label: string,
   rows: readonly Row[],
@@ -150,7 +150,7 @@ export function table<Row>(
   const cells = (row: Row) =>
     all.map(([name, show]) => <td data-label={name}>{show(row)}</td>);
   return (
-    <table aria-label={label} class={all.length > 4 ? "cards" : ""}>
+    <table aria-label={label} class={all.length > 3 ? "cards" : ""}>
       <thead>
         <tr>{all.map(([name]) => <th scope="col">{name}</th>)}</tr>
       </thead>
