@@ -169,9 +169,10 @@ Deno.test("a database's password goes to a server that proves its name, and to n
   const root = await Deno.makeTempFile();
   await Deno.writeTextFile(root, AUTHORITY);
   using server = await startTlsDatabase();
+  const port = await freePort();
   for (
     const [at, sslmode, PGSSLROOTCERT, says, heard] of [
-      [`127.0.0.1:${freePort()}`, "verify-full", "", "does not answer: ", 0],
+      [`127.0.0.1:${port}`, "verify-full", "", "does not answer: ", 0],
       ["localhost", "verify-full", "", "password was not sent", 0],
       ["127.0.0.1", "verify-full", root, "password was not sent", 0],
       ["localhost", "verify-full", root, "ok answers", 1],

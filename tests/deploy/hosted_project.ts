@@ -52,7 +52,7 @@ export async function createHostedProject(
       return { role, password };
     },
   });
-  const apiPort = freePort();
+  const apiPort = await freePort();
   const url = `http://127.0.0.1:${apiPort}`;
 
   /** Serves what was deployed by then, with the secrets that were set. */
@@ -113,7 +113,7 @@ async function serveUpload(
     await Deno.mkdir(join(folder, path, ".."), { recursive: true });
     await Deno.writeFile(join(folder, path), content);
   }
-  const port = freePort();
+  const port = await freePort();
   const { name, entrypoint_path, import_map_path } = metadata;
   const service = createService({
     name,

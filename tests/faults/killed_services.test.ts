@@ -60,7 +60,7 @@ Deno.test.afterAll(() => Deno.remove(dataDir, { recursive: true }));
  * with all of its processes; `hangUp` closes the reader's end of the pipe.
  */
 async function started() {
-  const { apiUrl, env } = stackPlace(dataDir);
+  const { apiUrl, env } = await stackPlace(dataDir);
   const { child, ended, kill } = spawnGroup({
     command: Deno.execPath(),
     args: ["task", "start"],

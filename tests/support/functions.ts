@@ -39,7 +39,7 @@ export async function serveFunction(
 ): Promise<ServedFunction> {
   const lines: string[] = [];
   const log: LogLine[] = [];
-  const port = freePort();
+  const port = await freePort();
   const settings = Object.entries({
     ...platformEnvironment({
       apiUrl: setting("TEST_API_URL"),

@@ -1,4 +1,6 @@
 /** Ports, processes and memory of this machine. */
+import { createSocket } from "node:dgram";
+import { once } from "node:events";
 import { statfs } from "node:fs/promises";
 import {
   lookUpProcess,
@@ -10,7 +12,7 @@ import { HANG_LIMIT_MS } from "./hang_limit.ts";
 
 /**
  * The system gives these to no outgoing connection, and a stack does not choose
- * them, so a port is still free when a process of the test listens there later.
+ * them, so only another test could take one before a process listens there.
  */
 const FIRST = 30_000;
 const COUNT = 2_700;
@@ -18,15 +20,22 @@ const COUNT = 2_700;
 /** Tests that run at the same time begin at different places. */
 let next = Deno.pid * 97;
 
-/** Returns a port of 127.0.0.1 that nothing listens on. */
-export function freePort(): number {
+/**
+ * Returns a port of 127.0.0.1 that nothing listens on. It is this process's until
+ * its end: the UDP port of the same number, which nothing else uses, is held.
+ */
+export async function freePort(): Promise<number> {
   for (;;) {
     const port = FIRST + next++ % COUNT;
+    const held = createSocket("udp4").bind(port, "127.0.0.1").unref();
     try {
+      await once(held, "listening");
       Deno.listen({ hostname: "127.0.0.1", port }).close();
       return port;
     } catch (error) {
-      if (!(error instanceof Deno.errors.AddrInUse)) throw error;
+      held.close();
+      const { code } = error as { code?: string };
+      if (code !== "EADDRINUSE") throw error;
     }
   }
 }

@@ -123,8 +123,8 @@ export async function startPostgrest(
   await using opened = new AsyncDisposableStack();
   const { port: db, pathname } = new URL(databaseUrl);
   const cwd = await temporaryFolder(opened);
-  const postgrest = freePort();
-  const ports = { db: Number(db), postgrest, postgrestAdmin: freePort() };
+  const postgrest = await freePort();
+  const ports = { db: Number(db), postgrest, postgrestAdmin: await freePort() };
   const { env, ...spec } = postgrestService(cwd, ports);
   const login = new URL(env["PGRST_DB_URI"] ?? "");
   login.pathname = pathname;

@@ -135,17 +135,17 @@ async function outputOf({ child, ended }: ProcessGroup) {
 }
 
 /** Where a stack on free ports will be, and the settings that tell the commands. */
-export function stackPlace(data: string) {
-  const [api, db] = [freePort(), freePort()];
+export async function stackPlace(data: string) {
+  const [api, db] = [await freePort(), await freePort()];
   return {
     apiUrl: `http://127.0.0.1:${api}`,
     dbUrl: `postgresql://postgres:postgres@127.0.0.1:${db}/postgres`,
     env: {
       BILLING_API_PORT: `${api}`,
       BILLING_DB_PORT: `${db}`,
-      BILLING_WEBHOOK_PORT: `${freePort()}`,
-      BILLING_WORKER_PORT: `${freePort()}`,
-      BILLING_POSTGREST_PORT: `${freePort()}`,
+      BILLING_WEBHOOK_PORT: `${await freePort()}`,
+      BILLING_WORKER_PORT: `${await freePort()}`,
+      BILLING_POSTGREST_PORT: `${await freePort()}`,
       BILLING_STACK_DATA: data,
     },
   };
@@ -154,7 +154,7 @@ export function stackPlace(data: string) {
 /** Chooses a place for a stack, with a folder of its own for the data. */
 export async function placeForStack(
   opened: AsyncDisposableStack,
-): Promise<ReturnType<typeof stackPlace>> {
+): ReturnType<typeof stackPlace> {
   const data = await Deno.makeTempDir({ prefix: "billing-webhook-data-" });
   // After `reset` it is gone already.
   opened.defer(() => Deno.remove(data, { recursive: true }).catch(() => {}));

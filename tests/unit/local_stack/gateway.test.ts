@@ -132,7 +132,7 @@ Deno.test("routeOf() knows the platform's paths, and no others", () => {
 });
 
 Deno.test("gateway answers 503 until the service listens, and 502 if it closes", async () => {
-  const port = freePort();
+  const port = await freePort();
   await using opened = new AsyncDisposableStack();
   const gateway = await startGateway(0, { targets: { webhook: port }, keys });
   opened.defer(gateway.close);

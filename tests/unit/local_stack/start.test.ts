@@ -59,7 +59,7 @@ const listen = (port: number) =>
   Deno.listen({ hostname: "127.0.0.1", port }).close();
 
 Deno.test("holdPorts() lets nobody else listen until a port is freed, and names the option of one in use", async () => {
-  const db = freePort();
+  const db = await freePort();
   using held = await holdPorts({ db });
   const { ports } = held;
   assertEquals([new Set(Object.values(ports)).size, ports.db], [6, db]);
@@ -69,7 +69,7 @@ Deno.test("holdPorts() lets nobody else listen until a port is freed, and names 
   }
   held.free("postgrest");
   listen(ports.postgrest);
-  const other = freePort();
+  const other = await freePort();
   await assertRejects(
     () => holdPorts({ db: other, worker: db }),
     Error,
