@@ -69,7 +69,7 @@ async function startOnce(
   denoPath: string,
   { entry, event, apiUrl }: { entry: string; event: object; apiUrl: string },
 ): Promise<number> {
-  const port = freePort();
+  const port = await freePort();
   const body = JSON.stringify(event);
   const headers = await signatureHeaders({
     scheme: "stripe",

@@ -120,7 +120,7 @@ export async function serveTarget(
   if (name === "byHand") {
     await withDatabase(databaseUrl, (sql) => sql.unsafe(BY_HAND_SQL).simple());
   }
-  const port = freePort();
+  const port = await freePort();
   await use(started, {
     name,
     command: Deno.execPath(),
@@ -160,7 +160,7 @@ export async function serveReceivers(
   { count, started }: { count: number; started: AsyncDisposableStack },
 ): Promise<number[]> {
   const env = { ...ofPlatform(stack), ...functionEnvironment({}) };
-  const ports = Array.from({ length: count }, freePort);
+  const ports = await Array.fromAsync({ length: count }, freePort);
   const denoPath = Deno.execPath();
   for (const port of ports) {
     const options = { denoPath, env, port };
