@@ -86,6 +86,9 @@ if (import.meta.main) {
 
 async function testAll(): Promise<void> {
   await useMemory();
+  await using opened = new AsyncDisposableStack();
+  const whole = async (name: string, folder: string, denoPath?: string) =>
+    tests(name, await asOneModule(folder, opened), { denoPath });
   await settle([
     (async () => {
       await run({ name: "formatting", args: ["fmt", "--check"] });
@@ -94,7 +97,7 @@ async function testAll(): Promise<void> {
       const args = ["check", "--config", "deno.json", ".", ...code.files];
       await run({ name: "types, with the pages' TypeScript", args });
     })(),
-    runUnitTests(),
+    run(await whole("unit tests", "tests/unit")),
     (async () => {
       const denoPath = await downloadForTests(signal);
       await downloadOwn(OWN_PACKAGES, signal);
@@ -102,10 +105,10 @@ async function testAll(): Promise<void> {
       // are served by the Deno that Supabase's runtime is built on; what a server
       // may answer by itself is asked of the local stack's Deno, too.
       await runInLanes([
-        tests("deployment", "tests/deploy", { denoPath }),
-        tests("faults", "tests/faults"),
-        tests("integration", "tests/integration", { denoPath }),
-        tests("properties", "tests/property"),
+        await whole("deployment", "tests/deploy", denoPath),
+        await whole("faults", "tests/faults"),
+        await whole("integration", "tests/integration", denoPath),
+        await whole("properties", "tests/property"),
         tests("SQL", PGTAP),
         tests("catalogue", "tests/catalogue", { denoPath }),
         tests("import and reconcile", "tests/stripe_sync"),
@@ -121,17 +124,22 @@ async function testAll(): Promise<void> {
 }
 
 /**
- * Runs the unit tests, all as one module: for each module, Deno makes an array of
- * 80 MB, which takes as long as all of its tests.
+ * Makes one module of all test files in a folder, which run in the order of their
+ * names: for each module, Deno makes an array of 80 MB, which takes as long as all
+ * unit tests.
  */
-async function runUnitTests(): Promise<void> {
-  await using opened = new AsyncDisposableStack();
-  const module = `${await temporaryFolder(opened)}/unit.test.ts`;
-  const files = await Array.fromAsync(glob("tests/unit/**/*.test.ts"));
-  if (files.length === 0) throw new Error("There are no unit tests.");
-  const imports = files.map((file) => `import "${Deno.cwd()}/${file}";\n`);
-  await Deno.writeTextFile(module, imports.sort().join(""));
-  await run(tests("unit tests", module));
+async function asOneModule(
+  folder: string,
+  opened: AsyncDisposableStack,
+): Promise<string> {
+  const module = `${await temporaryFolder(opened)}/${basename(folder)}.test.ts`;
+  const files = await Array.fromAsync(glob(`${folder}/**/*.test.ts`));
+  if (files.length === 0) throw new Error(`There are no tests in ${folder}.`);
+  const imports = files.sort().map((file) =>
+    `await import("${Deno.cwd()}/${file}");\n`
+  );
+  await Deno.writeTextFile(module, imports.join(""));
+  return module;
 }
 
 async function testNamed(paths: readonly string[], filter?: string) {

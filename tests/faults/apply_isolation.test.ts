@@ -6,7 +6,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { assertEquals } from "@std/assert";
 import { eventually } from "../support/hang_limit.ts";
-import { emptyTables } from "../support/tables.ts";
 import {
   apply,
   creation,
@@ -28,11 +27,6 @@ const LOCKED = "failed 55P03";
 
 /** As many as the receiver sends in a call. */
 const TOGETHER = 50;
-
-Deno.test.afterAll(async () => {
-  await emptyTables(sql);
-  await sql.end();
-});
 
 const idsOf = (events: readonly WireEvent[]) =>
   events.map(({ event_id }) => event_id);

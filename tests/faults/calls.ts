@@ -16,6 +16,7 @@ export interface WireEvent {
 const CALL_LIMIT_MS = 1_500;
 
 export const sql = connect(6);
+Deno.test.afterAll(() => sql.end());
 
 export function creation(fields: Partial<WireEvent> = {}): WireEvent {
   return {

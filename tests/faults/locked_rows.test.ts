@@ -27,10 +27,6 @@ import {
 const LEASE = crypto.randomUUID();
 
 Deno.test.beforeEach(() => emptyTables(sql));
-Deno.test.afterAll(async () => {
-  await emptyTables(sql);
-  await sql.end();
-});
 
 let occurred = Date.parse("2027-01-15T08:00:00Z");
 
