@@ -44,10 +44,9 @@ export const COMMANDS = Object.keys(denoConfig.tasks)
 export const NO_DOWNLOADS = {
   npm_config_offline: "true",
   // The discard port: nobody listens there, and Deno has no switch of its own
-  // for all the processes below it.
+  // for all the processes below it. The machine's list may have the registry on it.
   HTTPS_PROXY: "http://127.0.0.1:9",
   https_proxy: "http://127.0.0.1:9",
-  // The machine's own list may have the registry on it.
   NO_PROXY: "127.0.0.1,localhost",
   no_proxy: "127.0.0.1,localhost",
 };

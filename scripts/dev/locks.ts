@@ -68,11 +68,7 @@ async function writeLocks(): Promise<void> {
   }
 }
 
-async function writeLock(
-  folder: string,
-  deno: string,
-  args: readonly string[],
-): Promise<void> {
+async function writeLock(folder: string, deno: string, args: string[]) {
   const file = `${folder}/deno.lock`;
   await Deno.remove(join(REPOSITORY, file)).catch(() => {});
   await run(deno, args);

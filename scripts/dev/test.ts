@@ -6,7 +6,7 @@
  */
 import { existsSync } from "node:fs";
 import { glob } from "node:fs/promises";
-import { basename } from "node:path";
+import { basename, resolve } from "node:path";
 import { stripVTControlCharacters } from "node:util";
 import { abortOnEnd } from "../common/abort_on_end.ts";
 import {
@@ -71,6 +71,7 @@ if (import.meta.main) {
   // To compile this much, or in threads, costs more time here than it saves.
   Deno.env.set("DENO_V8_FLAGS", "--single-threaded,--no-opt");
   Deno.env.set("BUN_JSC_useBaselineJIT", "0"); // of the Supabase CLI
+  Deno.env.set("BUN_JSC_numberOfGCMarkers", "1");
   try {
     const { values, operands } = parseCommandLine(Deno.args, COMMAND_LINE);
     isBeside = operands.length === 0;
@@ -87,8 +88,7 @@ if (import.meta.main) {
 async function testAll(): Promise<void> {
   await useMemory();
   await using opened = new AsyncDisposableStack();
-  const whole = async (name: string, folder: string, denoPath?: string) =>
-    tests(name, await asOneModule(folder, opened), { denoPath });
+  const all = (name: string) => asOneModule(resolve("tests", name), opened);
   await settle([
     (async () => {
       await run({ name: "formatting", args: ["fmt", "--check"] });
@@ -97,7 +97,7 @@ async function testAll(): Promise<void> {
       const args = ["check", "--config", "deno.json", ".", ...code.files];
       await run({ name: "types, with the pages' TypeScript", args });
     })(),
-    run(await whole("unit tests", "tests/unit")),
+    run(tests("unit tests", await all("unit"))),
     (async () => {
       const denoPath = await downloadForTests(signal);
       await downloadOwn(OWN_PACKAGES, signal);
@@ -105,10 +105,10 @@ async function testAll(): Promise<void> {
       // are served by the Deno that Supabase's runtime is built on; what a server
       // may answer by itself is asked of the local stack's Deno, too.
       await runInLanes([
-        await whole("deployment", "tests/deploy", denoPath),
-        await whole("faults", "tests/faults"),
-        await whole("integration", "tests/integration", denoPath),
-        await whole("properties", "tests/property"),
+        tests("deployment", await all("deploy"), { denoPath }),
+        tests("faults", await all("faults")),
+        tests("integration", await all("integration"), { denoPath }),
+        tests("properties", await all("property")),
         tests("SQL", PGTAP),
         tests("catalogue", "tests/catalogue", { denoPath }),
         tests("import and reconcile", "tests/stripe_sync"),
@@ -124,20 +124,14 @@ async function testAll(): Promise<void> {
 }
 
 /**
- * Makes one module of all test files in a folder, which run in the order of their
- * names: for each module, Deno makes an array of 80 MB, which takes as long as all
- * unit tests.
+ * Makes one module of a folder's tests: for each module, Deno makes an array of
+ * 80 MB, which takes as long as all unit tests.
  */
-async function asOneModule(
-  folder: string,
-  opened: AsyncDisposableStack,
-): Promise<string> {
+async function asOneModule(folder: string, opened: AsyncDisposableStack) {
   const module = `${await temporaryFolder(opened)}/${basename(folder)}.test.ts`;
   const files = await Array.fromAsync(glob(`${folder}/**/*.test.ts`));
   if (files.length === 0) throw new Error(`There are no tests in ${folder}.`);
-  const imports = files.sort().map((file) =>
-    `await import("${Deno.cwd()}/${file}");\n`
-  );
+  const imports = files.sort().map((file) => `await import("${file}");\n`);
   await Deno.writeTextFile(module, imports.join(""));
   return module;
 }

@@ -11,7 +11,7 @@ export const NODE_MODULES = join(REPOSITORY, "node_modules");
 
 const NEEDED = [
   /^(PATH|HOME|TMPDIR|XDG_CACHE_HOME|SSL_CERT_(FILE|DIR)|NODE_EXTRA_CA_CERTS)$/,
-  /^DENO_(DIR|CERT|TLS_CA_STORE|AUTH_TOKENS)$|^BUN_JSC_/,
+  /^DENO_(DIR|CERT|TLS_CA_STORE|AUTH_TOKENS|V8_FLAGS)$|^BUN_JSC_/,
   /^npm_config_|_proxy$/i,
 ];
 

@@ -40,7 +40,6 @@ export async function openTerminal(
   const { PATH } = toolEnvironment();
   const env: Record<string, string> = {
     ...toolEnvironment(),
-    DENO_V8_FLAGS: Deno.env.get("DENO_V8_FLAGS") ?? "--single-threaded",
     SUPABASE_HOME: `${home}/.supabase`,
     ...(hasTools && { PATH: `${home}:${PATH}` }),
   };
