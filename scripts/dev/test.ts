@@ -68,8 +68,9 @@ let isBeside = false;
 
 if (import.meta.main) {
   await abortOnEnd(ending, Deno.env.toObject());
-  // To compile this much, or in threads, costs more time here than it saves.
-  Deno.env.set("DENO_V8_FLAGS", "--single-threaded,--no-opt");
+  // To compile this much, in threads, or use new memory costs more than it saves.
+  const v8 = "--single-threaded,--no-opt,--max-semi-space-size=2";
+  Deno.env.set("DENO_V8_FLAGS", v8);
   Deno.env.set("BUN_JSC_useBaselineJIT", "0"); // of the Supabase CLI
   Deno.env.set("BUN_JSC_numberOfGCMarkers", "1");
   try {
