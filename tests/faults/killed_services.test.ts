@@ -88,7 +88,8 @@ async function started() {
     hangUp: () => reader.cancel(),
     [Symbol.asyncDispose]: async () => {
       await reader.cancel();
-      kill("SIGKILL"); // It runs if the test has failed.
+      kill("SIGTERM"); // It runs if the test has failed.
+      await leftOf(tree);
       await ended;
     },
   };

@@ -6,6 +6,7 @@ import {
   lookUpProcess,
   type ProcessEntry,
   runningProcesses,
+  signalTo,
 } from "../../scripts/common/processes.ts";
 import { waitUntil } from "../../scripts/local_stack/wait_until.ts";
 import { HANG_LIMIT_MS } from "./hang_limit.ts";
@@ -55,19 +56,20 @@ export async function processTree(
   return tree;
 }
 
-/** Returns the commands of those that still run after a while. */
+/** Returns the commands of those that still run after a while, and ends them. */
 export async function leftOf(
   tree: ReadonlyMap<number, ProcessEntry>,
 ): Promise<string[]> {
-  let left: string[] = [];
+  const left = new Map<number, string>();
   await waitUntil(async () => {
-    left = [];
+    left.clear();
     for (const [id, { started, command }] of tree) {
-      if ((await lookUpProcess(id))?.started === started) left.push(command);
+      if ((await lookUpProcess(id))?.started === started) left.set(id, command);
     }
-    return left.length === 0;
+    return left.size === 0;
   }, { timeoutMs: HANG_LIMIT_MS });
-  return left;
+  for (const id of left.keys()) signalTo(id, "SIGKILL");
+  return [...left.values()];
 }
 
 /**
