@@ -113,12 +113,12 @@ async function testAll(): Promise<void> {
         tests("SQL", PGTAP),
         tests("catalogue", "tests/catalogue", { denoPath }),
         tests("import and reconcile", "tests/stripe_sync"),
-        tests("pages", "tests/docs"),
-        ...OWN_PACKAGES.map((folder) => tests(folder, folder)),
-        tests("fuzzing", "tests/fuzz"),
         tests("catalogue, as on a local stack", "tests/catalogue", {
           filter: "/^catalogue (2[1-7]|73):/",
         }),
+        tests("pages", "tests/docs"),
+        ...OWN_PACKAGES.map((folder) => tests(folder, folder)),
+        tests("fuzzing", "tests/fuzz"),
       ], LANES);
     })(),
   ]);

@@ -1,6 +1,6 @@
 /**
  * Requests that no HTTP client would send, written over TCP byte by byte. Each
- * ends within a minute.
+ * ends within the hang limit.
  */
 import { Buffer } from "node:buffer";
 import { limited } from "../support/hang_limit.ts";

@@ -39,7 +39,7 @@ export async function deliver(
   return await post(url, { headers, body: bytes, signal });
 }
 
-/** Sends a request and reads its answer to the end, within a minute. */
+/** Sends a request and reads its answer to the end, within the hang limit. */
 export async function post(url: string, init: RequestInit): Promise<Answer> {
   async function answer() {
     const response = await fetch(url, { method: "POST", ...init });

@@ -2,7 +2,7 @@ import postgres from "postgres";
 import { HANG_LIMIT_MS } from "./hang_limit.ts";
 import { setting } from "./test_environment.ts";
 
-/** Returns a connection to the database under test; a query has a minute. */
+/** Returns a connection to the database under test. */
 export function connect(max = 4): postgres.Sql {
   return postgres(setting("TEST_DATABASE_URL"), {
     max,
