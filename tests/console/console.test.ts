@@ -266,10 +266,7 @@ Deno.test("the console in a browser", async (test) => {
       await page.setViewport({ width, height: 740 });
       for (const path of paths) {
         await open(path);
-        await page.$$eval(
-          "summary",
-          (all) => all.forEach((one) => one.click()),
-        );
+        await page.$$eval("summary", (all) => all.forEach((it) => it.click()));
         await assertWellMade(visitor);
       }
     }
@@ -372,6 +369,8 @@ async function enterConsole(browser: Browser, link: string) {
   async function enter(selector: string): Promise<string> {
     await tabTo(selector);
     await Promise.all([page.waitForNavigation(), page.keyboard.press("Enter")]);
+    // Else a key may come before the browser gives the focus.
+    await page.waitForSelector("body:not(:has([autofocus]:not(:focus)))");
     return await text();
   }
 
