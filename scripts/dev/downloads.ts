@@ -76,15 +76,13 @@ export async function downloadForTests(signal?: AbortSignal): Promise<string> {
   return edgeDeno;
 }
 
-/** Downloads the packages of such folders, if they are not there yet. */
+/** Downloads the packages of such a folder, if they are not there yet. */
 export async function downloadOwn(
-  folders: Iterable<string>,
+  folder: string,
   signal?: AbortSignal,
 ): Promise<void> {
-  for (const folder of folders) {
-    console.log(`\n== downloads, if missing: packages of ${folder}`);
-    await run(Deno.execPath(), [...ownDownload(folder), "--frozen"], signal);
-  }
+  console.log(`\n== downloads, if missing: packages of ${folder}`);
+  await run(Deno.execPath(), [...ownDownload(folder), "--frozen"], signal);
 }
 
 /** Returns the path of that Deno, which npm downloads if it is not there yet. */

@@ -49,6 +49,8 @@ only their tests. Those in tests/unit need no database and start none.`,
 interface Run {
   readonly name: string;
   readonly args: readonly string[];
+  /** The folder whose own packages it needs. */
+  readonly own?: string | undefined;
   readonly env?: Record<string, string>;
 }
 
@@ -100,24 +102,26 @@ async function testAll(): Promise<void> {
     })(),
     run(tests("unit tests", await all("unit"))),
     (async () => {
-      const denoPath = await downloadForTests(signal);
-      await downloadOwn(OWN_PACKAGES, signal);
-      // What takes long comes first, so that the lanes end together. The functions
+      const template = await temporaryFolder(opened);
+      const downloads = downloadForTests(signal);
+      await settle([downloads, makeStackTemplate(template, signal)]);
+      const denoPath = await downloads;
+      // What waits most comes first, so that the lanes end together. The functions
       // are served by the Deno that Supabase's runtime is built on; what a server
       // may answer by itself is asked of the local stack's Deno, too.
-      await runInLanes([
+      await runInLanes(template, [
         tests("deployment", await all("deploy"), { denoPath }),
         tests("faults", await all("faults")),
-        tests("integration", await all("integration"), { denoPath }),
-        tests("properties", await all("property")),
-        tests("SQL", PGTAP),
-        tests("catalogue", "tests/catalogue", { denoPath }),
         tests("import and reconcile", "tests/stripe_sync"),
+        tests("pages", "tests/docs"),
+        tests("catalogue", "tests/catalogue", { denoPath }),
+        tests("integration", await all("integration"), { denoPath }),
         tests("catalogue, as on a local stack", "tests/catalogue", {
           filter: "/^catalogue (2[1-7]|73):/",
         }),
-        tests("pages", "tests/docs"),
         ...OWN_PACKAGES.map((folder) => tests(folder, folder)),
+        tests("SQL", PGTAP),
+        tests("properties", await all("property")),
         tests("fuzzing", "tests/fuzz"),
       ], LANES);
     })(),
@@ -144,7 +148,6 @@ async function testNamed(paths: readonly string[], filter?: string) {
   const denoPath = paths.some((path) => /^tests(\/deploy|\/?$)/.test(path))
     ? await downloadForTests(signal)
     : undefined;
-  await downloadOwn(new Set(paths.flatMap(ownFolders)), signal);
   const runs = paths.map((path) => {
     const isSql = /^supabase\/tests\b/.test(path);
     if (!isSql) return tests(path, path, { filter, denoPath });
@@ -154,7 +157,11 @@ async function testNamed(paths: readonly string[], filter?: string) {
   const isUnit = ({ name }: Run) => /^tests\/unit(\/|$)/.test(name);
   for (const unit of runs.filter(isUnit)) await run(unit);
   const others = runs.filter((run) => !isUnit(run));
-  if (others.length > 0) await runInLanes(others, 1);
+  if (others.length === 0) return;
+  await using opened = new AsyncDisposableStack();
+  const template = await temporaryFolder(opened);
+  await makeStackTemplate(template, signal);
+  await runInLanes(template, others, 1);
 }
 
 /** Returns a run of tests; `denoPath` is the Deno that serves the functions. */
@@ -166,29 +173,29 @@ function tests(
     denoPath?: string | undefined;
   } = {},
 ): Run {
+  const own = OWN_PACKAGES.find((folder) =>
+    `${path}/`.startsWith(`${folder}/`)
+  );
   const args = [
     ...["test", "--allow-all", "--no-check", "--cached-only"],
-    ...ownFolders(path).flatMap((own) => [...ownOptions(own), "--frozen"]),
+    ...own === undefined ? [] : [...ownOptions(own), "--frozen"],
     ...filter === undefined ? [] : ["--filter", filter],
     path,
   ];
   const env = { ...NO_DOWNLOADS, TEST_FUNCTIONS_DENO: denoPath };
-  return { name, args, env };
-}
-
-/** Returns the folder of a path whose tests have packages of their own, if any. */
-function ownFolders(path: string) {
-  return OWN_PACKAGES.filter((folder) => `${path}/`.startsWith(`${folder}/`));
+  return { name, args, own, env };
 }
 
 /** Runs what needs a stack. Whichever lane is done takes the next run. */
-async function runInLanes(queue: Run[], lanes: number): Promise<void> {
-  await using opened = new AsyncDisposableStack();
-  const template = await temporaryFolder(opened);
-  await makeStackTemplate(template, signal);
+async function runInLanes(
+  template: string,
+  queue: Run[],
+  lanes: number,
+): Promise<void> {
   await settle(Array.from({ length: lanes }, async () => {
     await using lane = await openLane(template, signal);
     for (let next = queue.shift(); next; next = queue.shift()) {
+      if (next.own !== undefined) await downloadOwn(next.own, signal);
       await withDatabase(lane.env.TEST_DATABASE_URL, emptyTables);
       await run({ ...next, env: { ...next.env, ...lane.env } });
     }
@@ -196,7 +203,7 @@ async function runInLanes(queue: Run[], lanes: number): Promise<void> {
 }
 
 /** Waits until each has ended, and cleaned up; then reports the first fault. */
-async function settle(work: Promise<void>[]): Promise<void> {
+async function settle(work: Promise<unknown>[]): Promise<void> {
   for (const result of await Promise.allSettled(work)) {
     if (result.status === "rejected") throw result.reason;
   }
