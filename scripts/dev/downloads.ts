@@ -77,10 +77,7 @@ export async function downloadForTests(signal?: AbortSignal): Promise<string> {
 }
 
 /** Downloads the packages of such a folder, if they are not there yet. */
-export async function downloadOwn(
-  folder: string,
-  signal?: AbortSignal,
-): Promise<void> {
+export async function downloadOwn(folder: string, signal?: AbortSignal) {
   console.log(`\n== downloads, if missing: packages of ${folder}`);
   await run(Deno.execPath(), [...ownDownload(folder), "--frozen"], signal);
 }

@@ -113,8 +113,8 @@ async function testAll(): Promise<void> {
         tests("deployment", await all("deploy"), { denoPath }),
         tests("faults", await all("faults")),
         tests("import and reconcile", "tests/stripe_sync"),
-        tests("pages", "tests/docs"),
         tests("catalogue", "tests/catalogue", { denoPath }),
+        tests("pages", "tests/docs"),
         tests("integration", await all("integration"), { denoPath }),
         tests("catalogue, as on a local stack", "tests/catalogue", {
           filter: "/^catalogue (2[1-7]|73):/",
@@ -173,9 +173,7 @@ function tests(
     denoPath?: string | undefined;
   } = {},
 ): Run {
-  const own = OWN_PACKAGES.find((folder) =>
-    `${path}/`.startsWith(`${folder}/`)
-  );
+  const own = OWN_PACKAGES.find((it) => `${path}/`.startsWith(`${it}/`));
   const args = [
     ...["test", "--allow-all", "--no-check", "--cached-only"],
     ...own === undefined ? [] : [...ownOptions(own), "--frozen"],
