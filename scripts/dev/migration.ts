@@ -103,12 +103,11 @@ export async function migrationText(): Promise<string> {
 
 async function readSchemas(): Promise<string[]> {
   const names = Array.from(Deno.readDirSync(SCHEMAS), ({ name }) => name);
-  return await Promise.all(
-    names.sort().map(async (name) => {
-      const text = await Deno.readTextFile(join(SCHEMAS, name));
-      return `-- supabase/schemas/${name}\n${text}`;
-    }),
-  );
+  const texts = names.sort().map(async (name) => {
+    const text = await Deno.readTextFile(join(SCHEMAS, name));
+    return `-- supabase/schemas/${name}\n${text}`;
+  });
+  return await Promise.all(texts);
 }
 
 /**
@@ -154,10 +153,9 @@ function checkOfNames(schema: string): string {
   const created = schema.matchAll(
     /^create or replace (?:view|function) public\.(\w+)/gm,
   );
-  const names = [
-    ...new Set(Array.from(created, ([, name]) => `public.${name}`)),
-  ]
-    .sort().join(", ").replace(/(.{75,}?,) /g, "$1\n        ");
+  const all = new Set(Array.from(created, ([, name]) => `public.${name}`));
+  const names = [...all].sort().join(", ")
+    .replace(/(.{75,}?,) /g, "$1\n        ");
   return `do $$
 declare
   taken text;

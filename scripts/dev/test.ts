@@ -106,9 +106,9 @@ async function testAll(): Promise<void> {
       const downloads = downloadForTests(signal);
       await settle([downloads, makeStackTemplate(template, signal)]);
       const denoPath = await downloads;
-      // What waits most comes first, so that the lanes end together. The functions
-      // are served by the Deno that Supabase's runtime is built on; what a server
-      // may answer by itself is asked of the local stack's Deno, too.
+      // What takes long or waits comes first, so that the lanes end together. The
+      // functions are served by the Deno that Supabase's runtime is built on; what a
+      // server may answer by itself is asked of the local stack's Deno, too.
       await runInLanes(template, [
         tests("deployment", await all("deploy"), { denoPath }),
         tests("faults", await all("faults")),
@@ -185,11 +185,7 @@ function tests(
 }
 
 /** Runs what needs a stack. Whichever lane is done takes the next run. */
-async function runInLanes(
-  template: string,
-  queue: Run[],
-  lanes: number,
-): Promise<void> {
+async function runInLanes(template: string, queue: Run[], lanes: number) {
   await settle(Array.from({ length: lanes }, async () => {
     await using lane = await openLane(template, signal);
     for (let next = queue.shift(); next; next = queue.shift()) {
