@@ -59,7 +59,6 @@ export const NO_DOWNLOADS = {
  */
 export async function downloadForTests(signal?: AbortSignal): Promise<string> {
   console.log("\n== downloads, if missing: packages");
-  const deno = Deno.execPath();
   // With the npm package, npm installs this, as npx has if it runs the gate.
   if (Deno.env.get("npm_command") !== "exec") {
     await run("npx", ["-y", `deno@${Deno.version.deno}`, "--version"], signal);
@@ -71,7 +70,7 @@ export async function downloadForTests(signal?: AbortSignal): Promise<string> {
     await run(edgeDeno, ["cache", ...options, entry], signal);
     // As `start` of the npm package serves them. To read a lock of this form,
     // this Deno asks the registry, the first time.
-    await run(deno, ["cache", ...options, entry], signal);
+    await run(Deno.execPath(), ["cache", ...options, entry], signal);
   }
   return edgeDeno;
 }

@@ -40,9 +40,8 @@ if (import.meta.main) {
 
 async function takeLatest(): Promise<void> {
   await run(DENO, ["update", "--latest", ...HELD.map((name) => `!${name}`)]);
-  const { imports } = JSON.parse(
-    await Deno.readTextFile(join(REPOSITORY, "import_map.json")),
-  );
+  const map = await Deno.readTextFile(join(REPOSITORY, "import_map.json"));
+  const { imports } = JSON.parse(map);
   for (const file of REPEAT_VERSIONS) {
     let text = await Deno.readTextFile(join(REPOSITORY, file));
     for (const target of Object.values<string>(imports)) {

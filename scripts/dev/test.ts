@@ -209,6 +209,8 @@ async function settle(work: Promise<unknown>[]): Promise<void> {
  */
 async function run({ name, args, env }: Run): Promise<void> {
   signal.throwIfAborted();
+  await using opened = new AsyncDisposableStack(); // removes what a test leaves
+  const TMPDIR = env?.["TMPDIR"] ?? await temporaryFolder(opened);
   const started = performance.now();
   console.log(`\n== ${name}${isBeside ? ": started" : ""}`);
   const { child, ended } = spawnGroup({
@@ -216,7 +218,7 @@ async function run({ name, args, env }: Run): Promise<void> {
     args,
     options: {
       // Commands name themselves the same with and without npx.
-      env: { npm_command: "", ...env },
+      env: { npm_command: "", ...env, TMPDIR },
       stdout: "piped",
       stderr: "inherit",
     },
