@@ -15,10 +15,15 @@ export const EDGE_DENO_VERSION = "2.1.4";
 export const FUNCTIONS = ["billing-webhook", "billing-worker"];
 
 /**
- * Tests in a browser, and with the providers' packages. Their import maps and lock files
- * are their own, so that `deno install`, and with it `start`, need not download these.
+ * Tests in a browser, with the providers' packages, and on another Postgres. Their import
+ * maps and lock files are their own, so that `deno install`, and with it `start`, need not
+ * download these.
  */
-export const OWN_PACKAGES = ["tests/console", "tests/judges"] as const;
+export const OWN_PACKAGES = [
+  "tests/console",
+  "tests/judges",
+  "tests/postgres_15",
+] as const;
 
 /** Returns the options for the import map and lock file of such a folder. */
 export function ownOptions(folder: string): string[] {

@@ -3,9 +3,9 @@
  * types of a database that has them all. People read and edit the schema files; a
  * database gets the migrations.
  *
- * The first one is all files, behind a check for names that are taken. A released one
- * stays as it is: a later one begins with what people write, the `alter` of tables and
- * types, and then has every file of views and functions anew.
+ * The first one is all files, behind a check of the server and of names that are taken.
+ * A released one stays as it is: a later one begins with what people write, the `alter`
+ * of tables and types, and then has every file of views and functions anew.
  */
 import { join } from "node:path";
 import { REPOSITORY } from "../common/how_started.ts";
@@ -96,7 +96,7 @@ export async function migrationText(): Promise<string> {
   }
   return [
     `-- Written in the receiver's repository by "deno task migration", from supabase/schemas: edit those files there.\n`,
-    checkOfNames(files.join("")),
+    refusal(files.join("")),
     files.join(""),
   ].join("\n");
 }
@@ -145,11 +145,12 @@ async function differences(dbUrl: string): Promise<string[]> {
 }
 
 /**
- * Returns the statement that refuses before anything is created, if a name in
- * schema public or the schema billing is taken. The Supabase CLI prints it with
- * the error, so it is short. An empty schema of the same owner is taken over.
+ * Returns the statement that refuses before anything is created, if the server is too
+ * old, or if a name in schema public or the schema billing is taken. The Supabase CLI
+ * prints it with the error, so it is short; it prints no hint, so the message says what
+ * to do. An empty schema of the same owner is taken over.
  */
-function checkOfNames(schema: string): string {
+function refusal(schema: string): string {
   const created = schema.matchAll(
     /^create or replace (?:view|function) public\.(\w+)/gm,
   );
@@ -160,6 +161,11 @@ function checkOfNames(schema: string): string {
 declare
   taken text;
 begin
+  if current_setting('server_version_num')::integer < 150000 then
+    raise exception 'Nothing was created, because this is Postgres %, and the receiver needs 15 or later. Upgrade Postgres (dashboard, Project Settings, Infrastructure), and push again.',
+      current_setting('server_version');
+  end if;
+
   select string_agg(t.what, ', ' order by t.what) into taken
   from (
     select pg_describe_object(d.classid, d.objid, 0) as what

@@ -42,12 +42,13 @@ export async function* checkDatabase(
           onnotice() {},
         });
         opened.defer(() => connection.end());
-        await connection`select 1`;
+        const version = await supportedVersion(connection);
         sql = connection;
         return ssl && !ssl.rejectUnauthorized
-          ? "answers; its certificate was not verified (sslmode=require)"
-          : "answers";
+          ? `Postgres ${version} answers; its certificate was not verified (sslmode=require)`
+          : `Postgres ${version} answers`;
       } catch (error) {
+        if (error instanceof Failed) throw error;
         throw notConnected(error as CodedError, place);
       }
     });
@@ -64,6 +65,19 @@ export async function* checkDatabase(
   for (const [name, look] of Object.entries(checks)) {
     yield check(name, () => look().catch((error) => notRead(error, place)));
   }
+}
+
+/** Returns the server's version, if it is one that the migration takes. */
+async function supportedVersion(sql: postgres.Sql): Promise<string> {
+  const [server] = await sql<{ version: string; isTooOld: boolean }[]>`
+    select
+      current_setting('server_version') as version,
+      current_setting('server_version_num')::int < 150000 as "isTooOld"`;
+  const { version = "", isTooOld } = server ?? {};
+  if (!isTooOld) return version;
+  throw new Failed(
+    `is Postgres ${version}, and the receiver needs 15 or 17. Upgrade it (dashboard, Project Settings, Infrastructure)`,
+  );
 }
 
 /** Says why there is no connection; the URL is the project's, or the database's. */

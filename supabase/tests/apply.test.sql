@@ -3,7 +3,7 @@
  * event that fails hurts no other.
  */
 begin;
-select plan(81);
+select plan(83);
 set local timezone = 'UTC';
 
 -- The answers in the order of the places, such as 'applied, failed BW001'.
@@ -145,6 +145,23 @@ select pg_temp.apply(
 select is(pg_temp.record('tap_sub') ->> 'canceled_at', '2027-01-01T00:00:00+00:00', 'an older deletion or an update leaves canceled_at');
 select pg_temp.apply(pg_temp.event('tap_6', 'deletion', 'tap_sub', 60));
 select is((select canceled_at from billing.subscriptions where id = 'tap_sub'), now(), 'a newer deletion sets it again');
+
+-- Every column, each with another value.
+create function pg_temp.record_of(turn integer)
+returns billing.records language sql as $$
+  select jsonb_populate_record(null::billing.records, jsonb_object_agg(a.attname, case a.atttypid::regtype::text
+    when 'timestamp with time zone' then to_jsonb('2027-01-01Z'::timestamptz + (a.attnum + 100 * turn) * interval '1 day')
+    when 'jsonb' then jsonb_build_array(a.attnum + 100 * turn)
+    when 'boolean' then to_jsonb(turn = 1)
+    else to_jsonb(a.attnum + 100 * turn)
+  end) || '{"id": "tap_e"}')
+  from pg_attribute a
+  where a.attrelid = 'billing.records'::regclass
+$$;
+select billing.write_records(array[pg_temp.record_of(1)]);
+select is((select r from billing.records r where r.id = 'tap_e'), pg_temp.record_of(1), 'a new record is written in full');
+select billing.write_records(array[pg_temp.record_of(2)]);
+select is((select r from billing.records r where r.id = 'tap_e'), pg_temp.record_of(2), 'and a changed one');
 
 -- Failed payments.
 select is(

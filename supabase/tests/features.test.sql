@@ -52,7 +52,7 @@ from (
     ('2 true', '[{"price_id": "any"}]', '{"paused": "void"}', '1 year', 'nor what is voided'),
     ('2 true', '[{"price_id": "P"}]', '{"provider_status": "past_due", "past_due_since": "2026-01-01Z"}', '0', 'or late'),
     ('2 true', '[{"price_id": "P"}]', '{"provider_status": "past_due", "past_due_since": "2026-01-01Z"}', null, 'a grace of null is none'),
-    ('7 true', '[{"price_id": "P"}]', '{"provider_status": "past_due", "past_due_since": "2026-01-01Z"}', 'infinity', 'but within a grace')
+    ('7 true', '[{"price_id": "P"}]', '{"provider_status": "past_due", "past_due_since": "2026-01-01Z"}', '1000 years', 'but within a grace')
 ) as a (amounts, items, fields, grace, why);
 select is(public.billing_feature_amount('acc_1', 'seats'), public.billing_feature_amount('acc_1', 'seats', '0'), 'by default, there is no grace')
 from (select pg_temp.amounts(null, '{"provider_status": "past_due", "past_due_since": "2026-01-01Z"}', '0')) as late;

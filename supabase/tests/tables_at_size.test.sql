@@ -210,7 +210,8 @@ select is(
 
 set local role authenticated;
 select matches(
-  pg_temp.plan_of('select from public.documents'), 'InitPlan.*Index Cond: \(account_id = \(InitPlan', 'in a subquery, the policy asks once per statement'
+  -- Postgres 15 and 17 name it differently.
+  pg_temp.plan_of('select from public.documents'), 'InitPlan.*Index Cond: \(account_id = (\(InitPlan|\$\d)', 'in a subquery, the policy asks once per statement'
 );
 select * from finish();
 rollback;

@@ -17,7 +17,11 @@ import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { withDatabase } from "../../scripts/local_stack/databases.ts";
 import { startGateway } from "../../scripts/local_stack/gateway.ts";
 import { AUTHORITY, CERTIFICATE, KEY } from "../support/certificates.ts";
-import { createDatabase, migrate } from "../support/databases.ts";
+import {
+  createDatabase,
+  migrate,
+  pretendVersion,
+} from "../support/databases.ts";
 import { serveFunction } from "../support/functions.ts";
 import { freePort } from "../support/machine.ts";
 import { runCommand } from "../support/run_script.ts";
@@ -175,7 +179,7 @@ Deno.test("a database's password goes to a server that proves its name, and to n
       [`127.0.0.1:${port}`, "verify-full", "", "does not answer: ", 0],
       ["localhost", "verify-full", "", "password was not sent", 0],
       ["127.0.0.1", "verify-full", root, "password was not sent", 0],
-      ["localhost", "verify-full", root, "ok answers", 1],
+      ["localhost", "verify-full", root, "ok Postgres 17", 1],
       ["localhost", "require", "", "was not verified", 2],
       ["localhost", "prefer", "", "may send the password unencrypted", 2],
       ["localhost", "verify-ca", "/no", "root certificate /no cannot be", 2],
@@ -187,7 +191,7 @@ Deno.test("a database's password goes to a server that proves its name, and to n
     const { database, migration } = await look({ dbUrl }, { PGSSLROOTCERT });
     assertStringIncludes(database!, says);
     assertEquals(server.clients(), heard);
-    const isReached = /ok answers|was not verified/.test(says);
+    const isReached = /ok Postgres|was not verified/.test(says);
     const then = isReached ? "ok is applied" : "skipped fix the database first";
     assertEquals(migration, then);
   }
@@ -212,6 +216,19 @@ Deno.test("the migration counts by what it has created, also after a squash", as
   assertStringIncludes(
     found["migration"]!,
     "is another version's: public.billing_records is missing. ",
+  );
+});
+
+Deno.test("a server that is older than the migration takes is the one fault that is named", async () => {
+  const { url: dbUrl } = await createDatabase(port, {
+    name: "doctor_too_old",
+    sqlBefore: pretendVersion("doctor_too_old", 14),
+  });
+  const found = await look({ dbUrl });
+  assertEquals(failed(found), ["database"]);
+  assertStringIncludes(
+    found["database"]!,
+    "is Postgres 14.9, and the receiver needs 15 or 17. Upgrade it",
   );
 });
 

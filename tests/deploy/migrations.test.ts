@@ -2,7 +2,12 @@
  * The migration: that it and the types are made from the schema files, and what
  * it does to a database with something in its way.
  */
-import { assert, assertEquals, assertRejects } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertRejects,
+  assertStringIncludes,
+} from "@std/assert";
 import {
   generateTypes,
   MIGRATION,
@@ -11,7 +16,11 @@ import {
 } from "../../scripts/dev/migration.ts";
 import { withDatabase } from "../../scripts/local_stack/databases.ts";
 import { updateDatabase } from "../../scripts/local_stack/migrations.ts";
-import { createDatabase, migrate } from "../support/databases.ts";
+import {
+  createDatabase,
+  migrate,
+  pretendVersion,
+} from "../support/databases.ts";
 import { setting } from "../support/test_environment.ts";
 import { schemaOf } from "./schema_of.ts";
 
@@ -76,6 +85,32 @@ Deno.test("an empty schema billing is taken over from the same owner, and from n
   const { url, adminUrl } = await createDatabase(port, { name: "of_another" });
   await withDatabase(adminUrl, (sql) => sql.unsafe(sqlBefore));
   await assertRefused(url, ["schema billing of supabase_admin"]);
+});
+
+Deno.test("a server older than Postgres 15 is refused by the first statement, before anything is created", async () => {
+  const [first = ""] = (await Deno.readTextFile(MIGRATION))
+    .replace(/^--.*\n/, "")
+    .split(/(?<=;)\n\n?-- supabase\/schemas/);
+  assertStringIncludes(first, "do $$");
+  for (
+    const [major, refusal] of [
+      [
+        14,
+        "Nothing was created, because this is Postgres 14.9, and the receiver needs 15 or later. Upgrade Postgres (dashboard, Project Settings, Infrastructure), and push again.",
+      ],
+      [15, undefined],
+    ] as const
+  ) {
+    const name = `postgres_${major}`;
+    const sqlBefore = pretendVersion(name, major);
+    const { url } = await createDatabase(port, { name, sqlBefore });
+    const before = await withDatabase(url, schemaOf);
+    // Not in a transaction, which would undo it.
+    const said = await withDatabase(url, (sql) => sql.unsafe(first))
+      .then(() => undefined, ({ message }) => message);
+    assertEquals(said, refusal);
+    assertEquals(await withDatabase(url, schemaOf), before);
+  }
 });
 
 /** Migrates, and asserts that these names alone stop it before it does anything. */

@@ -19,6 +19,24 @@ export const LEGACY_DEFAULT_PRIVILEGES_SQL = `
     grant all on functions to anon, authenticated, service_role;
 `;
 
+/**
+ * Returns the SQL after which a database, in later connections, gives itself out as
+ * version 14.9 or such of Postgres to all that do not say where `current_setting` is.
+ */
+export function pretendVersion(database: string, major: number): string {
+  return `
+    create schema pretended;
+    create function pretended.current_setting(name text) returns text
+    language sql stable
+    return case name
+      when 'server_version' then '${major}.9'
+      when 'server_version_num' then '${major}0009'
+      else pg_catalog.current_setting(name)
+    end;
+    alter role postgres in database ${database}
+      set search_path = pretended, pg_catalog, public, extensions;`;
+}
+
 /** The CLI's own list of what is applied. */
 const LIST_SQL = `
   create schema if not exists supabase_migrations;

@@ -1,0 +1,85 @@
+/** Runs the pgTAP tests: every `*.test.sql`, and the test in docs/handlers.md. */
+import { assert, assertEquals } from "@std/assert";
+import postgres from "postgres";
+import { createCommand } from "../../scripts/common/create_command.ts";
+import { REPOSITORY } from "../../scripts/common/how_started.ts";
+import { handlersPage } from "./docs.ts";
+import { installSupabaseExtensions } from "./supabase_extensions.ts";
+
+const FOLDER = `${REPOSITORY}/supabase/tests`;
+/** pgTAP, in folders as they are below the server's own. */
+const ARCHIVE =
+  `${REPOSITORY}/node_modules/@electric-sql/pglite-pgtap/dist/pgtap.tar.gz`;
+
+const files = [...Deno.readDirSync(FOLDER)]
+  .map(({ name }) => name)
+  .filter((name) => name.endsWith(".test.sql"))
+  .sort();
+assert(files.includes("privileges.test.sql"), "supabase/tests has no tests");
+const { handlers, test } = handlersPage();
+/** By name; that of the page runs with the page's handlers. */
+const texts = {
+  "docs/handlers.md": ["begin;", ...handlers, test].join("\n"),
+  ...Object.fromEntries(
+    files.map((name) => [name, Deno.readTextFileSync(`${FOLDER}/${name}`)]),
+  ),
+};
+
+/**
+ * Makes a test of each, or of those with such a name, in the database that is at `url`
+ * by then.
+ */
+export function testSql(
+  where: string,
+  url: () => string,
+  names: RegExp = /./,
+): void {
+  for (const [name, text] of Object.entries(texts)) {
+    if (!names.test(name)) continue;
+    Deno.test(`${name} passes ${where}`, async () => {
+      const lines = await runTap(url(), text);
+      assertEquals(lines.filter((line) => /^(not ok|#)/.test(line)), []);
+      const ran = lines.filter((line) => /^ok \d+/.test(line));
+      assertEquals(lines.filter((line) => /^1\.\./.test(line)), [
+        `1..${ran.length}`,
+      ]);
+    });
+  }
+}
+
+/**
+ * Puts pgTAP where a server finds it, and stand-ins for Supabase's extensions, until
+ * these are disposed of.
+ */
+export async function installPgtap(
+  shareFolder: string,
+): Promise<AsyncDisposable> {
+  const { success } = await createCommand("tar", {
+    args: ["-xzf", ARCHIVE, "--no-same-owner", "-C", `${shareFolder}/../..`],
+  }).output();
+  assert(success, "pgTAP is not unpacked");
+  return await installSupabaseExtensions(shareFolder);
+}
+
+/**
+ * Runs a pgTAP test, which begins a transaction and rolls it back.
+ *
+ * @returns the TAP lines, such as `ok 1 - ...` and `# Failed test ...`
+ * @throws {Error} With Postgres' message, and the line in the text if there is one
+ */
+async function runTap(url: string, text: string): Promise<string[]> {
+  const sql = postgres(url, { max: 1, onnotice() {} });
+  try {
+    await sql`create extension if not exists pgtap with schema extensions`;
+    const results = await sql.unsafe(text).simple();
+    const rows = results.flat() as Record<string, unknown>[];
+    return rows.flatMap((row) => String(Object.values(row)[0]).split("\n"));
+  } catch (cause) {
+    if (!(cause instanceof postgres.PostgresError)) throw cause;
+    const { position, message, code, where = "" } = cause;
+    const line = text.slice(0, Number(position ?? 0)).split("\n").length;
+    throw new Error(`Line ${line}: ${message} (${code})\n${where}`, { cause });
+  } finally {
+    await sql.end();
+  }
+}
