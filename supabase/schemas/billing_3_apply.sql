@@ -217,7 +217,8 @@ begin
     account_as_of = r.account_as_of,
     changed_as_of = r.changed_as_of,
     changed_in_second = r.changed_in_second,
-    canceled_as_of = r.canceled_as_of
+    canceled_as_of = r.canceled_as_of,
+    alive_as_of = r.alive_as_of
 
   when not matched then insert (
     id,
@@ -244,7 +245,8 @@ begin
     account_as_of,
     changed_as_of,
     changed_in_second,
-    canceled_as_of
+    canceled_as_of,
+    alive_as_of
   )
   values (r.*);
 end;

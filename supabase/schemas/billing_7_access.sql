@@ -104,6 +104,8 @@ begin
       ) as f
     where s.account_id = billing_feature_amount.account_id
       and now() < s.paid_until + greatest(billing_feature_amount.grace, '0')
+      -- What nobody has bought gives nothing, also if the feature is unlimited or not per unit.
+      and (i.quantity <= 0) is not true
   );
 end;
 $$;

@@ -3,7 +3,7 @@
  * the test of docs/app.md.
  */
 begin;
-select plan(37);
+select plan(43);
 
 insert into billing.plan_features (plan_id, feature, amount, per_unit)
 values
@@ -32,9 +32,14 @@ from (
     ('17 true', '[{"price_id": "P", "quantity": 3}]', null, '0', 'an amount counts once per unit'),
     ('2 true', '[{"price_id": "P", "quantity": 0}]', null, '0', 'of which there may be none'),
     ('7 true', '[{"price_id": "once", "quantity": 3}]', null, '0', 'unless per_unit is false'),
-    ('7 true', '[{"price_id": "once", "quantity": 0}]', null, '0', 'whatever the quantity'),
+    ('2 true', '[{"price_id": "once", "quantity": 0}]', null, '0', 'but of nothing there is nothing'),
     ('2 true', '[{"price_id": "none", "quantity": 3}]', null, '0', 'an amount may be 0'),
-    ('unlimited true', '[{"price_id": "any", "quantity": 0}]', null, '0', 'or unlimited, whatever the quantity'),
+    ('unlimited true', '[{"price_id": "any", "quantity": 3}]', null, '0', 'or unlimited, whatever the quantity'),
+    ('2 true', '[{"price_id": "any", "quantity": 0}]', null, '0', 'unless it is 0'),
+    ('2 true', '[{"price_id": "any once", "quantity": 0}]', null, '0', 'also if it counts once'),
+    ('7 true', '[{"price_id": "any", "quantity": 0}, {"price_id": "P"}]', null, '0', 'an item of which there is none gives nothing beside another'),
+    ('2 true', null, '{"plan_id": "any", "quantity": 0}', '0', 'nor does a plan that stands for one'),
+    ('unlimited true', null, '{"plan_id": "any"}', '0', 'a plan without a quantity counts as one'),
     ('unlimited true', '[{"price_id": "any once"}, {"price_id": "P"}]', null, '0', 'unlimited and some are unlimited'),
     ('2 true', '[{"price_id": "other"}]', null, '0', 'an item without a row gives nothing'),
     ('72 true', '[{"price_id": "other", "product_id": "prod"}]', null, '0', 'a product counts, if its price has no row'),
@@ -56,6 +61,11 @@ from (
 ) as a (amounts, items, fields, grace, why);
 select is(public.billing_feature_amount('acc_1', 'seats'), public.billing_feature_amount('acc_1', 'seats', '0'), 'by default, there is no grace')
 from (select pg_temp.amounts(null, '{"provider_status": "past_due", "past_due_since": "2026-01-01Z"}', '0')) as late;
+select pg_temp.amounts('[{"price_id": "any", "quantity": 0}]', '{"account_id": "acc_3"}', '0');
+select is(
+  (public.billing_feature_amount('acc_3', 'seats'), public.billing_has_feature('acc_3', 'seats'))::text, '(0,f)',
+  'an account whose only item has the quantity 0 has nothing'
+);
 select pg_temp.amounts('[{"price_id": "none"}]', '{"account_id": "acc_3"}', '0');
 select is(
   (public.billing_feature_amount(a, f, '1 year'), public.billing_has_feature(a, f, '1 year'))::text, '(0,f)', format('nothing for account %L, feature %L', a, f)

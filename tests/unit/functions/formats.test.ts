@@ -209,6 +209,13 @@ Deno.test("statuses are in the words that the access rule knows", () => {
   }
 });
 
+Deno.test("Lemon Squeezy states a quantity of 0 for a price by usage: it has none", () => {
+  const type = "subscription_updated";
+  const { report } = eventOf("lemon-squeezy", type, { quantity: 0 });
+  const [item] = report.items!;
+  assertEquals([report.quantity, item!.quantity], [null, null]);
+});
+
 /** Fields that may be anything. */
 const ANY: Record<Provider, string[]> = {
   paddle: ["data.current_billing_period", "data.items.1"],

@@ -34,7 +34,8 @@ function report(data: unknown) {
   const { get, id, instant, count } = readerOf(data);
   const status = get("status");
   const plan = digits(get("variant_id"));
-  const quantity = count("first_subscription_item.quantity");
+  // It is 0 if the price is by usage.
+  const quantity = count("first_subscription_item.quantity") || null;
   const testMode = get("test_mode");
   const isCanceled = status === "cancelled";
   const current_period_end = instant(isCanceled ? "ends_at" : "renews_at");
