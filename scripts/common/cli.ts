@@ -73,13 +73,11 @@ export function reportEnd(
   } = {},
 ): number {
   const { message } = error as Error;
-  if (error instanceof HelpRequest) {
-    for (const line of message.split("\n")) out(line);
-    return 0;
-  }
+  const isHelp = error instanceof HelpRequest;
   const isUsage = error instanceof UsageError;
-  err(isUsage ? `${message} See --help.` : message);
-  return isUsage ? 2 : failed;
+  const text = isUsage ? `${message} See --help.` : message;
+  for (const line of text.split("\n")) (isHelp ? out : err)(line);
+  return isHelp ? 0 : isUsage ? 2 : failed;
 }
 
 function parse(args: readonly string[], flags: readonly string[]) {
