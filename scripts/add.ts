@@ -2,6 +2,7 @@
  * `deno task add <folder>`: puts the receiver into a project that exists
  * already, and brings it up to date there. git shows the difference, and undoes it.
  */
+import { overlookedFiles, requireCleanTree } from "./add/git.ts";
 import { makePlan, type Plan, writePlan } from "./add/plan.ts";
 import { findProject, readProject, readReceiver } from "./add/project.ts";
 import {
@@ -10,7 +11,6 @@ import {
   reportEnd,
   UsageError,
 } from "./common/cli.ts";
-import { createCommand } from "./common/create_command.ts";
 import { asTyped, isFromPackage } from "./common/how_started.ts";
 import { print, printError } from "./common/print.ts";
 
@@ -18,8 +18,9 @@ const COMMAND_LINE = {
   usage: "add <folder>",
   summary:
     `Puts the receiver into a Supabase project that you already have, and updates it
-there. The folder is the one that holds supabase/, and everything in its git
-work tree must be committed: git shows what add has changed, and undoes it.`,
+there. The folder is the one that holds supabase/, and everything in it must be
+committed in git, which shows what add has changed, and undoes it. Nothing is
+written outside of that folder, nor through a link.`,
   options: {
     "--yes": "do not ask",
     "--dry-run": "show what it would do, and write nothing",
@@ -52,7 +53,8 @@ export async function add(args: readonly string[]): Promise<number> {
   const path = await findProject(folder, from);
   const [receiver, project] = [await readReceiver(), await readProject(path)];
   const plan = await makePlan(receiver, project, Date.now());
-  const blockers = [...plan.blockers, ...await ignoredFiles(path, plan)];
+  const files = plan.changes.map(({ path }) => `supabase/${path}`);
+  const blockers = [...plan.blockers, ...await overlookedFiles(path, files)];
   if (blockers.length > 0) {
     printError("Nothing was written.", ...linesOf(blockers));
     return 1;
@@ -116,43 +118,6 @@ function changeLines({ changes, kept }: Plan): string[] {
     lines.push(`  keep supabase/${path}, which you have changed`);
   }
   return lines;
-}
-
-/** Why git could not show and undo a plan: what it writes is ignored there. */
-async function ignoredFiles(project: string, { changes }: Plan) {
-  if (changes.length === 0) return [];
-  const paths = changes.map(({ path }) => `supabase/${path}`);
-  const ignored = await git(project, "check-ignore", "--", ...paths);
-  if (ignored === "") return [];
-  const what = "git ignores these files. Change your .gitignore, and commit.";
-  return [`${what}\n${firstLines(ignored)}`];
-}
-
-/** Refuses a project in which git cannot show and undo what is written. */
-async function requireCleanTree(project: string): Promise<void> {
-  if (!await git(project, "ls-files", "supabase")) {
-    throw new Error(
-      `Nothing was written: git does not track ${project}/supabase. Commit it first, so that git can show and undo what add changes.`,
-    );
-  }
-  const status = await git(project, "status", "--porcelain");
-  if (status === "") return;
-  const what = "these changes are not committed. Commit or stash them first.";
-  throw new Error(`Nothing was written: ${what}\n${firstLines(status)}`);
-}
-
-function firstLines(text: string): string {
-  const lines = text.trimEnd().split("\n");
-  const more = lines.splice(10).length;
-  if (more > 0) lines.push(`and ${more} more`);
-  return lines.join("\n");
-}
-
-/** Returns the output of git; an empty text if it fails or is not there. */
-async function git(cwd: string, ...args: string[]): Promise<string> {
-  const output = createCommand("git", { args, cwd }).output();
-  const done = await output.catch(() => undefined);
-  return done?.success ? new TextDecoder().decode(done.stdout) : "";
 }
 
 function linesOf(paragraphs: readonly string[]): string[] {

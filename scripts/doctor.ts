@@ -19,9 +19,9 @@ import {
   type Surroundings,
 } from "./common/option_values.ts";
 import { LOCAL_WEBHOOK_URL } from "./common/loopback.ts";
-import { print, printError } from "./common/print.ts";
+import { print, printError, wrap } from "./common/print.ts";
 import { findRunningStack } from "./common/running_stack.ts";
-import type { Findings, Here, Target } from "./doctor/check.ts";
+import type { Finding, Findings, Here, Target } from "./doctor/check.ts";
 import { checkDatabase } from "./doctor/database.ts";
 import { checkEndpoint } from "./doctor/endpoint.ts";
 import { checkProject } from "./doctor/project.ts";
@@ -61,13 +61,14 @@ async function doctor(args: readonly string[]): Promise<number> {
   const target = parseDoctorArguments(args, { env, warn: printError, local });
   const { url, projectUrl } = target;
   const project = projectUrl ? `project ${projectUrl}` : "without a project";
-  printError(`Checking ${url}, ${project}`);
+  const columns = Deno.stdout.isTerminal() ? Deno.consoleSize().columns : 80;
+  printError(...wrap(`Checking ${url}, ${project}`, columns));
   const settings = functionEnvironment(env, await readEnvFile());
   const here = { env: settings, fetch, clock: Date.now };
   const counts = { ok: 0, warning: 0, FAIL: 0, skipped: 0 };
-  for await (const { name, state, text } of checkDeployment(target, here)) {
-    print(`${state.padEnd(8)} ${name.padEnd(15)} ${text}`);
-    counts[state] += 1;
+  for await (const finding of checkDeployment(target, here)) {
+    print(...findingLines(finding, columns));
+    counts[finding.state] += 1;
   }
   const { warning, ...always } = counts;
   const shown = Object.entries(warning > 0 ? counts : always);
@@ -77,9 +78,36 @@ async function doctor(args: readonly string[]): Promise<number> {
 
 /** Checks a deployment from the outside inwards. It stores nothing. */
 export async function* checkDeployment(target: Target, here: Here): Findings {
-  yield* checkEndpoint(target, here);
+  const { origin } = new URL(target.url);
+  for await (const finding of checkEndpoint(target, here)) {
+    yield finding;
+    if (!finding.isDown || !target.projectUrl?.startsWith(origin)) continue;
+    const text = "cannot be checked before the endpoint is reached";
+    return yield { name: "all others", state: "skipped", text };
+  }
   yield* checkProject(target, here);
   yield* checkDatabase(target, here);
+}
+
+/** Returns the lines of a finding, with its text in a column of its own if it fits. */
+export function findingLines(
+  { name, state, text }: Finding,
+  columns: number,
+): string[] {
+  const head = state.padEnd("skipped  ".length);
+  const title = `${name.padEnd("unsigned event ".length)} `;
+  const longest = Math.max(...text.split(" ").map(({ length }) => length));
+  const isColumn = head.length + title.length + longest <= columns;
+  const indent = " ".repeat(
+    isColumn ? head.length + title.length : head.length,
+  );
+  const lines = isColumn
+    ? wrap(text, columns - indent.length)
+    : wrap(title + text, columns - indent.length);
+  return lines.map((line, i) => {
+    const start = i > 0 ? indent : isColumn ? head + title : head;
+    return `${start}${line.trimEnd()}`;
+  });
 }
 
 export function parseDoctorArguments(

@@ -25,10 +25,12 @@ import {
   MAX_COLUMNS,
   projectOf,
   readLedger,
+  readRecord,
   readResult,
   type Result,
   sentEvent,
 } from "./trigger/result.ts";
+import { isChange } from "./trigger/stated_event.ts";
 
 if (import.meta.main) Deno.exit(await trigger(Deno.args).catch(reportEnd));
 
@@ -90,18 +92,29 @@ async function bodyOf(
       throw new Error(`Cannot read ${source.payload}: ${error.message}`);
     });
   }
-  const { type, subscription } = source;
-  let created: number | undefined;
-  if (!print && kindOf(FORMATS[format], type) === "creation") {
+  // Indented, as Stripe sends it.
+  const write = (more: Parameters<typeof buildEvent>[1]) =>
+    new TextEncoder().encode(
+      JSON.stringify(buildEvent(source, { format, ...more }), null, 2),
+    );
+  const isCreation = kindOf(FORMATS[format], source.type) === "creation";
+  if (isCreation && !print) {
     // Within one second, a creation counts as older than a deletion. One that is
     // sent after it means a new start.
     await sleep(1000 - Date.now() % 1000);
-    // An event that waits for its creation occurred after it.
-    created = project &&
-      await createdBefore(project, { provider, subscription })
-        .catch(() => undefined);
   }
-  // Indented, as Stripe sends it.
-  const text = JSON.stringify(buildEvent(source, { created, format }), null, 2);
-  return new TextEncoder().encode(text);
+  if (project === undefined) return write({});
+  // What cannot be read is not known: sending the event says why.
+  const known = { provider, format, deliveryId: undefined };
+  const about = await sentEvent(write({}), known);
+  if (isChange(format, source.type)) {
+    return write({
+      record: await readRecord(project, about).catch(() => undefined),
+    });
+  }
+  // An event that waits for its creation occurred after it.
+  const created = isCreation && !print
+    ? await createdBefore(project, about).catch(() => undefined)
+    : undefined;
+  return write({ created });
 }

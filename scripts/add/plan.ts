@@ -1,8 +1,10 @@
 import { basename, dirname, join } from "node:path";
+import { REPOSITORY } from "../common/how_started.ts";
 import { planConfig } from "./config.ts";
 import { planMigrations } from "./migrations.ts";
 import {
   fingerprint,
+  ifMissing,
   MANIFEST,
   type Project,
   readText,
@@ -32,9 +34,14 @@ export async function makePlan(
   const { text: configText, todo } = planConfig(config);
   const isExported = hasOwnExport(project);
   const wanted = new Map(receiver.files);
-  for (const [path, text] of receiver.schemas) {
-    const theirs = `${schemas}/${basename(path)}`;
-    if (schemas && !isExported) wanted.set(theirs, text);
+  const declared = [...(schemas && !isExported ? receiver.schemas : [])]
+    .map(([path, text]) => [`${schemas}/${basename(path)}`, text] as const);
+  if (!/^(\.\.|\/)/.test(schemas ?? "")) {
+    for (const [path, text] of declared) wanted.set(path, text);
+  } else if (declared.some(([path]) => !project.sql.has(path))) {
+    todo.push(
+      `Your declarative schemas, ${schemas}, are outside of supabase/, where add writes nothing. Copy the receiver's there: ${REPOSITORY}/supabase/schemas/*.sql`,
+    );
   }
   /** The manifest is the last one: without it, a run has not ended. */
   const changes: Change[] = [];
@@ -94,15 +101,61 @@ export async function makePlan(
       `Your declarative schemas have schema billing as it was: export them again after the push ("supabase db schema declarative generate").`,
     );
   }
+  const places = changes.map(({ path }) => `supabase/${path}`);
+  blockers.push(...await obstacles(dirname(supabase), places));
   return { changes, kept, todo, blockers };
 }
 
 export async function writePlan(supabase: string, plan: Plan): Promise<void> {
   for (const { path, text } of plan.changes) {
     const file = join(supabase, path);
+    if (text === null) {
+      await Deno.remove(file);
+      continue;
+    }
     await Deno.mkdir(dirname(file), { recursive: true });
-    await (text === null ? Deno.remove(file) : Deno.writeTextFile(file, text));
+    // Renamed, because a file that was there may have a second name (a hard link).
+    const { mode } = await Deno.lstat(file).catch(() => ({ mode: null }));
+    const options = mode === null ? {} : { mode };
+    const unfinished = `${file}.new`;
+    await Deno.writeTextFile(unfinished, text, { createNew: true, ...options });
+    await Deno.rename(unfinished, file);
   }
+}
+
+/**
+ * Returns why files of a project cannot be written or removed, if git is to show
+ * it: the way there leads through a link or into another repository, or something
+ * else has the place of a file or of a folder.
+ */
+async function obstacles(project: string, files: readonly string[]) {
+  const found = new Set<string>();
+  for (const file of files) {
+    const names = file.split("/");
+    for (const depth of names.keys()) {
+      const path = names.slice(0, depth + 1).join("/");
+      const place = join(project, path);
+      const entry = await Deno.lstat(place).catch(ifMissing);
+      if (entry === undefined) break;
+      const isFolder = path !== file;
+      const wrong = entry.isSymlink
+        ? `is a link to ${await Deno.readLink(
+          place,
+        )}, and add writes through no link`
+        : isFolder !== entry.isDirectory || isFolder === entry.isFile
+        ? `is not a ${isFolder ? "folder" : "file"}`
+        : isFolder && await Deno.lstat(join(place, ".git")).catch(ifMissing)
+        ? "is a git repository of its own, so that yours would not show what add changes"
+        : undefined;
+      if (wrong === undefined) continue;
+      const kind = isFolder ? "folder" : "file";
+      found.add(
+        `${path} ${wrong}. Put a ${kind} of the project there, and commit.`,
+      );
+      break;
+    }
+  }
+  return found;
 }
 
 /** Whether the project's own declarative files have the receiver's tables. */

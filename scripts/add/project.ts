@@ -1,6 +1,6 @@
 /** What `add` reads: this version of the receiver, and the project. */
 import { createHash } from "node:crypto";
-import { basename, dirname, join, resolve } from "node:path";
+import { basename, dirname, join, normalize, resolve } from "node:path";
 import manifest from "../../package.json" with { type: "json" };
 import { REPOSITORY } from "../common/how_started.ts";
 import { type Config, readConfig, valueAt } from "./config.ts";
@@ -50,15 +50,16 @@ interface Manifest {
 }
 
 /**
- * Returns the folder that holds a project's `supabase` folder, without links. The
- * user is in `from`, and may have typed the `supabase` folder itself.
+ * Returns the folder that holds a project's `supabase` folder. The user is in
+ * `from`, and may have typed the `supabase` folder itself, or a link to the
+ * project's.
  */
 export async function findProject(folder: string, from: string) {
   const path = resolve(from, folder);
-  for (const supabase of [path, join(path, "supabase")]) {
-    if (basename(supabase) !== "supabase") continue;
-    if (await configOf(supabase) === undefined) continue;
-    const project = dirname(await Deno.realPath(supabase));
+  const isInside = basename(path) === "supabase";
+  for (const holder of isInside ? [dirname(path), path] : [path]) {
+    if (await configOf(join(holder, "supabase")) === undefined) continue;
+    const project = await Deno.realPath(holder);
     if (project !== await Deno.realPath(REPOSITORY)) return project;
     throw new Error(`${path} is the receiver itself. Name your project.`);
   }
@@ -73,7 +74,7 @@ export async function readProject(path: string) {
   // "supabase db schema declarative sync" reads this folder as a whole.
   const delta = valueAt(config.content, ["experimental", "pgdelta"]);
   const folder = valueAt(delta, ["declarative_schema_path"]) ?? "schemas";
-  const schemas = String(folder).replace(/^\.\/|\/+$/g, "");
+  const schemas = normalize(`${folder}`).replace(/\/$/, "");
   const declarative = await readFolder(supabase, schemas);
   const hasSql = [...declarative.keys()].some((it) => it.endsWith(".sql"));
   return {
@@ -131,18 +132,23 @@ export async function readFolder(
   folder: string,
   found = new Map<string, string>(),
 ): Promise<ReadonlyMap<string, string>> {
-  const entries = await Array.fromAsync(Deno.readDir(join(root, folder)))
+  const entries = await Array.fromAsync(Deno.readDir(resolve(root, folder)))
     .catch(ifMissing) ?? [];
   entries.sort((a, b) => a.name < b.name ? -1 : 1);
-  for (const { name, isDirectory, isFile } of entries) {
+  for (const { name, isDirectory, isFile, isSymlink } of entries) {
     if (name.startsWith(".") || name === "node_modules") continue;
     const path = `${folder}/${name}`;
     if (isDirectory) await readFolder(root, path, found);
-    if (isFile) found.set(path, await Deno.readTextFile(join(root, path)));
+    if (!isFile && !isSymlink) continue;
+    const text = await readText(resolve(root, path));
+    if (text !== undefined) found.set(path, text);
   }
   return found;
 }
 
-function ifMissing(error: unknown): undefined {
-  if (!(error instanceof Deno.errors.NotFound)) throw error;
+/** What is in the way of a file or a folder is found when a plan is made. */
+export function ifMissing(error: unknown): undefined {
+  const { NotFound, NotADirectory, IsADirectory, FilesystemLoop } = Deno.errors;
+  const missing = [NotFound, NotADirectory, IsADirectory, FilesystemLoop];
+  if (!missing.some((kind) => error instanceof kind)) throw error;
 }

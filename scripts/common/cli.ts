@@ -3,8 +3,9 @@
  * types, and the text of `--help`.
  */
 import { parseArgs } from "node:util";
+import { closest } from "./closest.mjs";
 import { asTyped } from "./how_started.ts";
-import { print, printError, wrap } from "./print.ts";
+import { print, printError, wrap, wrapLong } from "./print.ts";
 
 /**
  * The help text of each option, by how the option is written: "--url URL" takes
@@ -73,13 +74,18 @@ export function reportEnd(
   } = {},
 ): number {
   const { message } = error as Error;
-  if (error instanceof HelpRequest) {
-    for (const line of message.split("\n")) out(line);
-    return 0;
-  }
+  const isHelp = error instanceof HelpRequest;
   const isUsage = error instanceof UsageError;
-  err(isUsage ? `${message} See --help.` : message);
-  return isUsage ? 2 : failed;
+  if (isUsage) {
+    const isList = message.includes("\n");
+    const text = `${message}${isList ? "\n" : " "}See --help.`;
+    for (const line of text.split("\n")) {
+      wrapLong(line, 80).forEach((part) => err(part));
+    }
+    return 2;
+  }
+  for (const line of message.split("\n")) (isHelp ? out : err)(line);
+  return isHelp ? 0 : failed;
 }
 
 function parse(args: readonly string[], flags: readonly string[]) {
@@ -107,25 +113,9 @@ function describeFault(written: string, flags: readonly string[]): string {
   const flag = flags[names.indexOf(written)];
   if (flag === written) return `${written} takes no value.`;
   if (flag) return `${written} needs a value: ${flag.replace(" ", "=")}.`;
-  const [meant] = names
-    .filter((name) => editsBetween(written, name) * 3 <= name.length)
-    .sort((a, b) => editsBetween(written, a) - editsBetween(written, b));
+  const meant = closest(written, names);
   return `Unknown option ${written}.` +
     (meant ? ` Did you mean ${meant}?` : "");
-}
-
-/** Characters to insert, delete or replace: Levenshtein's distance. */
-function editsBetween(from: string, to: string): number {
-  let row = Array.from({ length: to.length + 1 }, (_, i) => i);
-  for (const [i, letter] of [...from].entries()) {
-    const next = [i + 1];
-    for (const [j, other] of [...to].entries()) {
-      const replaced = row[j]! + (letter === other ? 0 : 1);
-      next.push(Math.min(replaced, row[j + 1]! + 1, next[j]! + 1));
-    }
-    row = next;
-  }
-  return row[to.length]!;
 }
 
 function helpText(

@@ -4,6 +4,7 @@
  */
 import { checkKey } from "../../supabase/functions/_shared/billing/config.ts";
 import { LOCAL_SECRET_KEY } from "../../supabase/functions/billing-webhook/local_stack.ts";
+import { closest } from "./closest.mjs";
 import { UsageError } from "./cli.ts";
 import type { Environment } from "./environment.ts";
 import { isLoopback, LOCAL_PROJECT_URL } from "./loopback.ts";
@@ -36,9 +37,20 @@ export function oneOf<T extends string>(
 ): T {
   const choice = choices.find((choice) => choice === value);
   if (choice !== undefined) return choice;
+  const meant = closest(value, choices);
   throw new UsageError(
-    `Unknown ${what} "${value}". Choose one of ${choices.join(", ")}.`,
+    `Unknown ${what} "${value}". ${
+      meant ? `Did you mean ${meant}?` : chooseOne(choices)
+    }`,
   );
+}
+
+/** Returns the choices in one short line, or with a line for each. */
+export function chooseOne(choices: readonly string[]): string {
+  const line = choices.join(", ");
+  return line.length < 50
+    ? `Choose one of ${line}.`
+    : ["Choose one of:", ...choices].join("\n  ");
 }
 
 /**

@@ -35,3 +35,8 @@ export function printError(...lines: readonly string[]): void {
 export function wrap(text: string, width: number): readonly string[] {
   return text.match(new RegExp(`\\S.{0,${width - 1}}(?= |$)|\\S+`, "g")) ?? [];
 }
+
+/** Wraps a line only if it is too long, so that others keep their indentation. */
+export function wrapLong(line: string, width: number): readonly string[] {
+  return line.length > width ? wrap(line, width) : [line];
+}

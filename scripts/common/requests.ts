@@ -14,6 +14,11 @@ export interface Reply extends Pick<Response, "status" | "headers"> {
   readonly endedAtMs: number;
 }
 
+/** What stands around the reason in Deno's message, such as "Connection refused". */
+const CONNECTING =
+  /^error sending request .*?\): (?:client error \(\w+\): )?(?:tcp connect error: )?/;
+const OS_ERROR = / \(os error \d+\)$/;
+
 /** Sends a request. Redirects are not followed, as by the providers. */
 export async function sendRequest(
   url: string,
@@ -38,7 +43,7 @@ export async function sendRequest(
     if (name === "TimeoutError") {
       return { fault: `no answer within ${timeoutMs / 1000} s` };
     }
-    // fetch() itself says only "fetch failed".
-    return { fault: cause instanceof Error ? cause.message : message };
+    const text = cause instanceof Error ? cause.message : message;
+    return { fault: text.replace(CONNECTING, "").replace(OS_ERROR, "") };
   }
 }

@@ -28,12 +28,17 @@ export interface Finding {
   readonly state: "ok" | "warning" | "FAIL" | "skipped";
   /** If something is wrong, also what to do. */
   readonly text: string;
+  /** Whether nothing listens at its address, so that no other check can succeed. */
+  readonly isDown?: boolean;
 }
 
 export type Findings = AsyncGenerator<Finding>;
 
 /** Thrown by a check that fails. The message ends with what to do. */
 export class Failed extends Error {}
+
+/** Thrown by a check that could not connect. */
+class Down extends Failed {}
 
 /** Thrown by a check that finds what may be intended. The message ends like that. */
 export class Warned extends Error {}
@@ -50,6 +55,9 @@ export async function check(
     return { name, state: "ok", text: await look() };
   } catch (error) {
     const { message: text } = error as Error;
+    if (error instanceof Down) {
+      return { name, state: "FAIL", text, isDown: true };
+    }
     if (error instanceof Failed) return { name, state: "FAIL", text };
     if (error instanceof Warned) return { name, state: "warning", text };
     if (error instanceof Skipped) return { name, state: "skipped", text };
@@ -76,10 +84,18 @@ export async function answerTo(
 ): Promise<Reply> {
   const reply = await sendRequest(url, init, here);
   if (!("fault" in reply)) return reply;
-  throw new Failed(
-    todo
-      ? `cannot reach ${url.split("?")[0]}: ${reply.fault}. ${todo}`
-      : `no answer: ${reply.fault}. Run this again; if it fails again, look at the function's log`,
+  const { fault } = reply;
+  if (todo === undefined) {
+    throw new Failed(
+      `no answer: ${fault}. Run this again; if it fails again, look at the function's log`,
+    );
+  }
+  const [place] = url.split("?");
+  const isSlow = fault.startsWith("no answer within");
+  throw new (isSlow ? Failed : Down)(
+    isLoopback(url) && /refused/i.test(fault)
+      ? `nothing is running at ${place}. ${todo}`
+      : `cannot reach ${place}: ${fault}. ${todo}`,
   );
 }
 

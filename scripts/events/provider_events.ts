@@ -30,9 +30,14 @@ export interface ProviderEventOptions {
   readonly trialEnd?: string | null;
 }
 
+/** Stripe's statuses, and Polar's. */
+const STATUSES = ["incomplete", "incomplete_expired", "trialing", "active"]
+  .concat("past_due", "canceled", "unpaid", "paused");
+
 /**
  * Of each provider: its types that have an effect here, and one that people write a
- * handler for; IDs in its form; and the statuses that types say.
+ * handler for; IDs in its form; its statuses; and its words for statuses that the
+ * receiver stores in Stripe's.
  */
 export const PROVIDERS = {
   paddle: {
@@ -40,33 +45,48 @@ export const PROVIDERS = {
     types: [...Object.keys(FORMATS.paddle.kinds), "transaction.completed"],
     subscription: "sub_01hv8x29kz0t586xy6zn1a62ny",
     plan: "pri_01gsz8x8sawmvhz1pv30nge1ke",
-    statuses: ["trialing", "past_due", "paused", "canceled"],
+    statuses: ["active", "trialing", "past_due", "paused", "canceled"],
+    words: {},
   },
   polar: {
     build: polar,
     types: [...Object.keys(FORMATS.polar.kinds), "order.paid"],
     subscription: "e5149aae-e521-42b9-b24c-abb3d71eea2e",
     plan: "d8dd2de1-21b7-4a41-8bc3-ce909c0cfe23",
-    statuses: ["past_due"],
+    statuses: STATUSES,
+    words: {},
   },
   dodo: {
     build: dodo,
     types: [...Object.keys(FORMATS.dodo.kinds), "payment.succeeded"],
     subscription: "sub_Xk2lZ0example01",
     plan: "pdt_Xk2lZ0example01",
-    statuses: ["on_hold", "paused", "cancelled", "expired", "failed"],
+    statuses: ["pending", "active", "on_hold", "paused"]
+      .concat("cancelled", "expired", "failed"),
+    words: {
+      incomplete: "pending",
+      past_due: "on_hold",
+      canceled: "cancelled",
+      incomplete_expired: "expired",
+    },
   },
   "lemon-squeezy": {
     build: lemonSqueezy,
     types: [...Object.keys(FORMATS["lemon-squeezy"].kinds), "order_created"],
     subscription: "4021",
     plan: "7301",
-    statuses: ["expired"],
+    statuses: ["on_trial", "active", "paused", "past_due", "unpaid"]
+      .concat("cancelled", "expired"),
+    words: { trialing: "on_trial" },
   },
 };
 
 export function eventTypesOf(format: FormatName): readonly string[] {
   return format === "stripe" ? EVENT_TYPES : PROVIDERS[format].types;
+}
+
+export function statusesOf(format: FormatName): readonly string[] {
+  return format === "stripe" ? STATUSES : PROVIDERS[format].statuses;
 }
 
 /** The providers whose events have a shape of their own. */
@@ -78,15 +98,15 @@ export function providerEvent(
   options: ProviderEventOptions = {},
 ): JsonObject {
   const occurredAt = options.occurredAt ?? new Date().toISOString();
-  const [, status] = /[._]([a-z]+(?:_(?:due|hold))?)$/.exec(type) ?? [];
+  const status = statusOfType(provider, type);
   const days = (count: number) =>
     new Date(Date.parse(occurredAt) + count * 86_400_000).toISOString();
-  const { build, subscription, plan, statuses } = PROVIDERS[provider];
+  const { build, subscription, plan } = PROVIDERS[provider];
   return build(type, {
     id: uniqueId("evt"),
     ...{ subscription, plan, quantity: 1, account: null },
     customer: `${options.subscription ?? subscription}_c`,
-    status: statuses.find((one) => one === status) ?? "active",
+    status,
     periodEnd: days(30),
     cancelAt: null,
     trialEnd: status === "trialing" ? days(14) : null,
@@ -94,6 +114,13 @@ export function providerEvent(
     occurredAt,
     startedAt: days(-1),
   });
+}
+
+/** Returns the status that a type's name says, or else the usual one. */
+export function statusOfType(provider: Provider, type: string): string {
+  const [, word] = /[._]([a-z]+(?:_(?:due|hold))?)$/.exec(type) ?? [];
+  const { statuses } = PROVIDERS[provider];
+  return statuses.find((status) => status === word) ?? "active";
 }
 
 type Said = Required<ProviderEventOptions> & { readonly startedAt: string };
@@ -197,8 +224,11 @@ function polar(type: string, said: Said): JsonObject {
 
 function dodo(type: string, said: Said): JsonObject {
   const isFailed = type.endsWith("failed");
+  const startMs = Date.parse(said.trialEnd ?? "") - 15 * 86_400_000;
   const common = {
-    created_at: said.startedAt,
+    created_at: said.trialEnd
+      ? new Date(startMs).toISOString()
+      : said.startedAt,
     customer: { customer_id: said.customer, email: "user@example.com" },
     metadata: said.account ? { accountId: said.account } : {},
     currency: "USD",
@@ -211,7 +241,8 @@ function dodo(type: string, said: Said): JsonObject {
     quantity: said.quantity,
     addons: [],
     status: said.status,
-    next_billing_date: said.periodEnd,
+    // It ends with the period, and at no other time.
+    next_billing_date: said.cancelAt ?? said.periodEnd,
     cancel_at_next_billing_date: said.cancelAt !== null,
     trial_period_days: said.trialEnd ? 15 : 0,
     recurring_pre_tax_amount: 3000,

@@ -40,7 +40,8 @@ export function advice(
       ...(errorCode
         ? [
           "The event is in billing.failed_events.",
-          `To repair it: ${asTyped("console")}, or docs/operate.md for SQL`,
+          "To repair it (docs/operate.md has the SQL):",
+          `  ${asTyped("console")}${projectOption(sent.url)}`,
         ]
         : []),
     ];
@@ -60,6 +61,14 @@ export function advice(
   );
 }
 
+/** Returns the option for the project of a URL that was given. */
+function projectOption(url = ""): string {
+  const { origin, pathname = "" } = URL.parse(url) ?? {};
+  return pathname.startsWith("/functions/v1/")
+    ? ` --project-url ${origin}`
+    : "";
+}
+
 /** Returns the command that sends the subscription's creation to the same place. */
 function creationOf({ provider, format, source, url }: Sent): string[] {
   if (!("type" in source)) return [];
@@ -70,6 +79,7 @@ function creationOf({ provider, format, source, url }: Sent): string[] {
   return [[
     asTyped(`trigger ${type}`),
     ...(provider === "a" ? [] : [`--provider ${provider}`]),
+    ...(format === "stripe" ? [] : [`--format ${format}`]),
     ...(subscription === defaultSubscription(provider)
       ? []
       : [`--subscription ${shellWord(subscription)}`]),

@@ -10,9 +10,11 @@ import {
   parseCommandLine,
   UsageError,
 } from "../common/cli.ts";
+import { closest } from "../common/closest.mjs";
 import type { Environment } from "../common/environment.ts";
 import { LOCAL_WEBHOOK_URL } from "../common/loopback.ts";
 import {
+  chooseOne,
   oneOf,
   PROVIDER_OPTION,
   readProvider,
@@ -21,13 +23,22 @@ import type { ProviderName } from "../common/sign.ts";
 import type { JsonObject } from "../events/event_types.ts";
 import { invoiceEvent } from "../events/invoice_event.ts";
 import { paymentEvent } from "../events/payment_event.ts";
-import { eventTypesOf, providerEvent } from "../events/provider_events.ts";
+import {
+  eventTypesOf,
+  providerEvent,
+  statusesOf,
+} from "../events/provider_events.ts";
 import { subscriptionEvent } from "../events/subscription_event.ts";
 import {
   API_VERSIONS,
   EVENT_TYPES,
   type EventType,
 } from "../events/templates.ts";
+import {
+  isOfSubscription,
+  statedEvent,
+  type SubscriptionRecord,
+} from "./stated_event.ts";
 
 /** What to send, and where: an event to build, or the bytes of a file. */
 export type TriggerArguments = ReturnType<typeof parseTriggerArguments>;
@@ -51,11 +62,18 @@ const COMMAND_LINE = {
     "--status STATUS":
       "the subscription's status, or a checkout's payment_status (default: by event type)",
     "--plan ID": "the subscription's plan",
+    "--quantity NUMBER": "how many of the plan",
+    "--cancel-at TIME":
+      "a planned end: 2027-01-31, 2027-01-31T12:00:00Z or Unix seconds; --cancel-at= takes it back",
     "--payload FILE": "sign and send the bytes of a file, instead of an event",
     "--print": "print the event, and send nothing",
   },
   details: `Event types of Stripe; of another one: trigger --format paddle
 ${EVENT_TYPES.map((type) => `  ${type}`).join("\n")}
+
+What is not given stays as the record has it, if the record can be read. If
+nothing is, customer.subscription.updated is the change to a yearly plan that is
+not paid.
 
 For a test of your own handler, --print gives it an event: docs/handlers.md.
 
@@ -84,6 +102,7 @@ export function parseTriggerArguments(
     provider: name,
     ...event
   } = values;
+  const { quantity, "cancel-at": cancelAt, ...texts } = event;
   const provider = readProvider(name);
   const format = form === undefined
     ? readFormatName(env, provider)
@@ -104,9 +123,12 @@ export function parseTriggerArguments(
     ? {
       type: eventType(operands, format),
       subscription: defaultSubscription(provider),
-      ...event,
+      ...texts,
+      ...(quantity !== undefined && { quantity: readQuantity(quantity) }),
+      ...(cancelAt !== undefined && { cancelAt: readTime(cancelAt) }),
     }
     : { payload };
+  if ("type" in source) requireFitting(source, format);
   return { provider, format, url, print, source };
 }
 
@@ -121,9 +143,7 @@ function eventType(
 ): string {
   const types = eventTypesOf(format);
   if (type === undefined) {
-    throw new UsageError(
-      `The event type is missing. Choose one of ${types.join(", ")}.`,
-    );
+    throw new UsageError(`The event type is missing. ${chooseOne(types)}`);
   }
   if (more.length > 0) {
     throw new UsageError(
@@ -133,34 +153,78 @@ function eventType(
   return oneOf(types, { value: type, what: "event type" });
 }
 
+function readQuantity(text: string): number {
+  if (/^\d{1,9}$/.test(text)) return Number(text);
+  throw new UsageError("--quantity takes a whole number, such as 5.");
+}
+
+/** Returns a time in Unix seconds; null for none. */
+function readTime(text: string): number | null {
+  if (text === "") return null;
+  const isDate = /^\d{4}-\d{2}-\d{2}(?:T.+)?$/.test(text);
+  const seconds = /^\d{9,11}$/.test(text)
+    ? Number(text)
+    : Date.parse(isDate ? text : "") / 1000;
+  if (!Number.isNaN(seconds)) return Math.floor(seconds);
+  throw new UsageError(
+    "--cancel-at takes a time such as 2027-01-31, 2027-01-31T12:00:00Z or 1801396800.",
+  );
+}
+
 type EventSource = Extract<TriggerArguments["source"], { type: string }>;
+
+const CHECKOUT_STATUSES = ["paid", "unpaid", "no_payment_required"];
+
+/** Refuses what the type's events do not have, and a status that is misspelt. */
+function requireFitting(
+  { type, status = "", quantity, cancelAt }: EventSource,
+  format: FormatName,
+): void {
+  const isOf = isOfSubscription(format, type);
+  if (!isOf && (quantity !== undefined || cancelAt !== undefined)) {
+    throw new UsageError(
+      `--quantity and --cancel-at are for a subscription, and ${type} has neither.`,
+    );
+  }
+  const known = isOf ? statusesOf(format) : CHECKOUT_STATUSES;
+  // Another one may be meant, to see what comes of it.
+  const meant = known.includes(status) ? undefined : closest(status, known);
+  if (meant === undefined) return;
+  throw new UsageError(`Unknown status "${status}". Did you mean ${meant}?`);
+}
 
 /**
  * Returns the event that the arguments describe.
  *
  * @param options.created Unix time in seconds, by default now.
+ * @param options.record What the subscription has, if that is known.
  */
 export function buildEvent(
-  { type, event: id, account = "acc_local", ...given }: EventSource,
-  { created, format = "stripe" }: {
+  { type, subscription, event, ...asked }: EventSource,
+  { created, format = "stripe", record }: {
     readonly created?: number | undefined;
     readonly format?: FormatName;
+    readonly record?: SubscriptionRecord | undefined;
   } = {},
 ): JsonObject {
-  const said = { account, ...given, ...(id !== undefined && { id }) };
-  if (format !== "stripe") {
-    const occurredAt = created && new Date(created * 1000).toISOString();
-    return providerEvent(format, type, {
-      ...said,
-      ...(occurredAt && { occurredAt }),
-    });
+  const ids = { subscription, ...(event !== undefined && { id: event }) };
+  if (isOfSubscription(format, type)) {
+    return statedEvent(type, { asked, ids, format, created, record });
   }
+  const { account = "acc_local", plan, status } = asked;
+  const said = {
+    ...ids,
+    account,
+    ...(plan !== undefined && { plan }),
+    ...(status !== undefined && { status }),
+  };
+  if (format !== "stripe") return providerEvent(format, type, said);
+  // Handlers read events as Stripe sends them today.
+  const isRead = (kindOf(stripe, type) ?? "notice") !== "notice";
   const options = {
     ...said,
     ...(created !== undefined && { created }),
-    // Handlers read events as Stripe sends them today.
-    ...((kindOf(stripe, type) ?? "notice") === "notice" &&
-      { apiVersion: API_VERSIONS[1]! }),
+    ...(!isRead && { apiVersion: API_VERSIONS[1]! }),
   };
   const named = type as EventType;
   switch (named) {

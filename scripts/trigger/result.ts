@@ -8,18 +8,21 @@ import {
   FORMATS,
 } from "../../supabase/functions/_shared/billing/formats/formats.ts";
 import { readEventId } from "../../supabase/functions/_shared/billing/parse_event.ts";
+import { LOCAL_SECRET_KEY } from "../../supabase/functions/billing-webhook/local_stack.ts";
 import { describeFailedBody } from "../../supabase/functions/_shared/billing/record_failure.ts";
 import type { Environment } from "../common/environment.ts";
+import { isLoopback } from "../common/loopback.ts";
 import { givenProjectUrl, readSecret } from "../common/option_values.ts";
 import { openApi, type ProjectAccess } from "../common/project_api.ts";
 import type { RunningStack } from "../common/running_stack.ts";
 import { wrap } from "../common/print.ts";
+import type { SubscriptionRecord } from "./stated_event.ts";
 
 /** Of a line on standard error: what a terminal of 80 columns shows whole. */
 export const MAX_COLUMNS = 79;
 
 const SUBSCRIPTION_COLUMNS =
-  "id,account_id,status,provider_status,plan_id,current_period_end,canceled_at";
+  "id,account_id,status,provider_status,plan_id,quantity,current_period_end,cancel_at,trial_end,canceled_at";
 const NOTIFICATION_COLUMNS =
   "id,kind,account_id,subscription_id,status,attempts,last_error";
 
@@ -47,7 +50,12 @@ export function projectOf(
   }
   const secretKey = readSecret("SUPABASE_SECRET_KEY", env);
   const hosted = secretKey && givenProjectUrl(undefined, env);
-  return hosted && isOf(hosted) ? { projectUrl: hosted, secretKey } : undefined;
+  if (hosted && isOf(hosted)) return { projectUrl: hosted, secretKey };
+  // Each local stack has the same key, which is in its source.
+  const { origin, pathname } = new URL(url);
+  return isLoopback(url) && pathname.startsWith("/functions/v1/")
+    ? { projectUrl: origin, secretKey: LOCAL_SECRET_KEY }
+    : undefined;
 }
 
 /** Returns what the receiver reads of a body, whatever it contains. */
@@ -70,6 +78,16 @@ export async function sentEvent(
   const { type = "", subscription_id = "", customer_id = "" } = event;
   const about = { subscription: subscription_id, customer: customer_id };
   return { provider, format, id, type, ...about };
+}
+
+/** Returns the record of a subscription; undefined if there is none. */
+export async function readRecord(
+  project: ProjectAccess,
+  { provider, subscription }: Pick<SentEvent, "provider" | "subscription">,
+): Promise<SubscriptionRecord | undefined> {
+  const ids = { provider: `eq.${provider}`, id: `eq.${subscription}` };
+  const [row] = await openApi(project).read("billing_subscriptions", ids);
+  return row;
 }
 
 /**

@@ -304,7 +304,7 @@ Deno.test("the command prints one line per check, and its exit code is 0, 1 or 2
       [
         `${ENDPOINT}s`,
         1,
-        /^FAIL {5}endpoint {8}http.* answered 404\. If its path/,
+        /^FAIL {5}endpoint {8}http\S+\s+answered\s+404\.\s+If its path/,
       ],
       ["nowhere", 2, /^$/],
     ] as const

@@ -2,6 +2,7 @@
  * What `add` does to a project: what it copies, what it keeps, and what stops it.
  */
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { dirname } from "node:path";
 import { parse } from "smol-toml";
 import { planConfig, readConfig, sectionOf } from "../../scripts/add/config.ts";
 import { planMigrations } from "../../scripts/add/migrations.ts";
@@ -191,6 +192,79 @@ Deno.test("the project's own functions are written once; its own export replaces
   const removed = changes.filter(({ verb }) => verb === "remove");
   assertEquals(removed.length, receiver.schemas.size - 1);
   assert(todo.join().includes("export them again after the push"), todo.join());
+});
+
+/** What is at a path below `supabase`, and what `add` says of it. */
+const OBSTACLES = [
+  ["functions", "link", "functions is a link to "],
+  ["functions/billing-webhook", "link", "functions/billing-webhook is a link"],
+  ["functions/_shared/billing", "link", "functions/_shared/billing is a link"],
+  [WEBHOOK, "link", `${WEBHOOK} is a link to `],
+  ["migrations", "link", "migrations is a link to "],
+  ["snippets", "link", "snippets is a link to "],
+  [SNIPPET, "link", `${SNIPPET} is a link to `],
+  ["schemas", "link", "schemas is a link to "],
+  ["billing.json", "link", "billing.json is a link to /nowhere, and add"],
+  ["config.toml", "link", "config.toml is a link to "],
+  [
+    "functions/billing-worker",
+    "file",
+    "functions/billing-worker is not a fold",
+  ],
+  ["snippets", "file", "snippets is not a folder"],
+  ["migrations", "file", "migrations is not a folder"],
+  [WEBHOOK, "folder", `${WEBHOOK} is not a file`],
+  ["billing.json", "folder", "billing.json is not a file"],
+  ["functions/.git", "file", "functions is a git repository of its own"],
+] as const;
+
+Deno.test("add writes through no link, into no other repository, and over nothing else", async () => {
+  for (const [place, kind, says] of OBSTACLES) {
+    await using project = await makeProject(DECLARATIVE);
+    const path = `${project.path}/supabase/${place}`;
+    // Also if the link leads to a place in the project, or nowhere.
+    const moved = `${project.path}/moved`;
+    if (kind === "link") {
+      const isThere = await Deno.rename(path, moved).then(
+        () => true,
+        () => false,
+      );
+      await Deno.mkdir(dirname(path), { recursive: true });
+      await Deno.symlink(isThere ? moved : "/nowhere", path);
+    } else {
+      await Deno.remove(path, { recursive: true }).catch(() => {});
+      await project.write(kind === "file" ? place : `${place}/x`, "");
+    }
+    const { blockers } = await project.plan();
+    const said = blockers.find((line) => line.startsWith(`supabase/${says}`));
+    assert(said, `${place}: ${blockers.join("\n")}`);
+  }
+});
+
+Deno.test("add changes no file that has a second name, and keeps its mode", async () => {
+  await using project = await makeProject();
+  const [config, other] = ["supabase/config.toml", "other.toml"]
+    .map((name) => `${project.path}/${name}`) as [string, string];
+  await Deno.link(config, other);
+  await Deno.chmod(config, 0o750);
+  await project.add();
+  assertEquals(await Deno.readTextFile(other), THEIRS["config.toml"]);
+  assertEquals(((await Deno.stat(config)).mode ?? 0) & 0o777, 0o750);
+});
+
+Deno.test("declarative schemas outside of supabase/ are left to the user", async () => {
+  for (const folder of ["../database", "./schemas/../../database"]) {
+    const text = `experimental.pgdelta.declarative_schema_path = "${folder}"`;
+    const files = { "config.toml": text, "../database/a.sql": "" };
+    await using project = await makeProject(files);
+    const { todo, changes } = await project.add();
+    assert(todo.join().includes("Copy the receiver's there: /"), todo.join());
+    assert(changes.every(({ path }) => !path.includes("..")));
+    for (const [path, text] of receiver.schemas) {
+      await project.write(path.replace("schemas", "../database"), text);
+    }
+    assertEquals(await project.plan(), UP_TO_DATE);
+  }
 });
 
 const TAKEN = {

@@ -8,6 +8,7 @@ import {
 import { existsSync } from "node:fs";
 import Stripe from "stripe";
 import { add as addCommand } from "../../scripts/add.ts";
+import { readFolder } from "../../scripts/add/project.ts";
 import { reportEnd } from "../../scripts/common/cli.ts";
 import { createCommand } from "../../scripts/common/create_command.ts";
 import { REPOSITORY } from "../../scripts/common/how_started.ts";
@@ -90,6 +91,68 @@ Deno.test("add ends with 1 if something is left to do, and refuses what is no pr
     "has no supabase/config.toml. Name the folder",
   ]);
   await add("/", REPOSITORY, 1, ["is the receiver itself"]);
+});
+
+Deno.test("add asks git about the project's own folder, in lines, whatever git is set to", async () => {
+  await using project = await makeProject();
+  const { path } = project;
+  await project.write("../apps/shop/supabase/config.toml", "");
+  await project.commit();
+  const git = (...args: string[]) =>
+    createCommand("git", { args, cwd: path }).output();
+  await git("config", "status.showUntrackedFiles", "no");
+  // Of another package; then the project's own.
+  await project.write("../packages/mail.ts", "");
+  await project.write('../apps/shop/src/"ä"\n.ts', "");
+  const dirty = "stash them first.\n?? src/\n";
+  await add(path, "apps/shop --yes", 1, [dirty]);
+  await project.write("../apps/shop/src/a.ts", "");
+  await git("add", "apps");
+  const staged = 'first.\nA  src/"ä"\\u000a.ts\nA  src/a.ts\n';
+  await add(path, "apps/shop --yes", 1, [staged]);
+  await git("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-m", "a");
+  const config = "apps/shop/supabase/config.toml";
+  for (const mark of ["skip-worktree", "assume-unchanged"]) {
+    await git("update-index", `--${mark}`, config);
+    const skipped = "Nothing was written.\n- git skips these files.";
+    await add(path, "apps/shop --check", 1, [
+      skipped,
+      "\nsupabase/config.toml\n",
+    ]);
+    await git("update-index", `--no-${mark}`, config);
+  }
+  // In a hook, git names the hook's repository.
+  Deno.env.set("GIT_DIR", "/nowhere");
+  using _ = { [Symbol.dispose]: () => Deno.env.delete("GIT_DIR") };
+  await Deno.symlink("shop", `${path}/apps/link`);
+  await add(path, "apps/link --yes", 0, [`Done: ${path}/apps/shop has`]);
+  const none = await runCommand("add", [path, "--yes"], { PATH: "/nowhere" });
+  assertStringIncludes(none.err, "undo changes.\ngit is not installed.\n");
+  const foreign = { GIT_TEST_ASSUME_DIFFERENT_OWNER: "1" };
+  const owned = await runCommand("add", [path, "--yes"], foreign);
+  assertStringIncludes(owned.err, "\n  git config --global --add safe.direct");
+});
+
+Deno.test("add writes nothing through a link, and ends with 1", async () => {
+  await using outside = await makeProject({});
+  await using project = await makeProject();
+  const { path } = project;
+  await Deno.rename(`${path}/supabase/functions`, `${outside.path}/mine`);
+  await Deno.symlink(`${outside.path}/mine`, `${path}/supabase/functions`);
+  await project.commit();
+  const names = async () => [...await readFolder(outside.path, ".")];
+  const before = await names();
+  const through = `- supabase/functions is a link to ${outside.path}/mine, and`;
+  for (const line of [". --yes", ". --dry-run", ". --check", "supabase"]) {
+    await add(path, line, 1, ["Nothing was written.\n", through]);
+  }
+  assertEquals(await names(), before);
+  await Deno.rename(`${path}/supabase`, `${outside.path}/supabase`);
+  await Deno.symlink(`${outside.path}/supabase`, `${path}/supabase`);
+  await project.commit();
+  for (const line of [". --yes", "supabase --yes"]) {
+    await add(path, line, 1, ["- supabase is a link to "]);
+  }
 });
 
 /** Starts the console; without a terminal it opens no browser. */

@@ -2,7 +2,11 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { UsageError } from "../../scripts/common/cli.ts";
 import { LOCAL_SIGNING_SECRETS } from "../../scripts/common/environment.ts";
-import { checkDeployment, parseDoctorArguments } from "../../scripts/doctor.ts";
+import {
+  checkDeployment,
+  findingLines,
+  parseDoctorArguments,
+} from "../../scripts/doctor.ts";
 import type { Here, Target } from "../../scripts/doctor/check.ts";
 import { checkEndpoint } from "../../scripts/doctor/endpoint.ts";
 import { FORMATS } from "../../supabase/functions/_shared/billing/formats/formats.ts";
@@ -122,10 +126,10 @@ async function look(
   );
 }
 
-const SENT = "ok none was given up, waits or keeps failing";
+const SENT = "ok none waits, was given up or keeps failing";
+const WAITS = "ok 1 waits to be sent; none was given up or keeps failing";
 const LOST = "given up: 1. select * from billing.notifications where";
 const OFTEN = `one keeps failing, with the error: ${"x".repeat(160)}…. Fix`;
-const OF_HEALTH = ["worker's runs", "failures", "notifications", "REST API"];
 
 const ANSWERS = [
   ["unsigned", noAnswer, "endpoint", "refused. Compare its project ref"],
@@ -149,11 +153,14 @@ const ANSWERS = [
   ["key", reply(401), "worker's key", "refuses the secret key. Use one that"],
   ["key", reply(500), "worker's key", "is missing: supabase db push --rem"],
   ["key", reply(503), "worker's key", "the database does not answer the wo"],
-  ["health", noAnswer, "failures", "Cannot reach"],
+  // One cause is one FAIL.
+  ["health", noAnswer, "REST API", "Cannot reach"],
+  ["stranger", noAnswer, "worker", "cannot reach"],
   ["health", health(ranAt("11:55:00")), "worker's runs", "ok the schedule"],
   ["health", health(ranAt("11:54:59")), "worker's runs", "since 2026-11-2"],
   ["health", health({ last_scheduled_run_at: null }), "worker's runs", "nev"],
   ["health", health({ notifications_given_up: 1 }), "notifications", LOST],
+  ["health", health({ notifications_pending: 1 }), "notifications", WAITS],
   ["overdue", rows({}), "notifications", "Set a channel, NOTIFICATION_URL "],
   // Many at once take their time.
   ["overdue sent", rows({}), "notifications", SENT],
@@ -169,9 +176,8 @@ Deno.test("the doctor says what each answer means, and what to do in this place"
     const found = await look(parts, answer);
     const failed = Object.keys(found)
       .filter((name) => found[name]!.startsWith("FAIL"));
-    const isRead = parts === "health" && line === "failures";
     const isRight = /^(ok|skipped) /.test(text);
-    assertEquals(failed, isRead ? OF_HEALTH : isRight ? [] : [line]);
+    assertEquals(failed, isRight ? [] : [line]);
     assert(found[line]!.includes(text), found[line]);
     assertFits(Object.values(found), HOSTED);
     assertFits(Object.values(await look(parts, answer, { url: HERE })), HERE);
@@ -279,9 +285,42 @@ function assertFits(texts: string[], place: string): void {
 
 const OF_KEY =
   "worker's key, worker's runs, failures, notifications, live and test, REST API";
+const OF_REST = "worker's runs, failures, notifications, live and test";
+const ELSEWHERE = { projectUrl: "https://other.supabase.co" };
 const OF_ENDPOINT = "unsigned event, clock, signed event";
 const OF_PROJECT = `worker, ${OF_KEY}`;
 const OTHERS = { env: LOCAL_SIGNING_SECRETS };
+
+Deno.test("where nothing runs, the doctor has one FAIL, in the width of the terminal", async () => {
+  for (
+    const [url, says] of [
+      [HERE, `FAIL nothing is running at ${HERE}${PATH}. Start the local`],
+      [HOSTED, `FAIL cannot reach ${HOSTED}${PATH}: Connection refused. Comp`],
+    ] as const
+  ) {
+    const parts = Object.keys(PARTS).join(" ");
+    const { endpoint, ...others } = await look(parts, noAnswer, { url });
+    assertEquals(endpoint!.slice(0, says.length), says);
+    const why = "skipped cannot be checked before the endpoint is reached";
+    assertEquals(others, { "all others": why });
+  }
+  const state = "FAIL";
+  const text = `see ${HOSTED}/${"x".repeat(40)} and more`;
+  for (
+    const [columns, ...lines] of [
+      [200, `FAIL     worker          ${text}`],
+      [90, "FAIL     worker          see", `${" ".repeat(25)}${HOSTED}/`],
+      [80, "FAIL     worker          see", `         ${HOSTED}/`],
+    ] as const
+  ) {
+    const found = findingLines({ name: "worker", state, text }, columns);
+    for (const [i, line] of lines.entries()) {
+      assertEquals(found[i]!.slice(0, line.length), line);
+    }
+    assert(found.every(({ length }) => length <= columns), found.join("\n"));
+    assertEquals(found.join(" ").replace(/ +/g, " "), `FAIL worker ${text}`);
+  }
+});
 
 Deno.test("the doctor says what a check needs that it skips", async () => {
   for (
@@ -289,8 +328,9 @@ Deno.test("the doctor says what a check needs that it skips", async () => {
       ["needs SUPABASE_DB_URL", "", {}, "migration, schedule"],
       ["needs SUPABASE_SECRET_KEY", "", { secretKey: undefined }, OF_KEY],
       ["needs SUPABASE_URL", "", { projectUrl: undefined }, OF_PROJECT],
-      ["fix the worker first", "stranger", {}, "worker's key"],
-      ["fix the endpoint first", "unsigned", {}, OF_ENDPOINT],
+      ["fix the worker first", "stranger", {}, OF_KEY],
+      ["fix the REST API first", "health", {}, OF_REST],
+      ["fix the endpoint first", "unsigned", ELSEWHERE, OF_ENDPOINT],
       // Only this machine gets what is signed with the local stack's secret.
       ["needs PROVIDER_B_SIGNING_SECRET", "", OTHERS, "signed event"],
       ["needs PROVIDER_B_SIGNING_SECRET", "", { ...OTHERS, url: HERE }, ""],

@@ -13,8 +13,18 @@ import {
   buildEvent,
   parseTriggerArguments,
 } from "../../scripts/trigger/arguments.ts";
+import type { SubscriptionRecord } from "../../scripts/trigger/stated_event.ts";
 import * as result from "../../scripts/trigger/result.ts";
-import { PROVIDERS } from "../../scripts/events/provider_events.ts";
+import {
+  eventTypesOf,
+  PROVIDERS,
+} from "../../scripts/events/provider_events.ts";
+import {
+  type FormatName,
+  FORMATS,
+} from "../../supabase/functions/_shared/billing/formats/formats.ts";
+import { parseEvent } from "../../supabase/functions/_shared/billing/parse_event.ts";
+import { LOCAL_SECRET_KEY } from "../../supabase/functions/billing-webhook/local_stack.ts";
 import { stripe } from "../../supabase/functions/_shared/billing/formats/stripe.ts";
 import { typesOf } from "../../supabase/functions/_shared/billing/formats/format.ts";
 
@@ -30,14 +40,16 @@ const OF_FILE = "--payload x";
 const OF_TYPE = `${DELETED} --subscription sub_1`;
 
 /** Returns the event that a command sends. */
-function built(line: string) {
-  const { source } = parsed(line);
+function built(line: string, created?: number) {
+  const { source, format } = parsed(line);
   assert("type" in source);
-  return buildEvent(source);
+  return buildEvent(source, { format, created });
 }
 
 Deno.test("advice() says what a type needs, and what to do about a failure", () => {
   const elsewhere = "--provider b --subscription it's --url http://a.b/";
+  const STACK = "http://127.0.0.1:9/functions/v1/billing-webhook";
+  const CONSOLE = / console --project-url http:\/\/127\.0\.0\.1:9$/;
   const LOG = /^The receiver's log has the reason\.$/;
   const CREATE = / b --subscription 'it'\\''s' --url http:\/\/a\.b\/\n/;
   for (
@@ -47,8 +59,9 @@ Deno.test("advice() says what a type needs, and what to do about a failure", () 
       ["invoice.paid", 200, "", /billing\.on_invoice_paid/],
       [OF_TYPE, 401, "", LOG],
       [`${OF_FILE} --format paddle`, 401, "", /PROVIDER_A_FORMAT=paddle/],
-      [OF_FILE, 422, "event_invalid", /^The event is in .*\nTo repair it: /s],
-      [OF_TYPE, 500, "apply_failed", /^apply_failed: Correct .* SQL$/s],
+      [OF_FILE, 422, "event_invalid", /^The event is in .* console$/s],
+      [`${OF_FILE} --url ${STACK}`, 422, "event_invalid", CONSOLE],
+      [OF_TYPE, 500, "apply_failed", /^apply_failed: Correct .* console$/s],
       [OF_TYPE, 500, "subscription_unknown", /created --subscription sub_1\n/],
       [`${UPDATED} ${elsewhere}`, 500, "creation_pending", CREATE],
     ] as const
@@ -60,8 +73,8 @@ Deno.test("advice() says what a type needs, and what to do about a failure", () 
   for (const [format, { types }] of Object.entries(PROVIDERS)) {
     const sent = parsed(`${types.at(-2)} --format ${format}`);
     const failed = { status: 500, errorCode: "creation_pending" };
-    const [, type] = / trigger (\S+)/.exec(advice(failed, sent).join("\n"))!;
-    parsed(`${type} --format ${format}`);
+    const [, line] = / trigger (.+)/.exec(advice(failed, sent).join("\n"))!;
+    assertEquals(parsed(line!).format, format);
   }
   const claimed = { status: 200, isClaimed: true };
   assertEquals(advice(claimed, parsed("charge.refunded")), []);
@@ -100,7 +113,14 @@ Deno.test("parseTriggerArguments() refuses what it does not take", () => {
       [`${INVOICE} --payload x`, `leave out: ${INVOICE}`],
       ["--payload x --event evt_1", "leave out: --event"],
       ["--payload x --print", "not for a --payload"],
-      ["invoice.finalized", ...EVENT_TYPES],
+      [`${UPDATED} --quantity -1`, "--quantity needs a value"],
+      [`${UPDATED} --quantity 1.5`, "--quantity takes a whole number"],
+      [`${UPDATED} --cancel-at 3`, "--cancel-at takes a time such as"],
+      [`${UPDATED} --cancel-at 2027-13-01`, "--cancel-at takes a time such"],
+      [`${UPDATED} --status pastdue`, "Did you mean past_due?"],
+      [`${INVOICE} --quantity 2`, `and ${INVOICE} has neither`],
+      [CREATED.replace("ea", "ae"), `". Did you mean ${CREATED}?`],
+      ["invoice.finalized", ...EVENT_TYPES.map((type) => `\n  ${type}`)],
       ["", ...EVENT_TYPES],
     ] as const
   ) {
@@ -191,6 +211,10 @@ Deno.test("projectOf() gives a key only to its own project", () => {
   assertEquals(keyOf("http://127.0.0.1:1/hook"), "local");
   assertEquals(keyOf("https://a.b/hook"), "hosted");
   assertEquals(keyOf("https://a.b.example/hook"), undefined);
+  // Another local stack, such as one with --data.
+  const other = "http://127.0.0.1:2/functions/v1/billing-webhook";
+  assertEquals(keyOf(other), LOCAL_SECRET_KEY);
+  assertEquals(keyOf("http://127.0.0.1:2/hook"), undefined);
 });
 
 Deno.test("sentEvent() finds what the receiver reads of a body", async () => {
@@ -218,6 +242,82 @@ Deno.test("buildEvent() fills in what the command line leaves out", () => {
   const { occurred_at, event_type } = buildEvent(source, options);
   assertEquals(event_type, "subscription.created");
   assertEquals(occurred_at, "2027-01-15T08:00:00.000Z");
+});
+
+const END = "2026-12-24T00:00:00.000Z";
+const CANCEL = "--cancel-at 2026-12-24";
+
+/** Options of an update, and what they change of the record. */
+const CHANGES = {
+  "--status active": { provider_status: "active" },
+  "--plan 8": { plan_id: "8" },
+  "--quantity 5": { quantity: 5 },
+  "--account team2": { account_id: "team2" },
+  [CANCEL]: { cancel_at: END },
+  "--cancel-at=": {},
+};
+
+Deno.test("an update of each format changes only what is asked", () => {
+  for (const [name, format] of Object.entries(FORMATS)) {
+    const prefix = name === "lemon-squeezy" ? "ls_" : "";
+    const record = {
+      account_id: "team1",
+      customer_id: `${prefix}cus_1`,
+      plan_id: "7",
+      provider_status: "past_due",
+      quantity: 3,
+      current_period_end: END,
+      cancel_at: null,
+      trial_end: "2026-11-01T00:00:00.000Z",
+    };
+    const type = eventTypesOf(name as FormatName)
+      .find((type) => type.endsWith("updated"))!;
+    for (const [line, changes] of Object.entries(CHANGES)) {
+      const { source } = parsed(`${type} --format ${name} ${line}`);
+      assert("type" in source);
+      const event = buildEvent(source, {
+        format: name as FormatName,
+        record: record as SubscriptionRecord,
+        created: 1_795_000_000,
+      });
+      const read = parseEvent(JSON.stringify(event), {
+        format,
+        ...(format.idOf && { id: "msg_1" }),
+        ...{ nowSeconds: 1_795_000_000, toleranceSeconds: 300 },
+        ...{ notify: new Set(), handledTypes: { types: new Set() } },
+      });
+      assert(read.handled);
+      const { report, previous } = read.event;
+      const { account_id, ...wanted } = { ...record, ...changes };
+      assertStringIncludes(JSON.stringify(event), `"${account_id}"`);
+      // Lemon Squeezy has one status for what is canceled.
+      if (line === CANCEL && prefix) wanted.provider_status = "active";
+      const names = Object.keys(wanted) as (keyof typeof wanted)[];
+      const found = names.map((name) => [name, report[name]]);
+      assertEquals(Object.fromEntries(found), wanted, `${name} ${line}`);
+      const replaced = Object.keys(changes)
+        .filter((column) => column !== "account_id");
+      if (name === "stripe") {
+        const { items: _, ...rest } = previous ?? {};
+        assertEquals(Object.keys(rest), replaced);
+      }
+    }
+  }
+});
+
+Deno.test("buildEvent() gives a trial its end, and every later event the plan of the creation", () => {
+  const trial = "--status trialing";
+  for (const type of [CREATED, UPDATED]) {
+    const event = JSON.stringify(built(`${type} ${trial}`, 1_795_000_000));
+    assertStringIncludes(event, '"trial_end":1796209600,');
+    assertStringIncludes(event, '"current_period_end":1796209600');
+  }
+  for (const type of EVENT_TYPES) {
+    const event = JSON.stringify(built(type));
+    assertEquals(event.includes("Yearly"), type === UPDATED, type);
+  }
+  const paddle = built(`subscription.created --format paddle ${trial}`);
+  assertMatch(JSON.stringify(paddle), /"trial_dates":{"starts_at"/);
 });
 
 Deno.test("buildEvent() sends every type, with no ID of its template, and further ones as Stripe does today", () => {

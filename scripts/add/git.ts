@@ -1,0 +1,94 @@
+/** Whether git can show and undo what `add` writes into a project. */
+import { createCommand } from "../common/create_command.ts";
+import { printable } from "../common/print.ts";
+
+/** What git sets for a hook, for the repository that the hook belongs to. */
+const OF_A_HOOK = /^GIT_(?:DIR|WORK_TREE|INDEX_FILE|COMMON_DIR|PREFIX)$/;
+
+/** Throws if the project's folder, which may be a part of a work tree, is not clean. */
+export async function requireCleanTree(project: string): Promise<void> {
+  const inside = await run(project, "rev-parse", "--show-prefix");
+  const isTracked = !/^fatal: not a git repo/.test(inside.fault ?? "") &&
+    await read(project, "ls-files", "--", "supabase") !== "";
+  if (!isTracked) {
+    throw new Error(
+      `Nothing was written: git does not track ${project}/supabase. Commit it first, so that git can show and undo what add changes.`,
+    );
+  }
+  // As options, because the user's configuration may hide what is not tracked.
+  const options = ["--no-renames", "--untracked-files=normal", "-z"];
+  const status = await read(project, "status", ...options, "--", ".");
+  if (status === "") return;
+  const prefix = inside.text.replace(/\n$/, "");
+  const lines = paths(status).map((line) => line.replace(` ${prefix}`, " "));
+  const what = "these changes are not committed. Commit or stash them first.";
+  throw new Error(`Nothing was written: ${what}\n${firstLines(lines)}`);
+}
+
+/** Returns why git would not show changes of these files of a project. */
+export async function overlookedFiles(
+  project: string,
+  files: readonly string[],
+): Promise<string[]> {
+  if (files.length === 0) return [];
+  const ignored = await run(project, "check-ignore", "--", ...files);
+  const tracked = await run(project, "ls-files", "-v", "-z", "--", "supabase");
+  // A small letter marks a file that git assumes to be unchanged, and S one that
+  // it skips, as in a sparse checkout.
+  const marked = paths(tracked.text).filter((line) => /^[a-zS] /.test(line));
+  const skipped = marked.map((line) => line.slice("S ".length))
+    .filter((path) => files.includes(path));
+  const found: string[] = [];
+  if (ignored.text !== "") {
+    const lines = ignored.text.trimEnd().split("\n");
+    const todo = "Change your .gitignore, and commit.";
+    found.push(`git ignores these files. ${todo}\n${firstLines(lines)}`);
+  }
+  if (skipped.length > 0) {
+    const todo =
+      'Undo what "git sparse-checkout" or "git update-index" has set.';
+    found.push(`git skips these files. ${todo}\n${firstLines(skipped)}`);
+  }
+  return found;
+}
+
+function paths(text: string): string[] {
+  return text.split("\0").filter(Boolean);
+}
+
+function firstLines(lines: readonly string[]): string {
+  const first = lines.slice(0, 10).map(printable);
+  const more = lines.length - first.length;
+  if (more > 0) first.push(`and ${more} more`);
+  return first.join("\n");
+}
+
+/** Returns the output of git; throws what it says if it fails or is not there. */
+async function read(project: string, ...args: string[]): Promise<string> {
+  const { text, fault } = await run(project, ...args);
+  if (fault === undefined) return text;
+  throw new Error(
+    `Nothing was written: add needs git in ${project}, to show and undo changes.\n${fault}`,
+  );
+}
+
+async function run(project: string, ...args: string[]) {
+  const env = Object.entries(Deno.env.toObject())
+    .filter(([name]) => !OF_A_HOOK.test(name));
+  const command = createCommand("git", {
+    args: ["-c", "core.quotePath=false", ...args],
+    cwd: project,
+    clearEnv: true,
+    env: { ...Object.fromEntries(env), LC_ALL: "C" },
+  });
+  try {
+    const { success, stdout, stderr } = await command.output();
+    const text = new TextDecoder().decode(stdout);
+    if (success) return { text };
+    const error = new TextDecoder().decode(stderr);
+    // A tab would be printed as \u0009.
+    return { text, fault: error.trimEnd().replaceAll("\t", "  ") };
+  } catch {
+    return { text: "", fault: "git is not installed." };
+  }
+}

@@ -1,0 +1,170 @@
+/**
+ * An event that states what a subscription has: what the command line asks for,
+ * and else what the record has, so that the event changes nothing more.
+ */
+import { kindOf } from "../../supabase/functions/_shared/billing/formats/format.ts";
+import {
+  type FormatName,
+  FORMATS,
+} from "../../supabase/functions/_shared/billing/formats/formats.ts";
+import type { Row } from "../common/project_api.ts";
+import type { JsonObject } from "../events/event_types.ts";
+import {
+  type Provider,
+  providerEvent,
+  PROVIDERS,
+  statusOfType,
+} from "../events/provider_events.ts";
+import {
+  subscriptionEvent,
+  type SubscriptionEventType,
+} from "../events/subscription_event.ts";
+
+export type SubscriptionRecord = Row<"billing_subscriptions">;
+
+/** Times are in Unix seconds, or null for none. */
+interface Values {
+  readonly account?: string;
+  readonly customer?: string;
+  readonly status?: string;
+  readonly plan?: string;
+  readonly quantity?: number;
+  readonly periodEnd?: number;
+  readonly cancelAt?: number | null;
+  readonly trialEnd?: number | null;
+}
+
+interface Stated {
+  readonly asked: Values;
+  readonly ids: { readonly subscription: string; readonly id?: string };
+  readonly format: FormatName;
+  /** By default now. */
+  readonly created: number | undefined;
+  readonly record: SubscriptionRecord | undefined;
+}
+
+export function isOfSubscription(format: FormatName, type: string): boolean {
+  const kind = kindOf(FORMATS[format], type) ?? "";
+  return /^(?:creation|opening_update|update|deletion)$/.test(kind);
+}
+
+/** Whether an event changes a record, and does not begin it. */
+export function isChange(format: FormatName, type: string): boolean {
+  const isFirst = kindOf(FORMATS[format], type) === "creation" ||
+    type === "subscription.active"; // Dodo has no other.
+  return isOfSubscription(format, type) && !isFirst;
+}
+
+export function statedEvent(type: string, stated: Stated): JsonObject {
+  const { format, created = Math.floor(Date.now() / 1000), record } = stated;
+  const before = record && isChange(format, type)
+    ? valuesOf(record, format)
+    : { account: "acc_local" };
+  const all = { ...stated, created, before };
+  return format === "stripe"
+    ? stripeEvent(type as SubscriptionEventType, all)
+    : otherEvent(type, { ...all, format });
+}
+
+/** Returns what a record has, its status in the provider's own word. */
+function valuesOf(record: SubscriptionRecord, format: FormatName): Values {
+  const words: Readonly<Record<string, string>> = format === "stripe"
+    ? {}
+    : PROVIDERS[format].words;
+  const status = record.provider_status;
+  const end = seconds(record.current_period_end);
+  return {
+    account: record.account_id,
+    plan: record.plan_id,
+    quantity: record.quantity ?? 1,
+    cancelAt: seconds(record.cancel_at),
+    trialEnd: seconds(record.trial_end),
+    ...(status && { status: words[status] ?? status }),
+    ...(record.customer_id &&
+      { customer: record.customer_id.replace(/^ls_/, "") }),
+    ...(end && { periodEnd: end }),
+  };
+}
+
+function seconds(time: string | null): number | null {
+  return time === null ? null : Math.floor(Date.parse(time) / 1000);
+}
+
+const TRIAL_SECONDS = 14 * 86_400;
+
+/** Adds the end of a trial if there is none: the end of its period. */
+function withTrial(values: Values, created: number): Values {
+  const isTrial = /^(?:trialing|on_trial)$/.test(values.status ?? "");
+  if (!isTrial || (values.trialEnd ?? 0) > created) return values;
+  const trialEnd = created + TRIAL_SECONDS;
+  return { ...values, trialEnd, periodEnd: trialEnd };
+}
+
+type Known = Stated & { readonly created: number; readonly before: Values };
+
+const STRIPE_STATUS: Readonly<Record<string, string>> = {
+  "customer.subscription.paused": "paused",
+  "customer.subscription.resumed": "active",
+  "customer.subscription.deleted": "canceled",
+};
+
+function stripeEvent(
+  type: SubscriptionEventType,
+  { asked, ids, created, before }: Known,
+): JsonObject {
+  const eventOf = (values: Values, as: SubscriptionEventType) => {
+    const account = values.account || null;
+    return subscriptionEvent(as, { ...ids, ...values, created, account });
+  };
+  const isUpdate = type === "customer.subscription.updated";
+  if (isUpdate && Object.keys(asked).length === 0) {
+    const { account = "", customer } = before;
+    return { ...eventOf({ account, ...(customer && { customer }) }, type) };
+  }
+  const status = STRIPE_STATUS[type];
+  const after = { ...before, ...(status && { status }), ...asked };
+  // The templates of the later types have the yearly plan.
+  const event = eventOf(
+    withTrial(after, created),
+    "customer.subscription.created",
+  );
+  const object: JsonObject = { ...event.data.object };
+  if (status === "canceled") {
+    object["canceled_at"] = object["ended_at"] = created;
+  }
+  // What has changed, as Stripe says it: whole members of the subscription.
+  const { object: former } =
+    eventOf(before, "customer.subscription.created").data;
+  const replaced = Object.entries(former).filter(([name, value]) =>
+    JSON.stringify(value) !== JSON.stringify(object[name])
+  );
+  const previous_attributes = Object.fromEntries(replaced);
+  return {
+    ...event,
+    type,
+    data: { object, ...(isUpdate && { previous_attributes }) },
+  };
+}
+
+function otherEvent(
+  type: string,
+  { asked, ids, format, created, before }: Known & { format: Provider },
+): JsonObject {
+  // Other types than these say the status.
+  const isOpen = before.status && /(?:updated|plan_changed)$/.test(type);
+  const status = isOpen ? before.status : statusOfType(format, type);
+  const { periodEnd, cancelAt, trialEnd, ...rest } = withTrial({
+    ...before,
+    status,
+    ...asked,
+  }, created);
+  const iso = (time: number) => new Date(time * 1000).toISOString();
+  return providerEvent(format, type, {
+    ...ids,
+    ...rest,
+    ...(periodEnd !== undefined && { periodEnd: iso(periodEnd) }),
+    cancelAt: cancelAt ? iso(cancelAt) : null,
+    trialEnd: trialEnd ? iso(trialEnd) : null,
+    occurredAt: iso(created),
+  });
+}
