@@ -5,6 +5,11 @@ import {
   type ErrorCode,
   ERRORS,
 } from "../../supabase/functions/_shared/billing/errors.ts";
+import {
+  at,
+  isRecord,
+} from "../../supabase/functions/_shared/billing/fields.ts";
+import type { Format } from "../../supabase/functions/_shared/billing/formats/format.ts";
 import { ProjectError } from "../common/project_api.ts";
 import {
   type Failure,
@@ -14,6 +19,7 @@ import {
 } from "./failures.tsx";
 import {
   type Draft,
+  formatOf,
   parseExactly,
   payloadSection,
   repair,
@@ -47,16 +53,17 @@ export function addFailure(console: ui.Console): void {
   app.get("/failure", async (c) => {
     const failure = await readFailure(project, c.req.query());
     if (failure === undefined) return c.notFound();
-    return show(c, failure.event_id, failurePage(failure));
+    const format = await formatToName(project, failure);
+    return show(c, failure.event_id, failurePage(failure, { format }));
   });
 
   app.post("/failure/repair", async (c) => {
     const { account, version = "", ...fields } = await ui.readForm(c);
     const failure = await readFailure(project, fields);
     if (failure === undefined) return c.notFound();
-    const { payload } = failure;
-    const named = account && lacksAccount(failure)
-      ? withAccount(payload, account.trim())
+    const format = await formatToName(project, failure);
+    const named = account && format
+      ? withAccount(failure.payload, account.trim(), format)
       : undefined;
     const text = named ?? fields["text"] ?? "";
     const draft = { text, version };
@@ -69,7 +76,9 @@ export function addFailure(console: ui.Console): void {
         : { done: `Saved. Now ${next}` };
       return showResult(c, failureLink(failure), notice);
     } catch (error) {
-      const page = failurePage(failure, { ...draft, faults: faultsOf(error) });
+      const faults = faultsOf(error);
+      const shown = { format, draft: { ...draft, faults } };
+      const page = failurePage(failure, shown);
       return show(c, failure.event_id, page, 422);
     }
   });
@@ -121,7 +130,10 @@ async function retryNow(
   return { done: `${done}\nThe worker takes it at its next run.` };
 }
 
-function failurePage(failure: Failure, draft?: Draft): Child {
+function failurePage(
+  failure: Failure,
+  { format, draft }: { format: Format | undefined; draft?: Draft },
+): Child {
   const guide = ERRORS[failure.error_code as ErrorCode];
   return (
     <>
@@ -142,7 +154,7 @@ function failurePage(failure: Failure, draft?: Draft): Child {
           )}
           {ui.facts(failure, FACTS)}
         </div>
-        <aside>{actionCards(failure)}</aside>
+        <aside>{actionCards(failure, format)}</aside>
       </div>
       <h2>Payload</h2>
       {payloadSection(failure, draft)}
@@ -150,16 +162,22 @@ function failurePage(failure: Failure, draft?: Draft): Child {
   );
 }
 
-/** Returns whether all that a creation needs is an account, where Stripe has it. */
-function lacksAccount(failure: Failure): boolean {
-  return failure.resolved_at === null && failure.payload_encoding === "json" &&
-    failure.original === null && failure.kind === "creation" &&
-    /accountId/.test(failure.error) &&
-    withAccount(failure.payload, "") !== undefined;
+/** Returns the format of an event if all that it needs is an account; else undefined. */
+async function formatToName(
+  project: Project,
+  failure: Failure,
+): Promise<Format | undefined> {
+  const { error_code, payload, payload_encoding, original, resolved_at } =
+    failure;
+  const lacksIt = error_code === "account_unknown" && resolved_at === null &&
+    payload_encoding === "json" && original === null;
+  if (!lacksIt) return undefined;
+  const format = formatOf(failure, await project.settings());
+  return withAccount(payload, "", format) === undefined ? undefined : format;
 }
 
 /** Returns what can be done about a failure, each with the SQL that it runs. */
-function actionCards(failure: Failure): Child {
+function actionCards(failure: Failure, format: Format | undefined): Child {
   const actions = actionsOn(failure);
   const key = { provider: failure.provider, event: failure.event_id };
   const card = (name: keyof typeof actions, text: string, content: Child) => (
@@ -175,7 +193,7 @@ function actionCards(failure: Failure): Child {
       : "Nothing is left to do.";
   }
   return [
-    lacksAccount(failure) && accountCard(failure),
+    format && accountCard(failure, format),
     failure.payload === null
       ? "The payload was deleted, so it cannot be retried. Have the provider send the event again."
       : card(
@@ -196,7 +214,7 @@ function actionCards(failure: Failure): Child {
 }
 
 /** Returns a field for the account, which is the usual repair. */
-function accountCard(failure: Failure): Child {
+function accountCard(failure: Failure, { names }: Format): Child {
   const account = { name: "account", required: true, maxlength: 255 };
   const content = [
     ui.field("Account ID", account),
@@ -205,9 +223,9 @@ function accountCard(failure: Failure): Child {
   return (
     <article>
       <p>
-        The event names no account. Set it here, in the payload's
-        metadata.accountId, and retry the event afterwards. Set it at the
-        provider too.
+        The event names no account. Set it here, in the payload's{" "}
+        <code>{names.account_ids[0]}</code>, and retry the event afterwards. Set
+        it at the provider too.
       </p>
       {ui.form("/failure/repair", versionOf(failure), content)}
     </article>
@@ -215,17 +233,25 @@ function accountCard(failure: Failure): Child {
 }
 
 /**
- * Returns the payload of a creation with an account; undefined if it has another
- * provider's shape, or is too deep.
+ * Returns a payload with an account where its format has it; undefined if it has another
+ * shape, or is too deep.
  */
 function withAccount(
   json: string | null,
   accountId: string,
+  { names: { account_ids, data } }: Format,
 ): string | undefined {
   try {
     const event = parseExactly(json ?? "");
-    const { object } = event.data;
-    object.metadata = { ...object.metadata, accountId };
+    if (!isRecord(at(event, data))) return undefined;
+    const path = account_ids[0].split(".");
+    const name = path.pop()!;
+    let holder = event;
+    for (const part of path) {
+      if (!isRecord(holder[part])) holder[part] = {};
+      holder = holder[part];
+    }
+    holder[name] = accountId;
     return JSON.stringify(event);
   } catch {
     return undefined;

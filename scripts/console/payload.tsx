@@ -5,6 +5,10 @@ import { diff } from "node:util";
 import { DEFAULT_TOLERANCE_SECONDS } from "../../supabase/functions/_shared/billing/config.ts";
 import { databaseError } from "../../supabase/functions/_shared/billing/database_errors.ts";
 import { DeliveryError } from "../../supabase/functions/_shared/billing/errors.ts";
+import {
+  type Format,
+  withPlaces,
+} from "../../supabase/functions/_shared/billing/formats/format.ts";
 import { FORMATS } from "../../supabase/functions/_shared/billing/formats/formats.ts";
 import {
   type EventToApply,
@@ -195,19 +199,22 @@ export async function repair(
   { text, version }: Draft,
 ): Promise<string> {
   if (version !== failure.version) throw new ProjectError(CHANGED);
-  const event = readRepair(text, failure, await project.settings());
+  const settings = await project.settings();
+  const event = readRepair(text, failure, settings);
   const { provider } = failure;
   const tried = await project.tryEvent({ provider, ...event });
   const { outcome } = tried;
   if (outcome === "erased" || outcome === "duplicate") {
     throw new ProjectError(NO_EFFECT[outcome]);
   }
-  const { code, message } = databaseError(
-    tried.error_code ?? "",
-    tried.error ?? "",
+  const { code, message } = withPlaces(
+    databaseError(tried.error_code ?? "", tried.error ?? ""),
+    formatOf(failure, settings),
   );
   const hasFailed = outcome === "failed";
-  if (hasFailed && code === "event_invalid") throw new ProjectError(message);
+  if (hasFailed && /^(?:event_invalid|account_unknown)$/.test(code)) {
+    throw new ProjectError(message);
+  }
   const changed = await project.update(repairOf(failure, text), {
     // The API takes this column from the body, whatever else that holds.
     more: { version: `eq.${version}`, columns: "payload" },
@@ -217,16 +224,24 @@ export async function repair(
   return hasFailed ? `A retry would fail now: ${code}: ${message}` : "";
 }
 
+type Settings = Awaited<ReturnType<Project["settings"]>>;
+
+/** Returns the format of a failure's provider; Stripe's if the worker does not say it. */
+export function formatOf({ provider }: Failure, settings: Settings): Format {
+  return FORMATS[settings?.formats?.[provider] ?? "stripe"];
+}
+
 /**
  * Reads a repaired payload as the receiver does: it must have an effect, differ from
  * what is stored, and still be about the same event.
  */
 function readRepair(
   json: string,
-  { provider, event_id, payload }: Failure,
-  settings: Awaited<ReturnType<Project["settings"]>>,
+  failure: Failure,
+  settings: Settings,
 ): EventToApply {
-  const format = FORMATS[settings?.formats?.[provider] ?? "stripe"];
+  const { event_id, payload } = failure;
+  const format = formatOf(failure, settings);
   const { handledTypes, handledTypesFault: fault, notify, ...rest } =
     settings ?? {};
   let parsed: ParsedEvent;

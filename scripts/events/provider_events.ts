@@ -61,11 +61,10 @@ export const PROVIDERS = {
     types: [...Object.keys(FORMATS.dodo.kinds), "payment.succeeded"],
     subscription: "sub_Xk2lZ0example01",
     plan: "pdt_Xk2lZ0example01",
-    statuses: ["pending", "active", "on_hold", "paused"]
+    statuses: ["pending", "active", "past_due", "on_hold", "paused"]
       .concat("cancelled", "expired", "failed"),
     words: {
       incomplete: "pending",
-      past_due: "on_hold",
       canceled: "cancelled",
       incomplete_expired: "expired",
     },
@@ -120,6 +119,7 @@ export function providerEvent(
 export function statusOfType(provider: Provider, type: string): string {
   const [, word] = /[._]([a-z]+(?:_(?:due|hold))?)$/.exec(type) ?? [];
   const { statuses } = PROVIDERS[provider];
+  if (word === "revoked") return "canceled";
   return statuses.find((status) => status === word) ?? "active";
 }
 
@@ -191,13 +191,13 @@ function polar(type: string, said: Said): JsonObject {
     customer_id: said.customer,
     customer: {
       id: said.customer,
-      external_id: said.account || null,
+      external_id: null,
       email: "user@example.com",
     },
     product_id: said.plan,
     seats: said.quantity,
     currency: "usd",
-    metadata: {},
+    metadata: said.account ? { accountId: said.account } : {},
   };
   const subscription = {
     ...common,

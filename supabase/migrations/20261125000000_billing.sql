@@ -110,10 +110,10 @@ create table billing.failed_events (
 create index failed_events_open on billing.failed_events (error_code, first_failed_at) where resolved_at is null;
 create index failed_events_to_retry on billing.failed_events (retry_requested_at) where retry_requested_at is not null;
 create index failed_events_next_retry on billing.failed_events (next_retry_at) where next_retry_at is not null;
-create index failed_events_waiting on billing.failed_events (subscription_id) -- a creation cures them
-where resolution is null and error_code in ('subscription_unknown', 'creation_pending');
+create index failed_events_waiting on billing.failed_events (subscription_id) -- a record cures them
+where resolution is null and error_code in ('subscription_unknown', 'creation_pending', 'account_unknown');
 create index failed_events_no_account on billing.failed_events (customer_id) -- an account of the customer cures them
-where resolution is null and kind in ('creation', 'opening_update') and error_code = 'event_invalid';
+where resolution is null and error_code = 'account_unknown';
 create index failed_events_resolved on billing.failed_events (resolved_at) where resolved_at is not null;
 comment on table billing.failed_events is 'Verified events that failed; open until resolved_at. See docs/operate.md.';
 comment on column billing.failed_events.event_id is 'sha256:<hash of the body in hex> if it has no usable id.';
@@ -226,6 +226,7 @@ create type billing.event as (
   kind text, -- creation, update, opening_update (makes the record, too), deletion, payment_failed, notice, checkout, other
   occurred_at timestamptz, -- null if the event does not say
   subscription_id text, account_id text,
+  fallback_account text, -- what the provider keeps with the customer: counts if account_of_customer knows no account
   report jsonb, -- names columns of billing.records, as does previous; of kind other, a subscription_id
   previous jsonb, -- what an update replaced; null if it does not say
   payment jsonb, -- what the account may be told, by column of billing.notifications; and once_per_invoice
@@ -255,11 +256,17 @@ create or replace function billing.time_of(mark bigint)
 returns timestamptz language sql immutable
 return to_timestamp((mark >> 2) / 1000000.0);
 
+-- Returns whether an event makes the record if there is none. A deletion does if it reports the whole subscription.
+create or replace function billing.opens(e billing.event)
+returns boolean language sql immutable
+return e.kind in ('creation', 'opening_update') or e.kind = 'deletion' and (e.report ? 'plan_id') is true;
+
 -- Returns the next step: the outcome of an event, and the record after it.
 --
 -- Each field belongs to the newest event that sets it: the account to a creation that names it, what the provider
 -- reports to a creation or update, the status to a creation, update or deletion, canceled_at to a deletion. An
--- opening_update makes the record if there is none, and names the account as a creation does. An event that is older
+-- opening_update makes the record if there is none, and names the account as a creation does. A deletion that makes the
+-- record lends it its account and report, until a creation or update brings its own, however old. An event that is older
 -- than all that it would set is stale. One without a time is never older; as a second creation, it is stale.
 --
 -- before is the step before it, stored the record in the table; null if there is none. Its error codes:
@@ -273,11 +280,15 @@ declare
   r billing.records := coalesce(before.record, stored);
   mark constant bigint := billing.mark(e);
   occurred_at constant timestamptz := coalesce(e.occurred_at, e.handled_at);
-  reported constant text := e.report ->> 'provider_status';
-  opens constant boolean := e.kind in ('creation', 'opening_update');
+  opens constant boolean := billing.opens(e);
+  reported constant text := case when e.kind <> 'deletion' then e.report ->> 'provider_status' end;
   is_older constant boolean := coalesce(mark < r.changed_as_of, false);
-  replaced constant text
-    := case when e.previous is not null then e.previous ->> 'provider_status' when not is_older then r.provider_status end;
+  -- No creation or update has come yet, only a deletion.
+  is_lent constant boolean := r.canceled_as_of is not null and r.changed_as_of is null;
+  replaced constant text := case
+    when e.previous is not null then e.previous ->> 'provider_status'
+    when not is_older and not is_lent then r.provider_status
+  end;
   is_after_end constant boolean := (mark < r.canceled_as_of) is not true;
   -- Whether another deletion has told of this end, or the subscription has come back since.
   is_known_end constant boolean := case
@@ -306,7 +317,7 @@ begin
       when 'BW001' then format('No subscription %s is recorded.', e.subscription_id)
       when 'BW002' then format('Subscription %s belongs to provider %s, not %s.', r.id, r.provider, e.provider)
       when 'BW003' then format('No function applies events of type %s.', e.type)
-      else billing.lacks_account()
+      else 'No account is known.'
     end)::billing.step;
   end if;
 
@@ -346,11 +357,11 @@ begin
     if (replaced in ('past_due', 'unpaid') and reported = 'active') is not true then
       payment := null;
     end if;
-    if opens and r.id is null and reported in ('active', 'trialing') then
+    if opens and (r.id is null or is_lent) and reported in ('active', 'trialing') then
       -- A payment that failed before was in a checkout that went on.
       r.recovered_as_of := occurred_at;
     end if;
-    if opens and outcome = 'applied' and reported = 'canceled' then
+    if opens and reported = 'canceled' then
       r.canceled_at := coalesce(r.canceled_at, e.handled_at);
     end if;
 
@@ -365,12 +376,17 @@ begin
       r.canceled_as_of := coalesce(mark, r.canceled_as_of);
       r.status := case when is_older then r.status else 'canceled' end;
     end if;
+    if opens and outcome = 'applied' and (r.id is null or is_lent) then
+      r := jsonb_populate_record(r, e.report);
+      r.account_id := coalesce(e.account_id, r.account_id);
+      payment := null; -- It was never known to be anything but ended.
+    end if;
   end if;
 
   if e.kind = 'opening_update' or opens and outcome = 'applied' then
     r.id := e.subscription_id;
     r.provider := e.provider;
-    if e.account_id is not null and (mark < r.account_as_of) is not true then
+    if e.kind <> 'deletion' and e.account_id is not null and (mark < r.account_as_of) is not true then
       if r.account_id <> e.account_id then
         outcome := 'applied';
       end if;
@@ -404,11 +420,6 @@ begin
   return (null, r, r.account_id, payment, outcome, null, null)::billing.step;
 end;
 $$;
-
--- Returns the error of a creation without an account. Its failures are found by it.
-create or replace function billing.lacks_account()
-returns text language sql immutable
-return 'data.object.metadata.accountId is missing, and account_of_customer knows no account of the customer.';
 
 create or replace aggregate billing.fold (billing.records, billing.event) (sfunc = billing.next, stype = billing.step);
 
@@ -555,16 +566,20 @@ begin
         ((f.step).record).changed_as_of is distinct from (f.stored).changed_as_of
         or (f.step).record is distinct from f.stored
       )) as changed,
+      -- What is new, or belongs to another customer or account: failures may have waited for it.
+      array_agg((f.step).record) filter (where f.is_last and (
+        ((f.step).record).account_id is distinct from (f.stored).account_id
+        or ((f.step).record).customer_id is distinct from (f.stored).customer_id
+      )) as gained,
       -- Of the events that do more than change a record. Without the records, because steps are copied often.
       array_agg((f.e, null, (f.step).account_id, (f.step).payment, (f.step).outcome, null, null)::billing.step)
         filter (where f.is_filed or (f.step).payment is not null or (f.step).outcome <> 'applied'
-          or (f.e).kind in ('creation', 'opening_update', 'checkout')) as steps,
+          or (f.e).kind = 'checkout') as steps,
       bool_or(f.is_filed) as any_filed,
       bool_or((f.step).payment is not null) as any_payment,
       bool_or((f.step).outcome = 'stale') as any_stale,
       bool_or((f.step).outcome in ('failed', 'erased')) as any_failed,
       bool_or((f.step).error_code = 'BW005') as lacks_account,
-      bool_or((f.e).kind in ('creation', 'opening_update')) as any_creation,
       bool_or((f.e).kind = 'checkout') as any_checkout
     into work
     from (
@@ -585,11 +600,12 @@ begin
     ) as f;
     exit when pass = 2 or work.lacks_account is not true;
     for i in 1 .. cardinality(claimed) loop
-      if claimed[i].report ->> 'customer_id' is not null and exists (
-        select from unnest(work.answers) as a where a.place = claimed[i].place and a.error_code = 'BW005'
-      ) then
-        claimed[i].customers_account
-          := billing.account_of_customer(claimed[i].provider, claimed[i].report ->> 'customer_id');
+      if exists (select from unnest(work.answers) as a where a.place = claimed[i].place and a.error_code = 'BW005') then
+        claimed[i].customers_account := coalesce(
+          case when claimed[i].report ->> 'customer_id' is not null
+            then billing.account_of_customer(claimed[i].provider, claimed[i].report ->> 'customer_id') end,
+          claimed[i].fallback_account
+        );
       end if;
     end loop;
   end loop;
@@ -612,10 +628,16 @@ begin
   if work.any_filed then
     perform billing.resolve_failures(work.steps);
   end if;
-  if work.any_creation then
-    perform billing.request_retries(array_agg((s.event).provider), array_agg((s.event).subscription_id), null)
-    from unnest(work.steps) as s
-    where s.outcome = 'applied' and (s.event).kind in ('creation', 'opening_update');
+  if work.gained is not null then
+    -- Who stores a failure without an account takes this lock too.
+    perform pg_advisory_xact_lock_shared(c.lock)
+    from (
+      select distinct billing.customer_lock(g.provider, g.customer_id) as lock
+      from unnest(work.gained) as g where g.customer_id is not null
+      order by 1
+    ) as c;
+    perform billing.request_retries(array_agg(g.provider), array_agg(g.id), array_agg(g.customer_id))
+    from unnest(work.gained) as g;
   end if;
   if work.any_stale then
     update billing.processed_events p set outcome = 'stale'
@@ -726,11 +748,11 @@ begin
 end;
 $$;
 
--- Requests a retry of the failures that lacked one of these subscriptions, or the account of this customer; returns
--- whether there is one. Whichever came first: who stores such a failure takes the same lock, so one of the two sees the
--- other. One too many, of the other provider, does no harm. A repaired one is left to the person who repaired it. A run
--- that is trying one of them loses its claim: it has read the state before, and must not settle it as failed.
-create or replace function billing.request_retries(providers text[], subscriptions text[], of_customer text)
+-- Requests a retry of the failures that lacked one of these subscriptions, or the account of one of these customers;
+-- returns whether there is one. Whichever came first: who stores such a failure takes the same lock, so one of the two
+-- sees the other. One too many, of the other provider, does no harm. A repaired one is left to the person who repaired
+-- it. A run that is trying one of them loses its claim: it has read the state before, and must not settle it as failed.
+create or replace function billing.request_retries(providers text[], subscriptions text[], customers text[])
 returns boolean language plpgsql volatile set search_path = '' set enable_seqscan = off
 set plan_cache_mode = force_generic_plan -- an app may add many customers at once
 as $$
@@ -742,9 +764,9 @@ begin
     from billing.failed_events f
     -- "is true", so that a plan of an empty table cannot take the primary key.
     where f.resolution is null and (f.provider = any (providers)) is true and f.original_payload is null and (
-      f.subscription_id = any (subscriptions) and f.error_code in ('subscription_unknown', 'creation_pending')
-      or f.customer_id = of_customer and f.kind in ('creation', 'opening_update') and f.error_code = 'event_invalid'
-        and f.error = billing.lacks_account()
+      f.subscription_id = any (subscriptions)
+        and f.error_code in ('subscription_unknown', 'creation_pending', 'account_unknown')
+      or f.customer_id = any (customers) and f.error_code = 'account_unknown'
     )
     for update skip locked
   loop
@@ -755,12 +777,12 @@ begin
 end;
 $$;
 
--- A new customer, from a checkout or from the app, cures the creations that lacked its account.
+-- A new customer, from a checkout or from the app, cures the failures that lacked its account.
 create or replace function billing.retry_creations()
 returns trigger language plpgsql volatile set search_path = '' as $$
 begin
   perform pg_advisory_xact_lock(billing.customer_lock(new.provider, new.customer_id));
-  if billing.request_retries(array[new.provider], null, new.customer_id) then
+  if billing.request_retries(array[new.provider], null, array[new.customer_id]) then
     perform billing.wake_worker('retries');
   end if;
   return null;
@@ -917,8 +939,8 @@ begin
       billing.mark(e) nulls last,
       e.place
     ), '{}'),
-    array_agg(e.subscription_id) filter (where e.kind in ('creation', 'opening_update') and e.account_id is null),
-    bool_or(e.kind in ('creation', 'opening_update', 'checkout'))
+    array_agg(e.subscription_id) filter (where billing.opens(e) and e.account_id is null),
+    bool_or(billing.opens(e) or e.kind = 'checkout')
   into todo, asking, may_cure
   from jsonb_populate_recordset(blank, events) as e;
 
@@ -1097,7 +1119,7 @@ begin
     delete from billing.processed_events p where p.provider = p_provider and p.event_id = p_event_id;
     return 'erased';
   end if;
-  is_cured := billing.is_cured(p_provider, p_kind, p_error_code, p_error, p_subscription_id, p_customer_id);
+  is_cured := billing.is_cured(p_provider, p_error_code, p_subscription_id, p_customer_id);
   perform set_config('lock_timeout', '100ms', true);
   begin
     if encoding = 'text' and not billing.has_long_number(p_body::jsonb) then
@@ -1140,21 +1162,22 @@ begin
 end;
 $$;
 
--- Returns whether what a failure lacked has come since: the creation of its subscription, or the account of its
--- customer. Each is added under a lock, which this takes too.
+-- Returns whether what a failure lacked has come since: the record of its subscription, or the account of its customer.
+-- Each is added under a lock, which this takes too.
 create or replace function billing.is_cured(
-  of_provider text, kind text, error_code text, error text, subscription_id text, of_customer text
+  of_provider text, error_code text, subscription_id text, of_customer text
 )
 returns boolean language plpgsql volatile set search_path = '' as $$
 begin
-  if error_code in ('subscription_unknown', 'creation_pending') then
-    perform pg_advisory_xact_lock(hashtextextended(subscription_id, 0));
-    return exists (select from billing.subscriptions where (id, provider) = (is_cured.subscription_id, of_provider));
-  elsif kind in ('creation', 'opening_update') and error_code = 'event_invalid' and error = billing.lacks_account() then
+  if (error_code in ('subscription_unknown', 'creation_pending', 'account_unknown')) is not true then
+    return false;
+  end if;
+  perform pg_advisory_xact_lock(hashtextextended(subscription_id, 0));
+  if exists (select from billing.subscriptions where (id, provider) = (is_cured.subscription_id, of_provider)) then
+    return true;
+  elsif error_code = 'account_unknown' and of_customer is not null then
     perform pg_advisory_xact_lock(billing.customer_lock(of_provider, of_customer));
-    return exists (select from billing.customers c where c.provider = of_provider and c.customer_id = of_customer)
-      -- account_of_customer may be the app's own, and may not look there.
-      and billing.is_known_customer(of_provider, of_customer);
+    return billing.is_known_customer(of_provider, of_customer);
   end if;
   return false;
 end;
@@ -1460,7 +1483,7 @@ begin
         end,
         scheduled_retries = f.scheduled_retries + (r.outcome = 'failed' and f.retry_requested_at is null)::integer,
         retry_lease_id = null, retry_requested_at = case
-          when billing.is_cured(f.provider, r.kind, r.fault, r.error, r.subscription_id, r.customer_id) then now()
+          when billing.is_cured(f.provider, r.fault, r.subscription_id, r.customer_id) then now()
         end
       where f.provider = r.provider and f.event_id = r.event_id
         and (f.resolved_at is null and f.retry_lease_id = p_lease_id or f.resolution = r.outcome);

@@ -71,10 +71,10 @@ create table billing.failed_events (
 create index failed_events_open on billing.failed_events (error_code, first_failed_at) where resolved_at is null;
 create index failed_events_to_retry on billing.failed_events (retry_requested_at) where retry_requested_at is not null;
 create index failed_events_next_retry on billing.failed_events (next_retry_at) where next_retry_at is not null;
-create index failed_events_waiting on billing.failed_events (subscription_id) -- a creation cures them
-where resolution is null and error_code in ('subscription_unknown', 'creation_pending');
+create index failed_events_waiting on billing.failed_events (subscription_id) -- a record cures them
+where resolution is null and error_code in ('subscription_unknown', 'creation_pending', 'account_unknown');
 create index failed_events_no_account on billing.failed_events (customer_id) -- an account of the customer cures them
-where resolution is null and kind in ('creation', 'opening_update') and error_code = 'event_invalid';
+where resolution is null and error_code = 'account_unknown';
 create index failed_events_resolved on billing.failed_events (resolved_at) where resolved_at is not null;
 comment on table billing.failed_events is 'Verified events that failed; open until resolved_at. See docs/operate.md.';
 comment on column billing.failed_events.event_id is 'sha256:<hash of the body in hex> if it has no usable id.';
@@ -187,6 +187,7 @@ create type billing.event as (
   kind text, -- creation, update, opening_update (makes the record, too), deletion, payment_failed, notice, checkout, other
   occurred_at timestamptz, -- null if the event does not say
   subscription_id text, account_id text,
+  fallback_account text, -- what the provider keeps with the customer: counts if account_of_customer knows no account
   report jsonb, -- names columns of billing.records, as does previous; of kind other, a subscription_id
   previous jsonb, -- what an update replaced; null if it does not say
   payment jsonb, -- what the account may be told, by column of billing.notifications; and once_per_invoice

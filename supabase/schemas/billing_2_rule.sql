@@ -12,11 +12,17 @@ create or replace function billing.time_of(mark bigint)
 returns timestamptz language sql immutable
 return to_timestamp((mark >> 2) / 1000000.0);
 
+-- Returns whether an event makes the record if there is none. A deletion does if it reports the whole subscription.
+create or replace function billing.opens(e billing.event)
+returns boolean language sql immutable
+return e.kind in ('creation', 'opening_update') or e.kind = 'deletion' and (e.report ? 'plan_id') is true;
+
 -- Returns the next step: the outcome of an event, and the record after it.
 --
 -- Each field belongs to the newest event that sets it: the account to a creation that names it, what the provider
 -- reports to a creation or update, the status to a creation, update or deletion, canceled_at to a deletion. An
--- opening_update makes the record if there is none, and names the account as a creation does. An event that is older
+-- opening_update makes the record if there is none, and names the account as a creation does. A deletion that makes the
+-- record lends it its account and report, until a creation or update brings its own, however old. An event that is older
 -- than all that it would set is stale. One without a time is never older; as a second creation, it is stale.
 --
 -- before is the step before it, stored the record in the table; null if there is none. Its error codes:
@@ -30,11 +36,15 @@ declare
   r billing.records := coalesce(before.record, stored);
   mark constant bigint := billing.mark(e);
   occurred_at constant timestamptz := coalesce(e.occurred_at, e.handled_at);
-  reported constant text := e.report ->> 'provider_status';
-  opens constant boolean := e.kind in ('creation', 'opening_update');
+  opens constant boolean := billing.opens(e);
+  reported constant text := case when e.kind <> 'deletion' then e.report ->> 'provider_status' end;
   is_older constant boolean := coalesce(mark < r.changed_as_of, false);
-  replaced constant text
-    := case when e.previous is not null then e.previous ->> 'provider_status' when not is_older then r.provider_status end;
+  -- No creation or update has come yet, only a deletion.
+  is_lent constant boolean := r.canceled_as_of is not null and r.changed_as_of is null;
+  replaced constant text := case
+    when e.previous is not null then e.previous ->> 'provider_status'
+    when not is_older and not is_lent then r.provider_status
+  end;
   is_after_end constant boolean := (mark < r.canceled_as_of) is not true;
   -- Whether another deletion has told of this end, or the subscription has come back since.
   is_known_end constant boolean := case
@@ -63,7 +73,7 @@ begin
       when 'BW001' then format('No subscription %s is recorded.', e.subscription_id)
       when 'BW002' then format('Subscription %s belongs to provider %s, not %s.', r.id, r.provider, e.provider)
       when 'BW003' then format('No function applies events of type %s.', e.type)
-      else billing.lacks_account()
+      else 'No account is known.'
     end)::billing.step;
   end if;
 
@@ -103,11 +113,11 @@ begin
     if (replaced in ('past_due', 'unpaid') and reported = 'active') is not true then
       payment := null;
     end if;
-    if opens and r.id is null and reported in ('active', 'trialing') then
+    if opens and (r.id is null or is_lent) and reported in ('active', 'trialing') then
       -- A payment that failed before was in a checkout that went on.
       r.recovered_as_of := occurred_at;
     end if;
-    if opens and outcome = 'applied' and reported = 'canceled' then
+    if opens and reported = 'canceled' then
       r.canceled_at := coalesce(r.canceled_at, e.handled_at);
     end if;
 
@@ -122,12 +132,17 @@ begin
       r.canceled_as_of := coalesce(mark, r.canceled_as_of);
       r.status := case when is_older then r.status else 'canceled' end;
     end if;
+    if opens and outcome = 'applied' and (r.id is null or is_lent) then
+      r := jsonb_populate_record(r, e.report);
+      r.account_id := coalesce(e.account_id, r.account_id);
+      payment := null; -- It was never known to be anything but ended.
+    end if;
   end if;
 
   if e.kind = 'opening_update' or opens and outcome = 'applied' then
     r.id := e.subscription_id;
     r.provider := e.provider;
-    if e.account_id is not null and (mark < r.account_as_of) is not true then
+    if e.kind <> 'deletion' and e.account_id is not null and (mark < r.account_as_of) is not true then
       if r.account_id <> e.account_id then
         outcome := 'applied';
       end if;
@@ -161,11 +176,6 @@ begin
   return (null, r, r.account_id, payment, outcome, null, null)::billing.step;
 end;
 $$;
-
--- Returns the error of a creation without an account. Its failures are found by it.
-create or replace function billing.lacks_account()
-returns text language sql immutable
-return 'data.object.metadata.accountId is missing, and account_of_customer knows no account of the customer.';
 
 create or replace aggregate billing.fold (billing.records, billing.event) (sfunc = billing.next, stype = billing.step);
 

@@ -81,16 +81,20 @@ begin
         ((f.step).record).changed_as_of is distinct from (f.stored).changed_as_of
         or (f.step).record is distinct from f.stored
       )) as changed,
+      -- What is new, or belongs to another customer or account: failures may have waited for it.
+      array_agg((f.step).record) filter (where f.is_last and (
+        ((f.step).record).account_id is distinct from (f.stored).account_id
+        or ((f.step).record).customer_id is distinct from (f.stored).customer_id
+      )) as gained,
       -- Of the events that do more than change a record. Without the records, because steps are copied often.
       array_agg((f.e, null, (f.step).account_id, (f.step).payment, (f.step).outcome, null, null)::billing.step)
         filter (where f.is_filed or (f.step).payment is not null or (f.step).outcome <> 'applied'
-          or (f.e).kind in ('creation', 'opening_update', 'checkout')) as steps,
+          or (f.e).kind = 'checkout') as steps,
       bool_or(f.is_filed) as any_filed,
       bool_or((f.step).payment is not null) as any_payment,
       bool_or((f.step).outcome = 'stale') as any_stale,
       bool_or((f.step).outcome in ('failed', 'erased')) as any_failed,
       bool_or((f.step).error_code = 'BW005') as lacks_account,
-      bool_or((f.e).kind in ('creation', 'opening_update')) as any_creation,
       bool_or((f.e).kind = 'checkout') as any_checkout
     into work
     from (
@@ -111,11 +115,12 @@ begin
     ) as f;
     exit when pass = 2 or work.lacks_account is not true;
     for i in 1 .. cardinality(claimed) loop
-      if claimed[i].report ->> 'customer_id' is not null and exists (
-        select from unnest(work.answers) as a where a.place = claimed[i].place and a.error_code = 'BW005'
-      ) then
-        claimed[i].customers_account
-          := billing.account_of_customer(claimed[i].provider, claimed[i].report ->> 'customer_id');
+      if exists (select from unnest(work.answers) as a where a.place = claimed[i].place and a.error_code = 'BW005') then
+        claimed[i].customers_account := coalesce(
+          case when claimed[i].report ->> 'customer_id' is not null
+            then billing.account_of_customer(claimed[i].provider, claimed[i].report ->> 'customer_id') end,
+          claimed[i].fallback_account
+        );
       end if;
     end loop;
   end loop;
@@ -138,10 +143,16 @@ begin
   if work.any_filed then
     perform billing.resolve_failures(work.steps);
   end if;
-  if work.any_creation then
-    perform billing.request_retries(array_agg((s.event).provider), array_agg((s.event).subscription_id), null)
-    from unnest(work.steps) as s
-    where s.outcome = 'applied' and (s.event).kind in ('creation', 'opening_update');
+  if work.gained is not null then
+    -- Who stores a failure without an account takes this lock too.
+    perform pg_advisory_xact_lock_shared(c.lock)
+    from (
+      select distinct billing.customer_lock(g.provider, g.customer_id) as lock
+      from unnest(work.gained) as g where g.customer_id is not null
+      order by 1
+    ) as c;
+    perform billing.request_retries(array_agg(g.provider), array_agg(g.id), array_agg(g.customer_id))
+    from unnest(work.gained) as g;
   end if;
   if work.any_stale then
     update billing.processed_events p set outcome = 'stale'
@@ -252,11 +263,11 @@ begin
 end;
 $$;
 
--- Requests a retry of the failures that lacked one of these subscriptions, or the account of this customer; returns
--- whether there is one. Whichever came first: who stores such a failure takes the same lock, so one of the two sees the
--- other. One too many, of the other provider, does no harm. A repaired one is left to the person who repaired it. A run
--- that is trying one of them loses its claim: it has read the state before, and must not settle it as failed.
-create or replace function billing.request_retries(providers text[], subscriptions text[], of_customer text)
+-- Requests a retry of the failures that lacked one of these subscriptions, or the account of one of these customers;
+-- returns whether there is one. Whichever came first: who stores such a failure takes the same lock, so one of the two
+-- sees the other. One too many, of the other provider, does no harm. A repaired one is left to the person who repaired
+-- it. A run that is trying one of them loses its claim: it has read the state before, and must not settle it as failed.
+create or replace function billing.request_retries(providers text[], subscriptions text[], customers text[])
 returns boolean language plpgsql volatile set search_path = '' set enable_seqscan = off
 set plan_cache_mode = force_generic_plan -- an app may add many customers at once
 as $$
@@ -268,9 +279,9 @@ begin
     from billing.failed_events f
     -- "is true", so that a plan of an empty table cannot take the primary key.
     where f.resolution is null and (f.provider = any (providers)) is true and f.original_payload is null and (
-      f.subscription_id = any (subscriptions) and f.error_code in ('subscription_unknown', 'creation_pending')
-      or f.customer_id = of_customer and f.kind in ('creation', 'opening_update') and f.error_code = 'event_invalid'
-        and f.error = billing.lacks_account()
+      f.subscription_id = any (subscriptions)
+        and f.error_code in ('subscription_unknown', 'creation_pending', 'account_unknown')
+      or f.customer_id = any (customers) and f.error_code = 'account_unknown'
     )
     for update skip locked
   loop
@@ -281,12 +292,12 @@ begin
 end;
 $$;
 
--- A new customer, from a checkout or from the app, cures the creations that lacked its account.
+-- A new customer, from a checkout or from the app, cures the failures that lacked its account.
 create or replace function billing.retry_creations()
 returns trigger language plpgsql volatile set search_path = '' as $$
 begin
   perform pg_advisory_xact_lock(billing.customer_lock(new.provider, new.customer_id));
-  if billing.request_retries(array[new.provider], null, new.customer_id) then
+  if billing.request_retries(array[new.provider], null, array[new.customer_id]) then
     perform billing.wake_worker('retries');
   end if;
   return null;
@@ -443,8 +454,8 @@ begin
       billing.mark(e) nulls last,
       e.place
     ), '{}'),
-    array_agg(e.subscription_id) filter (where e.kind in ('creation', 'opening_update') and e.account_id is null),
-    bool_or(e.kind in ('creation', 'opening_update', 'checkout'))
+    array_agg(e.subscription_id) filter (where billing.opens(e) and e.account_id is null),
+    bool_or(billing.opens(e) or e.kind = 'checkout')
   into todo, asking, may_cure
   from jsonb_populate_recordset(blank, events) as e;
 

@@ -51,7 +51,7 @@ begin
     delete from billing.processed_events p where p.provider = p_provider and p.event_id = p_event_id;
     return 'erased';
   end if;
-  is_cured := billing.is_cured(p_provider, p_kind, p_error_code, p_error, p_subscription_id, p_customer_id);
+  is_cured := billing.is_cured(p_provider, p_error_code, p_subscription_id, p_customer_id);
   perform set_config('lock_timeout', '100ms', true);
   begin
     if encoding = 'text' and not billing.has_long_number(p_body::jsonb) then
@@ -94,21 +94,22 @@ begin
 end;
 $$;
 
--- Returns whether what a failure lacked has come since: the creation of its subscription, or the account of its
--- customer. Each is added under a lock, which this takes too.
+-- Returns whether what a failure lacked has come since: the record of its subscription, or the account of its customer.
+-- Each is added under a lock, which this takes too.
 create or replace function billing.is_cured(
-  of_provider text, kind text, error_code text, error text, subscription_id text, of_customer text
+  of_provider text, error_code text, subscription_id text, of_customer text
 )
 returns boolean language plpgsql volatile set search_path = '' as $$
 begin
-  if error_code in ('subscription_unknown', 'creation_pending') then
-    perform pg_advisory_xact_lock(hashtextextended(subscription_id, 0));
-    return exists (select from billing.subscriptions where (id, provider) = (is_cured.subscription_id, of_provider));
-  elsif kind in ('creation', 'opening_update') and error_code = 'event_invalid' and error = billing.lacks_account() then
+  if (error_code in ('subscription_unknown', 'creation_pending', 'account_unknown')) is not true then
+    return false;
+  end if;
+  perform pg_advisory_xact_lock(hashtextextended(subscription_id, 0));
+  if exists (select from billing.subscriptions where (id, provider) = (is_cured.subscription_id, of_provider)) then
+    return true;
+  elsif error_code = 'account_unknown' and of_customer is not null then
     perform pg_advisory_xact_lock(billing.customer_lock(of_provider, of_customer));
-    return exists (select from billing.customers c where c.provider = of_provider and c.customer_id = of_customer)
-      -- account_of_customer may be the app's own, and may not look there.
-      and billing.is_known_customer(of_provider, of_customer);
+    return billing.is_known_customer(of_provider, of_customer);
   end if;
   return false;
 end;
@@ -414,7 +415,7 @@ begin
         end,
         scheduled_retries = f.scheduled_retries + (r.outcome = 'failed' and f.retry_requested_at is null)::integer,
         retry_lease_id = null, retry_requested_at = case
-          when billing.is_cured(f.provider, r.kind, r.fault, r.error, r.subscription_id, r.customer_id) then now()
+          when billing.is_cured(f.provider, r.fault, r.subscription_id, r.customer_id) then now()
         end
       where f.provider = r.provider and f.event_id = r.event_id
         and (f.resolved_at is null and f.retry_lease_id = p_lease_id or f.resolution = r.outcome);

@@ -3,7 +3,7 @@
  * a project replaces it. And billing.account_email as it ships.
  */
 begin;
-select plan(62);
+select plan(70);
 
 create function pg_temp.apply(variadic events jsonb[])
 returns text language sql as $$
@@ -24,7 +24,7 @@ return jsonb_build_object(
 
 create function pg_temp.early(id text, customer text, kind text default 'update')
 returns jsonb language sql
-return pg_temp.created(id, 40, customer) || jsonb_build_object('kind', kind);
+return pg_temp.created(id, 40, customer) || jsonb_build_object('kind', kind, 'report', jsonb_build_object('customer_id', customer));
 
 create function pg_temp.state(id text)
 returns text language sql as $$
@@ -88,6 +88,27 @@ select is(pg_temp.state('tap_known'), 'acc_1 plan_30 10', 'and leaves the accoun
 select is(pg_temp.apply(pg_temp.created('tap_2', 15, 'cus_1', 'acc_own')), 'applied', 'a creation with an account, however old, wins over the customer');
 select is(pg_temp.state('tap_2'), 'acc_own plan_20 15', 'only the account is its own');
 
+-- What the provider keeps with the customer counts last, and moves no record.
+create function pg_temp.fell_back(id text, second integer, customer text, account text default null, kind text default 'opening_update')
+returns jsonb language sql
+return pg_temp.created(id, second, customer, account) || jsonb_build_object('kind', kind, 'fallback_account', 'acc_kept');
+select is(
+  pg_temp.apply(
+    pg_temp.fell_back('tap_g1', 30, null), pg_temp.fell_back('tap_g2', 30, 'cus_shared', null, 'creation'),
+    pg_temp.fell_back('tap_g3', 30, 'cus_new'), pg_temp.fell_back('tap_g4', 30, 'cus_g', 'acc_g'),
+    pg_temp.fell_back('tap_g5', 30, 'cus_g5', null, 'deletion'), pg_temp.fell_back('tap_known', 40, 'cus_g')
+  ), 'applied, applied, applied, applied, applied, applied', 'the provider keeps an account with the customer'
+);
+select set_eq(
+  $$select concat_ws(' ', id, pg_temp.state(id), status) from billing.subscriptions where id ~ '^tap_(g.|known)$'$$,
+  array[
+    'tap_g1 acc_kept plan_30 active', 'tap_g2 acc_kept plan_30 active', 'tap_g3 acc_new plan_30 active',
+    'tap_g4 acc_g plan_30 30 active', 'tap_g5 acc_kept plan_30 canceled', 'tap_known acc_1 plan_40 10 active'
+  ], 'it counts if neither the event nor account_of_customer knows one, and leaves that of a record'
+);
+select is(pg_temp.apply(pg_temp.fell_back('tap_g1', 20, null, 'acc_own')), 'applied', 'one that names an account');
+select is(pg_temp.state('tap_g1'), 'acc_own plan_30 20', 'moves the record, however old it is');
+
 -- Events that arrive before the creation.
 select is(
   pg_temp.apply(
@@ -127,18 +148,18 @@ return jsonb_build_object(
   'provider', 'a', 'event_id', 'tap_' || event, 'type', 'checkout', 'kind', 'checkout',
   'account_id', account, 'report', jsonb_build_object('customer_id', customer)
 );
-create function pg_temp.fail(id text, customer text, error text default billing.lacks_account(), kind text default 'creation')
+create function pg_temp.fail(id text, customer text, error_code text default 'account_unknown')
 returns text language sql as $$
   select public.billing_record_failed_event(
-    'a', id, '{}', 'text', 'event_invalid', error, 'x', kind, 'sub_' || id, p_customer_id => customer
+    'a', id, '{}', 'text', error_code, 'Failed', 'x', 'creation', 'sub_' || id, p_customer_id => customer
   )
 $$;
 create function pg_temp.requested()
 returns text[] language sql as $$
   select array_agg(f.event_id order by f.event_id) from billing.failed_events f where f.retry_requested_at is not null
 $$;
-select is(pg_temp.fail('tap_f1', 'cus_c1') || pg_temp.fail('tap_f2', 'cus_c1', 'data.object.items is missing')
-  || pg_temp.fail('tap_f3', 'cus_c1', kind => 'update') || pg_temp.fail('tap_f4', 'cus_c2'), 'storedstoredstoredstored', 'failures of customers');
+select is(pg_temp.fail('tap_f1', 'cus_c1') || pg_temp.fail('tap_f2', 'cus_c1', 'event_invalid')
+  || pg_temp.fail('tap_f3', 'cus_c1', 'subscription_unknown') || pg_temp.fail('tap_f4', 'cus_c2'), 'storedstoredstoredstored', 'failures of customers');
 select is(
   (select concat(string_agg(concat_ws(' ', a.place, a.outcome), ', ' order by a.place), ': ', bool_or(a.retries)) from public.billing_apply_events(jsonb_build_array(
     pg_temp.checkout('cus_c1', 'acc_c1') || '{"place": 1}', pg_temp.checkout('cus_c3', 'acc_c3') || '{"place": 2}',
@@ -147,7 +168,7 @@ select is(
   )) as a),
   '1 applied, 2 applied, 3 applied, 4 applied, 5 applied: t', 'a checkout tells whose its customer is, and says what it cures'
 );
-select is(pg_temp.requested(), array['tap_f1'], 'the creation that lacked it, and nothing else, is retried');
+select is(pg_temp.requested(), array['tap_f1'], 'what lacked it, and nothing else, is retried');
 select is(pg_temp.apply(pg_temp.checkout('cus_c1', 'acc_thief', 'twice'), pg_temp.checkout('cus_c1', 'acc_thief', 'twice')), 'applied, duplicate', 'another checkout');
 select is(billing.account_of_customer('a', 'cus_c1'), 'acc_c1', 'does not change it');
 select is(pg_temp.apply(pg_temp.created('tap_c1', 50, 'cus_c1')), 'applied', 'a creation without an account has it');
@@ -166,7 +187,7 @@ set constraints all deferred;
 insert into public.billing_customers (provider, customer_id, account_id) values ('a', 'cus_c2', 'acc_c2'), ('b', 'cus_c6', 'acc_c6');
 select is(pg_temp.requested(), array['tap_f1'], 'a row of the app''s');
 set constraints all immediate;
-select is(pg_temp.requested(), array['tap_f1', 'tap_f4'], 'has the creations retried when its transaction ends');
+select is(pg_temp.requested(), array['tap_f1', 'tap_f4'], 'has these retried when its transaction ends');
 select is((select last_value from woken where is_called), 1::bigint, 'and wakes the worker once');
 set constraints all deferred;
 update public.billing_customers set account_id = 'acc_mine' where customer_id = 'cus_1' or customer_id = 'cus_c1';
@@ -180,6 +201,13 @@ select lives_ok(
   'an app may add many at once'
 );
 select ok((select count(*) from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()) < 1100, 'with few locks');
+
+-- A subscription tells whose its customer is, too.
+select pg_temp.fail('tap_f7', 'cus_f7'), pg_temp.fail('tap_f8', 'cus_f8'), pg_temp.fail('tap_f9', 'cus_f8', 'event_invalid');
+select is(pg_temp.apply(pg_temp.created('tap_h1', 10, 'cus_f7', 'acc_h'), pg_temp.created('tap_h2', 10, null, 'acc_h')), 'applied, applied', 'a record');
+select ok(pg_temp.requested() @> '{tap_f7}' and not pg_temp.requested() && '{tap_f8}', 'has what lacked the account of its customer retried');
+select is(pg_temp.apply(pg_temp.created('tap_h2', 20, 'cus_f8') || '{"kind": "update"}'), 'applied', 'an update that brings the customer');
+select ok(pg_temp.requested() @> '{tap_f8}' and not pg_temp.requested() && '{tap_f9}', 'does so too');
 
 -- Replaced by a project.
 reset role;

@@ -130,7 +130,7 @@ select is(
 select is_empty($$select from billing.subscriptions where id = 'tap_1'$$, 'undoes that effect if it fails');
 select is(pg_temp.created('tap_1', 5, '{"account": "acc", "n": 1}'), 'applied', 'runs when the event comes again');
 select is(pg_temp.created('tap_1', 3, '{"account": "acc", "n": 2}'), 'stale', 'runs for a stale event');
-select is(pg_temp.created('tap_2', 5, '{"n": 3}'), 'failed BW005 ' || billing.lacks_account(), 'and not for one that fails by itself');
+select is(pg_temp.created('tap_2', 5, '{"n": 3}'), 'failed BW005 No account is known.', 'and not for one that fails by itself');
 select is(pg_temp.effects(), 'plan_5 1, plan_5 2', 'after the effect of the type');
 reset role;
 create function pg_temp.refuse() returns trigger language plpgsql as $$ begin raise 'late'; end $$;

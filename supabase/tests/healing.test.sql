@@ -3,7 +3,7 @@
  * retries. Time passes by moving next_retry_at back.
  */
 begin;
-select plan(65);
+select plan(75);
 truncate billing.failed_events, billing.leases, billing.subscriptions, billing.processed_events;
 
 create function pg_temp.file(event_id text, error_code text, subscription_id text default 'sub_1', provider text default 'a')
@@ -81,6 +81,65 @@ select is(pg_temp.file('c7', 'subscription_unknown', 'sub_3'), 'retry', 'a failu
 select is(pg_temp.file('c8', 'subscription_unknown', 'sub_3', 'b'), 'stored', 'but not one of another provider');
 select is(pg_temp.requested(), 'c7', 'so the order of the two does not matter');
 
+-- Whatever makes a record, or gives it its account, cures all that waited for it.
+truncate billing.failed_events, billing.leases;
+create function pg_temp.fail(way text, what text, error_code text)
+returns text language sql as $$
+  select public.billing_record_failed_event(
+    'a', way || ' ' || what, '{}', 'text', error_code, 'Failed', 'x', what, 'sub_' || way, 'cus_' || way
+  )
+$$;
+create function pg_temp.event(way text, kind text, more jsonb default '{}')
+returns text language sql as $$
+  select concat_ws(' ', a.outcome, a.error_code, a.retries) from public.billing_apply_events(jsonb_build_array(jsonb_build_object(
+    'place', 1, 'provider', 'a', 'event_id', gen_random_uuid(), 'type', 'x', 'kind', kind, 'subscription_id', 'sub_' || way,
+    'account_id', 'acc_1', 'report', jsonb_build_object('plan_id', 'plan_1', 'provider_status', 'active', 'customer_id', 'cus_' || way)
+  ) || more)) as a
+$$;
+create function pg_temp.cured(way text)
+returns text language sql as $$
+  select string_agg(split_part(event_id, ' ', 2), ' ' order by first_failed_at, event_id) from billing.failed_events
+  where event_id ~ ('^' || way || ' ') and retry_requested_at is not null
+$$;
+select pg_temp.fail(way, 'creation', 'account_unknown'), pg_temp.fail(way, 'opening_update', 'account_unknown'),
+  pg_temp.fail(way, 'deletion', 'subscription_unknown'), pg_temp.fail(way, 'payment_failed', 'creation_pending')
+from unnest('{creation,opening_update,deletion,customer,fallback,repair,other,row,checkout,moved}'::text[]) as way;
+insert into billing.subscriptions (id, provider, account_id, status, plan_id) values ('sub_of_another', 'a', 'acc_1', 'active', 'plan_1');
+create or replace function billing.account_of_customer(provider text, customer_id text)
+returns text language sql stable set search_path = '' as $$
+  select max(account_id) from (
+    select account_id from billing.customers c where c.customer_id = account_of_customer.customer_id
+    union all select account_id from billing.subscriptions s where s.customer_id = account_of_customer.customer_id
+    union all select 'acc_1' where account_of_customer.customer_id = 'cus_customer'
+  ) as known
+$$;
+select is(pg_temp.event(way, kind, more), 'applied t', 'a record is made by ' || why)
+from (
+  values
+    ('creation', 'creation', '{}'::jsonb, 'a creation that names its account'), ('opening_update', 'opening_update', '{}', 'an update'),
+    ('deletion', 'deletion', '{}', 'a deletion'), ('customer', 'creation', '{"account_id": null}', 'one whose customer is known'),
+    ('fallback', 'opening_update', '{"account_id": null, "fallback_account": "acc_1"}', 'one with whose customer the provider keeps it'),
+    ('repair', 'creation', '{"event_id": "repair creation", "retry": {"event_id": "repair creation", "lease_id": null}}', 'a retry')
+) as v (way, kind, more, why);
+select pg_temp.event('new', 'creation', '{"report": {"plan_id": "plan_1", "customer_id": "cus_other"}}');
+select pg_temp.event('of_another', 'update', '{"report": {"customer_id": "cus_moved"}}');
+insert into billing.customers (provider, customer_id, account_id) values ('a', 'cus_row', 'acc_1');
+select pg_temp.event('none', 'checkout', '{"subscription_id": null, "report": {"customer_id": "cus_checkout"}}');
+set constraints all immediate;
+select results_eq(
+  $$select way, pg_temp.cured(way) from unnest('{creation,opening_update,deletion,customer,fallback,repair,other,row,checkout,moved}'::text[]) as way$$,
+  $$values
+    ('creation', 'creation deletion opening_update payment_failed'), ('opening_update', 'creation deletion opening_update payment_failed'),
+    ('deletion', 'creation deletion opening_update payment_failed'), ('customer', 'creation deletion opening_update payment_failed'),
+    ('fallback', 'creation deletion opening_update payment_failed'), ('repair', 'deletion opening_update payment_failed'),
+    -- These bring the account of a customer, and what is retried makes the record.
+    ('other', 'creation opening_update'), ('row', 'creation opening_update'), ('checkout', 'creation opening_update'),
+    ('moved', 'creation opening_update')$$, 'each way cures all of its failures'
+);
+select is(pg_temp.fail('row', 'late', 'account_unknown'), 'retry', 'so does one that came just before a failure is stored: an account');
+select is(pg_temp.fail('deletion', 'late', 'account_unknown'), 'retry', 'or a record');
+select is(pg_temp.fail('nobody', 'late', 'account_unknown'), 'stored', 'what nobody brought waits, with no retry coming');
+
 -- A creation that comes while a run tries what waits for it.
 create function pg_temp.claimed(run integer)
 returns text language sql as $$
@@ -121,11 +180,11 @@ truncate billing.failed_events;
 select pg_temp.file(error_code, error_code, 'sub_4')
 from unnest(array[
   'record_locked', 'database_unavailable', 'overloaded', 'apply_failed', 'subscription_unknown', 'creation_pending', 'handler_missing', 'deployment_fault',
-  'internal_error', 'event_invalid', 'body_not_json', 'subscription_of_other_provider', 'repair_pending', 'body_too_large'
+  'internal_error', 'event_invalid', 'account_unknown', 'body_not_json', 'subscription_of_other_provider', 'repair_pending', 'body_too_large'
 ]) as error_code;
 select is(
   (select string_agg(error_code, ' ' order by error_code) from billing.failed_events where next_retry_at is null),
-  'body_not_json body_too_large event_invalid repair_pending subscription_of_other_provider',
+  'account_unknown body_not_json body_too_large event_invalid repair_pending subscription_of_other_provider',
   'a failure that only a person can cure has no retry coming'
 );
 select is(

@@ -9,7 +9,8 @@
  * field came from. A bare word is the status that the event reports, otherwise active.
  * `items=P+S` is a list of two. `was` says what an update replaced (`was nothing`:
  * nothing that we keep); without it, the event does not say. A field is `unstated` if
- * the event does not have it. `opening` is an opening_update.
+ * the event does not have it. `opening` is an opening_update, `ending` a deletion that
+ * reports the whole subscription and names its account.
  *
  * The record reads: account, status, plan, `deleted` if canceled_at is set, `since`
  * past_due_since, and then the other columns that are not null.
@@ -37,14 +38,16 @@ begin
   e.provider := 'a';
   e.subscription_id := 'sub';
   e.type := words[1];
-  e.kind := case words[1] when 'payment' then 'payment_failed' when 'opening' then 'opening_update' else words[1] end;
+  e.kind := case words[1]
+    when 'payment' then 'payment_failed' when 'opening' then 'opening_update' when 'ending' then 'deletion' else words[1]
+  end;
   e.occurred_at := pg_temp.at(nullif(words[2], '-')::numeric);
   e.handled_at := pg_temp.at(99);
   e.report := '{}';
-  if e.kind in ('creation', 'update', 'opening_update') then
+  if e.kind in ('creation', 'update', 'opening_update') or words[1] = 'ending' then
     e.report := jsonb_build_object('plan_id', 'P' || words[2], 'provider_status', 'active');
   end if;
-  if e.kind in ('creation', 'opening_update') then
+  if e.kind in ('creation', 'opening_update') or words[1] = 'ending' then
     e.account_id := 'A' || words[2];
   end if;
 
@@ -156,6 +159,19 @@ values
   ('opening 20, opening - account=B, opening 10', '3 stale', 'B active P-', false, 'also after one without a time'),
   ('opening 10, deletion 20, opening 15 past_due', null, 'A15 canceled P15 deleted since 15', true, 'a deletion after it decides'),
   ('opening 10 canceled', null, 'A10 canceled P10 deleted', true, 'it may report the end'),
+  ('opening 20, opening 10 canceled', '2 stale', 'A20 active P20 deleted', true, 'and tells of it, also if it is late'),
+  ('ending 20', null, 'A20 canceled P20 deleted', true, 'a deletion that reports the whole subscription makes a record, ended'),
+  ('ending 20 account=null customers_account=C', null, 'C canceled P20 deleted', true, 'of the account of its customer, if it names none'),
+  ('ending 20 account=null', '1 BW005', '', false, 'so it needs one'),
+  ('ending 20 plan=unstated', '1 BW001', '', false, 'without a plan, it makes none'),
+  ('creation 10, ending 20', null, 'A10 canceled P10 deleted', true, 'a record that is there keeps its account and plan'),
+  ('ending 20, opening 10 past_due', null, 'A10 canceled P10 deleted since 10', true, 'a late update brings its own, but not the status'),
+  ('ending 20, opening 10 account=null, payment 15', null, 'A20 canceled P10 deleted', true, 'an account is kept if it names none'),
+  ('ending 20, opening 15, creation 10, opening 18 unpaid', '3 stale', 'A18 canceled P18 deleted', true, 'late events are ordered among themselves'),
+  ('ending 20, ending 30, ending 25', '3 stale', 'A30 canceled P30 deleted', true, 'of several, the newest counts'),
+  ('ending 20, opening 30 trialing', null, 'A30 trialing P30 deleted', true, 'a newer update brings the subscription back'),
+  ('ending 20 past_due, opening 30 past_due', null, 'A30 past_due P30 deleted since 30', true, 'a deletion tells nothing of past_due'),
+  ('ending 20, update 10 unpaid was past_due', null, 'A20 canceled P10 deleted', true, 'an update that makes no record is no different'),
   ('creation 10, deletion 20, payment 30', null, 'A10 canceled P10 deleted', true, 'and brings nothing back'),
   ('update 20', '1 BW001', '', false, 'an update needs a record'),
   ('deletion 20', '1 BW001', '', false, 'so does a deletion'),
@@ -359,7 +375,7 @@ cross join (
       null, 'A10 active P20', false, '%s: of a value that changes back, the later arrival wins')
 ) as c (arriving, not_applied, after, any_order, why);
 
-select plan(42 + count(*)::integer) from cases;
+select plan(49 + count(*)::integer) from cases;
 
 select is(
   pg_temp.check_case(c.arriving), coalesce(c.not_applied || ': ', '') || c.after, c.why || ' (' || c.arriving || ')'
@@ -371,7 +387,7 @@ create function pg_temp.orders(events billing.event[])
 returns setof billing.event[] language sql as $$
   with recursive chosen (places) as (
     select array[i] from generate_subscripts(events, 1) as i
-    where events[i].kind in ('creation', 'opening_update') and coalesce(events[i].account_id, events[i].customers_account) is not null
+    where billing.opens(events[i]) and coalesce(events[i].account_id, events[i].customers_account) is not null
     union all
     select c.places || i
     from chosen c, generate_subscripts(events, 1) as i
@@ -453,7 +469,9 @@ from (
     ('creation 10 incomplete, update 20 was incomplete', 20::numeric), ('creation 10, update 20 past_due was active, update 30 was past_due', 30),
     ('creation 10, update 40 was unpaid, update 30 trialing was past_due', 40), ('creation 10, update 30 past_due was active, update 20 was past_due', 20),
     ('creation 10, update 20 past_due, update 30 trialing', 30), ('creation 10, update 20 past_due, update 30 was quantity=1', null),
-    ('creation 10, update 20 past_due, update 15', null), ('opening 10 active', 10), ('opening 10 past_due', null), ('creation 10, update 20 was trialing', null), ('creation 10, update 20 unpaid was past_due', null)
+    ('creation 10, update 20 past_due, update 15', null), ('opening 10 active', 10), ('opening 10 past_due', null),
+    ('opening 10, ending 20', 10), ('ending 20, opening 10', 10), ('ending 20 past_due, opening 30 past_due, opening 40', 40), ('ending 20', null),
+    ('creation 10, update 20 was trialing', null), ('creation 10, update 20 unpaid was past_due', null)
 ) as c (arriving, recovered);
 
 -- A deletion is news, unless another one has told of the same end.
@@ -469,6 +487,7 @@ select is(
 )
 from (
   values
+    ('ending 20, ending 30', null), ('opening 10, ending 20', '20'), ('ending 20, opening 30, ending 40', '40'),
     ('creation 10, deletion 20, deletion 30', '20'), ('creation 10, update 20 canceled, deletion 30', '30'),
     ('creation 10, deletion 20, update 30, deletion 40', '20 40'),
     -- It came back in between, whatever reports the second end besides.
@@ -508,7 +527,7 @@ select results_eq(
   $$select s.error from unnest(pg_temp.fold(pg_temp.parse_all('update 5, creation 10 account=null, creation 10, update 20 provider=b, refund 20'))) as s$$,
   $$values
     ('No subscription sub is recorded.'),
-    ('data.object.metadata.accountId is missing, and account_of_customer knows no account of the customer.'),
+    ('No account is known.'),
     (null),
     ('Subscription sub belongs to provider a, not b.'),
   ('No function applies events of type refund.')$$, 'a message names what is wrong'

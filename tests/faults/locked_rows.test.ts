@@ -261,9 +261,6 @@ function customerAdded(customer_id: string, account_id = "acc_1"): Lock {
   };
 }
 
-const [own] = await sql<{ error: string }[]>`
-  select billing.lacks_account() as error`;
-
 /** What a failure lacks, and who brings it, by the ID of its subscription or customer. */
 const LACKED: Record<string, readonly [Failed, (id: string) => Lock]> = {
   "a creation": [
@@ -271,7 +268,7 @@ const LACKED: Record<string, readonly [Failed, (id: string) => Lock]> = {
     (subscription_id) => applied({ subscription_id }),
   ],
   "an account": [
-    { error_code: "event_invalid", kind: "creation", ...own },
+    { error_code: "account_unknown", kind: "creation" },
     customerAdded,
   ],
 };

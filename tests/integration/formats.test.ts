@@ -11,6 +11,8 @@ import {
   type Provider,
   providerEvent,
 } from "../../scripts/events/provider_events.ts";
+import type { JsonObject } from "../../scripts/events/event_types.ts";
+import { FORMATS } from "../../supabase/functions/_shared/billing/formats/formats.ts";
 import { startReceiver, startWorker, takeTurn } from "../support/functions.ts";
 import { eventually } from "../support/hang_limit.ts";
 import { post } from "../support/send.ts";
@@ -53,6 +55,11 @@ const LIVES: Record<Provider, string[]> = {
     "subscription_expired",
   ],
 };
+
+interface Sent {
+  readonly id: string;
+  readonly event: JsonObject;
+}
 
 /** Returns what is recorded of a subscription. */
 async function recordOf(provider: Provider, id: string) {
@@ -103,19 +110,26 @@ for (const provider of Object.keys(LIVES) as Provider[]) {
       headers[settings.header] = header(headers[settings.header]!);
       return (await post(receiver.url, { headers, body })).status;
     }
-    const life = (id: string) =>
+    const life = (id: string, account = `acc_${id}`, from = 0) =>
       LIVES[provider].map((type, i) => ({
         id: `${id}_${i}`,
         event: providerEvent(provider, type, {
-          ...{ id: `${id}_${i}`, occurredAt: at(i) },
+          ...{ id: `${id}_${from + i}`, occurredAt: at(from + i) },
           ...{ subscription: id, customer: `c${id}` },
-          ...{ account: `acc_${id}`, plan: "7" },
+          ...{ account, plan: "7" },
         }),
-      }));
+      })) as [Sent, Sent, Sent, Sent];
+    const healed = () =>
+      eventually(async () => {
+        await takeTurn(worker);
+        const open = await sql`
+          select from billing.failed_events where resolved_at is null`;
+        return open.length === 0;
+      });
 
     const first = `1${crypto.getRandomValues(new Uint16Array(1))[0]}`;
     const events = life(first);
-    const [creation, update] = events as [typeof events[0], typeof events[0]];
+    const [creation, update] = events;
     for (
       const header of [
         () => "",
@@ -134,20 +148,35 @@ for (const provider of Object.keys(LIVES) as Provider[]) {
       ...{ ...ended, account_id: `acc_${first}`, ledger: 4 },
     });
 
-    // Backwards: what comes before the creation is stored, and heals with it.
+    // A payment that fails before there is a record heals. The end makes it, and what
+    // comes late brings nothing back.
     const second = `2${first}`;
-    const backwards = life(second).toReversed();
-    for (const [i, { id, event }] of backwards.entries()) {
-      assertEquals(await send(id, event), i === 3 ? 200 : 500);
+    const [created, updated, payment, end] = life(second);
+    for (const { id, event } of [payment, end, updated, created]) {
+      assertEquals(await send(id, event), id === payment.id ? 500 : 200, id);
     }
-    await eventually(async () => {
-      await takeTurn(worker);
-      const open = await sql`
-        select from billing.failed_events where resolved_at is null`;
-      return open.length === 0;
-    });
+    await healed();
     assertEquals<unknown>(await recordOf(provider, second), {
       ...{ ...ended, account_id: `acc_${second}`, ledger: 8 },
+    });
+
+    // Nobody's, until an update names its account.
+    const third = `3${first}`;
+    for (const { id, event } of life(third, "")) {
+      const status = await send(id, event);
+      assertEquals(status, id.endsWith("_2") ? 500 : 422, id);
+    }
+    const [lacking] = await sql`
+      select count(*)::int, min(error) as error from billing.failed_events
+      where error_code = 'account_unknown' and resolved_at is null`;
+    const { account_ids } = FORMATS[provider].names;
+    assertEquals(lacking?.["count"], 3);
+    assertEquals(lacking?.["error"].startsWith(account_ids[0]), true);
+    const named = life(third, undefined, 10)[1];
+    assertEquals(await send(`${third}_11`, named.event), 200);
+    await healed();
+    assertEquals<unknown>(await recordOf(provider, third), {
+      ...{ ...ended, status: "active", account_id: `acc_${third}`, ledger: 13 },
     });
   });
 }

@@ -16,7 +16,9 @@ import { createConsole, createSession } from "../../scripts/console/app.tsx";
 import { compareLines, prettyJson } from "../../scripts/console/payload.tsx";
 import { openProject } from "../../scripts/console/project.ts";
 import { distance, HIDDEN, sqlString } from "../../scripts/console/ui.tsx";
+import { at } from "../../supabase/functions/_shared/billing/fields.ts";
 import { LOCAL_SECRET_KEY } from "../../supabase/functions/billing-webhook/local_stack.ts";
+import { edited } from "../support/edited.ts";
 
 const HOST = "127.0.0.1:54340";
 const LOCAL_URL = "http://127.0.0.1:54321";
@@ -416,7 +418,7 @@ Deno.test("a repair is sent as it was typed, or says why it is not saved and kee
         [DELETION, "Nothing is changed", undefined, { payload: DELETION }],
         [DELETION, "was applied already", undefined, { outcome: "duplicate" }],
         [DELETION, "Its account was erased", undefined, { outcome: "erased" }],
-        [DELETION, "BW005: of a test", undefined, failing("BW005")],
+        [DELETION, "accountId is missing", undefined, failing("BW005")],
         // It may help although a retry would fail now.
         [DELETION, "", saved, failing("BW001")],
       ] as [string, string, (() => Response)?, Record<string, unknown>?][]
@@ -459,30 +461,77 @@ Deno.test("a repair is sent as it was typed, or says why it is not saved and kee
   }
 });
 
-Deno.test("for a creation without an account there is a field", async () => {
-  const payload =
-    '{"id":"evt_1","type":"customer.subscription.created","data":{"object":{"id":"sub_1","items":{"data":[{"price":{"id":"p"},"current_period_end":1800000000}]},"n":12345678901234567890}}}';
-  const error = "data.object.metadata.accountId is missing";
-  const lacks = { payload, kind: "creation", error };
-  for (
-    const [changes, isThere] of [
-      [lacks, true],
-      [{ ...lacks, kind: "update" }, false],
-      [{ ...lacks, original: "{}" }, false],
-      // Of a provider that has it elsewhere.
-      [{ ...lacks, payload: '{"data":{"id":"sub_1"}}' }, false],
-    ] as const
-  ) {
-    const page = await openConsole(answering("", changes)).read(PAGE);
-    assertEquals(page.includes('name="account"'), isThere);
+/** Payloads without an account, and with one where their format has it. */
+const UNOWNED: [format: string, path: string, string, string][] = [
+  [
+    ...["stripe", "data.object.metadata.accountId"] as const,
+    '{"id":"evt_1","type":"customer.subscription.created","data":{"object":{"id":"sub_1","items":{"data":[{"price":{"id":"p"},"current_period_end":1800000000}]},"n":12345678901234567890}}}',
+    ',"metadata":{"accountId":"acc_\\"1"}}}}',
+  ],
+  [
+    ...["paddle", "data.custom_data.accountId"] as const,
+    '{"event_id":"evt_1","event_type":"subscription.canceled","data":{"custom_data":null,"n":1.0,"id":"sub_1"}}',
+    "",
+  ],
+  [
+    ...["polar", "data.metadata.accountId"] as const,
+    '{"type":"subscription.updated","data":{"id":"s","product_id":"p","status":"active","metadata":{"team":1.50}}}',
+    "",
+  ],
+  [
+    ...["dodo", "data.metadata.accountId"] as const,
+    '{"type":"subscription.active","data":{"subscription_id":"s","product_id":"p","status":"active","metadata":{}}}',
+    "",
+  ],
+  [
+    ...["lemon-squeezy", "meta.custom_data.account_id"] as const,
+    '{"meta":{"event_name":"subscription_created"},"data":{"type":"subscriptions","id":"1","attributes":{"variant_id":7,"status":"active"}}}',
+    "",
+  ],
+];
+Deno.test("for an event without an account there is a field, which writes it where the format has it", async () => {
+  const account = 'acc_"1';
+  for (const [format, path, payload, end] of UNOWNED) {
+    const lacks = { payload, error_code: "account_unknown" };
+    const reply = Response.json({ settings: { formats: { a: format } } });
+    const answer = (changes: object) => (call: Request) =>
+      call.url.includes("billing_try_event")
+        ? Response.json([{ outcome: "applied", error_code: null, error: null }])
+        : call.url.includes("billing-worker")
+        ? reply.clone()
+        : answering("", { ...lacks, ...changes })(call);
+    for (
+      const [changes, isThere] of [
+        [{}, true],
+        [{ kind: "update" }, true],
+        [{ error_code: "event_invalid" }, false],
+        [{ original: "{}" }, false],
+        [{ resolved_at: "2026-11-22T00:00:00+00:00" }, false],
+        // Of another shape.
+        [{ payload: '{"data":"sub_1","meta":{}}' }, false],
+      ] as const
+    ) {
+      const page = await openConsole(answer(changes)).read(PAGE);
+      assertEquals(page.includes('name="account"'), isThere, format);
+      assertEquals(page.includes(`<code>${path}</code>`), isThere, format);
+    }
+    const { calls, send } = openConsole(answer({}));
+    await send("/failure/repair", { ...KEY, version: "741", account });
+    const [patch] = calls.filter(({ method }) => method === "PATCH");
+    const { payload: sent } = JSON.parse(patch!.sent);
+    assertEquals(at(sent, path), account);
+    const others = edited(sent, { [path]: undefined });
+    const parent = path.slice(0, path.lastIndexOf("."));
+    assertEquals(
+      edited(others, { [parent]: at(JSON.parse(payload), parent) }),
+      JSON.parse(payload),
+    );
+    // Numbers stay as they are written.
+    for (const number of payload.match(/\d{5,}|\d\.\d+/g) ?? []) {
+      assertStringIncludes(patch!.sent, number);
+    }
+    if (end) {
+      assertEquals(patch!.sent, `{"payload":${payload.slice(0, -3)}${end}}`);
+    }
   }
-  const { calls, send } = openConsole((call) =>
-    call.url.includes("billing_try_event")
-      ? Response.json([{ outcome: "applied", error_code: null, error: null }])
-      : answering("", lacks)(call)
-  );
-  await send("/failure/repair", { ...KEY, version: "741", account: 'acc_"1' });
-  const [patch] = calls.filter(({ method }) => method === "PATCH");
-  const metadata = ',"metadata":{"accountId":"acc_\\"1"}}}}';
-  assertEquals(patch?.sent, `{"payload":${payload.slice(0, -3)}${metadata}}`);
 });

@@ -7,6 +7,7 @@ import {
   withLogFields,
 } from "../_shared/billing/errors.ts";
 import { isIdentifier } from "../_shared/billing/fields.ts";
+import { withPlaces } from "../_shared/billing/formats/format.ts";
 import type { LogFields, LogLevel } from "../_shared/billing/log.ts";
 import {
   decodeBody,
@@ -77,7 +78,8 @@ export async function processEvent(
   try {
     return await applyOrIgnore(event, options);
   } catch (thrown) {
-    return await handleFailure(toDeliveryError(thrown), event, options);
+    const error = withPlaces(toDeliveryError(thrown), delivery.format);
+    return await handleFailure(error, event, options);
   }
 }
 

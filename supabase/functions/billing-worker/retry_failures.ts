@@ -23,7 +23,7 @@ import {
   parseEvent,
 } from "../_shared/billing/parse_event.ts";
 import { describeText } from "../_shared/billing/record_failure.ts";
-import type { Format } from "../_shared/billing/formats/format.ts";
+import { type Format, withPlaces } from "../_shared/billing/formats/format.ts";
 
 /** A claimed failure. A repaired payload may have another id than its row. */
 type ClaimedFailure = Readonly<
@@ -130,9 +130,10 @@ async function applyAll(
   const outcomes = lockWithCreations(events, applied);
   return read.map(({ format, text, event, result }) => {
     const outcome = event ? outcomes[events.indexOf(event)]! : result;
-    const isIgnored = options.unmappedSubscriptions === "ignore" && format &&
-      outcome instanceof DeliveryError && isUnmapped(outcome, text, format);
-    return isIgnored ? "ignored" : outcome;
+    if (!(outcome instanceof DeliveryError) || !format) return outcome;
+    const isIgnored = options.unmappedSubscriptions === "ignore" &&
+      isUnmapped(outcome, text, format);
+    return isIgnored ? "ignored" : withPlaces(outcome, format);
   });
 }
 
@@ -224,7 +225,12 @@ function lockWithCreations(
     ).filter(([, outcome]) => hasFailed(outcome, "record_locked")),
   );
   return outcomes.map((outcome, index) =>
-    hasFailed(outcome, "subscription_unknown", "creation_pending")
+    hasFailed(
+        outcome,
+        "subscription_unknown",
+        "creation_pending",
+        "account_unknown",
+      )
       ? locked.get(events[index]!.subscription_id) ?? outcome
       : outcome
   );

@@ -190,7 +190,11 @@ const CHECKOUTS: [changes: object, differs: object][] = [
   [{ customer: null }, { report: NOBODYS }],
   [{ client_reference_id: null }, nobody],
   [{ client_reference_id: "x".repeat(256) }, unusable],
-  [{ client_reference_id: 7, metadata: { accountId: "" } }, unusable],
+  [{ client_reference_id: 7, metadata: { accountId: "" } }, {
+    account_id: "7",
+  }],
+  [{ client_reference_id: 2 ** 53, metadata: { accountId: "" } }, unusable],
+  [{ client_reference_id: "", metadata: { accountId: " " } }, nobody],
 ];
 Deno.test("parseEvent() passes on the events of further types, with their text if a handler reads it", () => {
   const read = (given: object, types: string[], fault?: string) => {
@@ -614,7 +618,11 @@ const PARTS: [path: string, values: unknown[], ...lost: string[]][] = [
   ["data.object.items", NO_USABLE_ID],
   ["data.object.id", NO_USABLE_ID, "subscription_id"],
   ["data.object.customer", NO_USABLE_ID, "customer_id"],
-  ["data.object.metadata.accountId", NO_USABLE_ID, "account_id"],
+  [
+    "data.object.metadata.accountId",
+    NO_USABLE_ID.filter((value) => value !== 1),
+    "account_id",
+  ],
   ["type", NO_USABLE_ID, "type", "kind", "subscription_id"],
   ["created", [...NO_TIME, ...ABSENT], "occurred_at"],
 ];

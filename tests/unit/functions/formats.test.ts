@@ -6,11 +6,13 @@ import {
   type ProviderEventOptions,
   PROVIDERS,
 } from "../../../scripts/events/provider_events.ts";
+import { databaseError } from "../../../supabase/functions/_shared/billing/database_errors.ts";
 import { DeliveryError } from "../../../supabase/functions/_shared/billing/errors.ts";
 import {
   describeEvent,
   kindOf,
   lacksAccountId,
+  withPlaces,
 } from "../../../supabase/functions/_shared/billing/formats/format.ts";
 import { FORMATS } from "../../../supabase/functions/_shared/billing/formats/formats.ts";
 import {
@@ -112,35 +114,38 @@ Deno.test("each format reads the report of an update, and what it plans", () => 
 const KINDS: Record<Provider, string> = {
   paddle: `
     creation/active subscription.created subscription.imported
-    update/active subscription.updated subscription.activated subscription.resumed
-    update/trialing subscription.trialing
-    update/past_due subscription.past_due
-    update/paused subscription.paused
-    deletion/ subscription.canceled
+    opening_update/active subscription.updated subscription.activated subscription.resumed
+    opening_update/trialing subscription.trialing
+    opening_update/past_due subscription.past_due
+    opening_update/paused subscription.paused
+    deletion/canceled subscription.canceled
     payment_failed/ transaction.payment_failed`,
   polar: `
     creation/active subscription.created
-    update/active subscription.updated
-    deletion/ subscription.revoked
+    opening_update/active subscription.updated
+    deletion/canceled subscription.revoked
     payment_failed/ subscription.past_due`,
   dodo: `
     opening_update/active subscription.active subscription.updated
-    opening_update/canceled subscription.failed
-    update/active subscription.renewed subscription.plan_changed subscription.unpaused
-    update/past_due subscription.on_hold
-    update/paused subscription.paused
-    deletion/ subscription.cancelled subscription.expired
+    opening_update/active subscription.renewed subscription.plan_changed subscription.unpaused
+    opening_update/past_due subscription.past_due subscription.on_hold
+    opening_update/paused subscription.paused
+    deletion/canceled subscription.cancelled subscription.failed
+    deletion/incomplete_expired subscription.expired
     payment_failed/ payment.failed`,
   "lemon-squeezy": `
     creation/active subscription_created
-    update/active subscription_updated
-    deletion/ subscription_expired
+    opening_update/active subscription_updated
+    deletion/canceled subscription_expired
     payment_failed/ subscription_payment_failed`,
 };
 const PAID = { amount_due: 3000, currency: "usd" };
-const INVOICES: Partial<Record<Provider, string>> = {
-  paddle: "txn_01hv8wptq8987qeep44cyrewp9",
-  dodo: "pay_evt_1",
+const PAYMENTS: Record<Provider, object> = {
+  paddle: { ...PAID, invoice_id: "txn_01hv8wptq8987qeep44cyrewp9" },
+  // Its amount is not what is due.
+  polar: {},
+  dodo: { ...PAID, invoice_id: "pay_evt_1" },
+  "lemon-squeezy": PAID,
 };
 
 Deno.test("each format knows its types, and whose they are; further ones are for handlers", () => {
@@ -148,13 +153,12 @@ Deno.test("each format knows its types, and whose they are; further ones are for
     const types: string[] = [];
     const prefix = provider === "lemon-squeezy" ? "ls_" : "";
     const id = provider === "paddle" ? "evt_1" : "msg_1";
-    const invoice_id = INVOICES[provider];
     for (const line of KINDS[provider].trim().split("\n")) {
       const [of = "", ...ofKind] = line.trim().split(" ");
       const [kind = "", status] = of.split("/");
       types.push(...ofKind);
       const payment = kind === "payment_failed"
-        ? { kind, ...(invoice_id && { invoice_id }), ...PAID }
+        ? { kind, ...PAYMENTS[provider] }
         : kind === "deletion"
         ? { kind: "ended" }
         : kind !== "creation" && status === "active"
@@ -172,7 +176,7 @@ Deno.test("each format knows its types, and whose they are; further ones are for
           subscription_id: `${prefix}77`,
           ...(payment && { payment }),
         });
-        const isFirst = /creation|opening/.test(kind);
+        const isFirst = kind !== "payment_failed";
         assertEquals(account_id, isFirst ? "acc_1" : undefined, type);
         const { provider_status = "", customer_id } = report;
         assertEquals([provider_status, customer_id], [status, `${prefix}9`]);
@@ -194,11 +198,13 @@ const STATUSES: [Provider, string, given: string, expected: string][] = [
   ["dodo", "subscription.updated", "pending", "incomplete"],
   ["dodo", "subscription.updated", "expired", "incomplete_expired"],
   ["dodo", "subscription.updated", "failed", "canceled"],
+  ["dodo", "subscription.updated", "past_due", "past_due"],
   ["dodo", "subscription.updated", "new_one", "new_one"],
   ["polar", "subscription.updated", "unpaid", "unpaid"],
   ["lemon-squeezy", "subscription_updated", "on_trial", "trialing"],
   // It is paid until `ends_at`.
   ["lemon-squeezy", "subscription_updated", "cancelled", "active"],
+  ["lemon-squeezy", "subscription_updated", "expired", "canceled"],
   ["lemon-squeezy", "subscription_updated", "unpaid", "unpaid"],
 ];
 Deno.test("statuses are in the words that the access rule knows", () => {
@@ -213,6 +219,151 @@ Deno.test("Lemon Squeezy states a quantity of 0 for a price by usage: it has non
   const { report } = eventOf("lemon-squeezy", type, { quantity: 0 });
   const [item] = report.items!;
   assertEquals([report.quantity, item!.quantity], [null, null]);
+});
+
+/** What is not as in the other cases: an event, its changes, and what is read. */
+const ODDITIES: [Provider, string, changes: object, expected: object][] = [
+  // A scheduled end is no end of the pause.
+  ["paddle", "subscription.paused", {
+    "data.scheduled_change": { action: "resume", effective_at: LATER },
+  }, { paused_until: LATER, cancel_at: null }],
+  ["paddle", "subscription.paused", {
+    "data.scheduled_change": { action: "cancel", effective_at: LATER },
+  }, { paused_until: null, cancel_at: LATER }],
+  // A planned pause.
+  ["polar", "subscription.updated", { "data.resumes_at": LATER }, {
+    paused_until: null,
+  }],
+  ["polar", "subscription.updated", {
+    ...{ "data.status": "paused", "data.resumes_at": LATER },
+  }, { provider_status: "paused", paused_until: LATER }],
+  ["lemon-squeezy", "subscription_updated", {
+    "data.attributes.status": "paused",
+    "data.attributes.pause": { mode: "void", resumes_at: LATER },
+  }, { provider_status: "paused", paused: "void", paused_until: LATER }],
+  // It is given away meanwhile.
+  ["lemon-squeezy", "subscription_updated", {
+    "data.attributes.status": "paused",
+    "data.attributes.pause": { mode: "free", resumes_at: null },
+  }, { provider_status: "active", paused: "free", paused_until: null }],
+  ["lemon-squeezy", "subscription_updated", {
+    ...{ "data.attributes.status": "paused", "data.attributes.pause": null },
+  }, { provider_status: "paused", paused: null }],
+  // Too many days for a date, and for a year of four digits.
+  ...[100_000_000, 3_000_000, 2_147_483_647].map((days) =>
+    [
+      ...["dodo", "subscription.active"] as const,
+      ...[{ "data.trial_period_days": days }, { trial_end: null }],
+    ] as [Provider, string, object, object]
+  ),
+];
+/** Of a payment that failed: whether the account is told. */
+const TOLD: [changes: Json, told: boolean][] = [
+  [{}, true],
+  [{ "data.origin": "subscription_recurring" }, true],
+  [{ "data.origin": "subscription_payment_method_change" }, false],
+  [{ "data.details.totals.grand_total": "0" }, false],
+  [{ "data.details.totals.grand_total": undefined }, true],
+];
+Deno.test("what a provider says in its own way", () => {
+  for (const [provider, type, changes, expected] of ODDITIES) {
+    const options = { occurredAt: AT, periodEnd: END };
+    const event = providerEvent(provider, type, options);
+    const parsed = read(provider, edited(event, changes as Json));
+    assert(parsed.handled);
+    const report = { ...parsed.event.report };
+    assertEquals<unknown>(report, { ...report, ...expected }, provider);
+  }
+  const failed = providerEvent("paddle", "transaction.payment_failed", {
+    occurredAt: AT,
+  });
+  for (const [changes, told] of TOLD) {
+    const parsed = read("paddle", edited(failed, changes));
+    assert(parsed.handled);
+    const { kind, payment } = parsed.event;
+    assertEquals([kind, payment !== undefined], ["payment_failed", told]);
+  }
+});
+
+/** What names an account, or is as good as missing. */
+const NAMED: [value: unknown, account: string | null][] = [
+  ["acc_1", "acc_1"],
+  [42, "42"],
+  [0, "0"],
+  [1e3, "1000"],
+  [2 ** 53 - 1, "9007199254740991"],
+  ...[undefined, null, "", " \t"].map((none): [unknown, null] => [none, null]),
+];
+/** What is neither: it was rounded, or is no ID. */
+const BAD_ACCOUNTS = [2 ** 53, 1e300, -5, 1.5, true, [], ["acc_1"], {}];
+const WHERE: Record<Provider, string> = {
+  paddle: "data.custom_data.accountId",
+  polar: "data.metadata.accountId or data.customer.external_id",
+  dodo: "data.metadata.accountId",
+  "lemon-squeezy": "meta.custom_data.account_id or meta.custom_data.accountId",
+};
+
+Deno.test("each format reads whose a subscription is, and names where it looks", () => {
+  for (const provider of NAMES) {
+    const format = FORMATS[provider];
+    const { account_ids, fallback_account: kept } = format.names as {
+      account_ids: readonly string[];
+      fallback_account?: string;
+    };
+    for (const type of Object.keys(format.kinds)) {
+      const made = providerEvent(provider, type, {
+        ...{ occurredAt: AT, account: "acc_1" },
+      });
+      const isPayment = kindOf(format, type) === "payment_failed";
+      const accountOf = (event: object) => {
+        const parsed = read(provider, event);
+        assert(parsed.handled);
+        const { account_id, fallback_account } = parsed.event;
+        return [account_id, fallback_account];
+      };
+      for (const [i, place] of account_ids.entries()) {
+        const before = account_ids.slice(0, i).map((path) => [path, " "]);
+        const event = edited(made, Object.fromEntries(before));
+        for (const [value, account] of NAMED) {
+          const one = withField(event, place, value);
+          const { account_id } = describeEvent(one, format);
+          assertEquals(account_id ?? null, account);
+          assertEquals(lacksAccountId(one, format), account === null);
+          const expected = isPayment ? undefined : account;
+          assertEquals(accountOf(one), [expected, undefined], type);
+        }
+        for (const bad of BAD_ACCOUNTS) {
+          const one = withField(event, place, bad);
+          assertEquals(describeEvent(one, format).account_id, undefined);
+          assertEquals(lacksAccountId(one, format), false);
+          if (/creation|update/.test(kindOf(format, type)!)) {
+            fails(provider, one, place, ": must be");
+          } else assertEquals(accountOf(one)[0], undefined);
+        }
+      }
+      if (kept === undefined || isPayment) continue;
+      // It is of the customer, so it counts last.
+      const both = withField(made, kept, "acc_2");
+      assertEquals(accountOf(both), ["acc_1", undefined]);
+      assertEquals(describeEvent(both, format).account_id, "acc_1");
+      assertEquals(accountOf(withField(made, kept, {}))[0], "acc_1");
+      const alone = withField(both, account_ids[0]!, "");
+      assertEquals(accountOf(alone), [null, "acc_2"]);
+      assertEquals(describeEvent(alone, format).account_id, "acc_2");
+      assertEquals(lacksAccountId(alone, format), false);
+      const blank = withField(alone, kept, " ");
+      assertEquals(accountOf(blank), [null, undefined]);
+      assertEquals(lacksAccountId(blank, format), true);
+    }
+    const unknown = databaseError("BW005", "No account is known.");
+    const { code, sqlState, message } = withPlaces(unknown, format);
+    assertEquals([code, sqlState], ["account_unknown", "BW005"]);
+    const says =
+      " is missing, and account_of_customer knows no account of the customer.";
+    assertEquals(message, WHERE[provider] + says);
+    const other = databaseError("BW001", "No subscription is recorded.");
+    assertEquals(withPlaces(other, format), other);
+  }
 });
 
 /** Fields that may be anything. */
@@ -248,7 +399,8 @@ Deno.test("a required field that is missing or malformed is named, with its path
       return [providerEvent(provider, type, options), type] as const;
     };
     const [event, creation] = made(/creation|opening_update/);
-    const [updated] = made(/^update/);
+    const [updated] = made(/opening_update/);
+    const [ended] = made(/deletion/);
     const { subscription_id, plan_id, provider_status, data, id } = names;
     const required = [subscription_id, plan_id, provider_status, data];
     if (format.idOf === undefined) required.push(id);
@@ -275,14 +427,19 @@ Deno.test("a required field that is missing or malformed is named, with its path
       fails(provider, withField(event, time, odd), time, ": must be a date");
     }
     fails(provider, withField(event, time, AHEAD), time, ": must not be more");
-    fails(provider, withField(event, account, 7), account, ": must be");
     for (const none of [undefined, null]) {
       const undated = read(provider, withField(event, time, none));
       assertEquals(undated.handled && undated.event.occurred_at, null);
-      const nobodys = withField(event, account, none);
-      const parsed = read(provider, nobodys);
-      assertEquals(parsed.handled && parsed.event.account_id, null);
-      assertEquals(lacksAccountId(nobodys, format), true);
+    }
+    // A deletion needs the rest only to make a record.
+    for (const path of [plan_id, provider_status, account]) {
+      const { event } = read(provider, withField(ended, path, 1.5)) as {
+        event: Json;
+      };
+      assertEquals(Object.keys(event["report"]!), ["customer_id"], path);
+      assertEquals([event["kind"], event["account_id"]], [
+        ...["deletion", undefined],
+      ]);
     }
     for (const path of ANY[provider]) {
       for (const value of [null, 7, "x", [], { mode: 1, ends_at: 1 }]) {

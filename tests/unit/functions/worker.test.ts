@@ -409,7 +409,7 @@ const ROWS: [worker: Partial<Worker>, ...rows: Row[]][] = [
     ["applied", bytesOf(eventOf(FAILED, { id: "evt_ü" }))],
     ["body_not_text", new Uint8Array([0x80, 0x80])],
     ["event_invalid", ahead],
-    ["event_invalid", orphan, "BW005"],
+    ["account_unknown", orphan, "BW005"],
   ],
   // Its time has come.
   [{ clock: () => (NOW + 1) * 1000 }, ["applied", ahead]],
@@ -419,12 +419,17 @@ const ROWS: [worker: Partial<Worker>, ...rows: Row[]][] = [
     ["record_locked", updateOf("sub_1"), "55P03"],
     ["record_locked", updateOf("sub_1"), "BW001"],
     ["record_locked", updateOf("sub_1"), "BW006"],
+    ["record_locked", updateOf("sub_1"), "BW005"],
     ["subscription_of_other_provider", updateOf("sub_1"), "BW002"],
     ["creation_pending", updateOf("sub_2"), "BW006"],
     // Nobody has its subscription, and nothing else is wrong.
     ["ignored", orphan, "BW005"],
     ["ignored", bytesOf(orphan), "BW005"],
-    ["event_invalid", eventOf(CREATED), "BW005"],
+    [
+      "account_unknown",
+      eventOf(CREATED, { "data.object.id": "sub_2" }),
+      "BW005",
+    ],
     ["event_invalid", eventOf(CREATED, { ...NOBODYS, created: NOW + 301 })],
     ["ignored", eventOf(UPDATED, NOBODYS), "BW001"],
     ["subscription_unknown", updateOf("sub_2"), "BW001"],
@@ -443,8 +448,12 @@ Deno.test("handleWake() retries each failure, and settles and describes it", asy
     }));
     const [[, { results }]] = run.named(/settle_failed/) as [Call];
     const settled = (results as Record<string, string>[])
-      .map(({ error: _, error_code, outcome, ...described }) => {
+      .map(({ error, error_code, outcome, ...described }) => {
         assertEquals(outcome === "failed", error_code !== undefined);
+        // The database cannot say where an account is missing.
+        const names = /^data\.object\.metadata\.accountId is missing/;
+        const lacks = error_code === "account_unknown";
+        assertEquals(names.test(error ?? ""), lacks);
         return { ...described, result: error_code ?? outcome };
       });
     assertEquals(settled, JSON.parse(JSON.stringify(expected)));

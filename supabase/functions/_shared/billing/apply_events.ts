@@ -79,7 +79,7 @@ export async function applyHandledEvent(
     TIME_LIMIT,
   ).catch((error: unknown) => {
     const isCanceled = error instanceof DeliveryError &&
-      error.message.startsWith("Database call failed: 57014");
+      error.sqlState === "57014";
     throw isCanceled
       ? new DeliveryError("apply_failed", error.message, { cause: error })
       : error;

@@ -9,7 +9,7 @@ const EXACT: ReadonlyMap<string, ErrorCode> = new Map([
   ["BW002", "subscription_of_other_provider"],
   ["BW003", "deployment_fault"],
   ["BW004", "repair_pending"],
-  ["BW005", "event_invalid"],
+  ["BW005", "account_unknown"],
   ["BW006", "creation_pending"],
   ["BW007", "handler_missing"],
   [HANDLER_RAISED, "apply_failed"],

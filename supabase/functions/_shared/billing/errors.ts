@@ -109,8 +109,12 @@ export const ERRORS = {
   }),
   ...answered(422, "Event is not valid", {
     event_invalid: [
-      "a field is missing or bad, or no account is known; the error names it",
+      "a field is missing or bad; the error names it",
       "Repair the payload, and retry it. If many have the same error, the provider has moved a field.",
+    ],
+    account_unknown: [
+      "the event names no account in the places that the error names, nor is its customer's known",
+      "Add the account to the payload and retry it, or add its customer to billing.customers. Set it at the provider too.",
     ],
   }),
   ...answered(500, "Event could not be applied", {

@@ -112,9 +112,27 @@ export function identifierOrNull(value: unknown): string | null {
   return isIdentifier(value) ? value : null;
 }
 
+/**
+ * Returns what a field says of an account: a whole number counts as its digits, a blank
+ * text as nothing. A number that `JSON.parse` may have rounded is left as it is, and no
+ * usable id: it could name another account.
+ */
+export function accountIn(value: unknown): unknown {
+  if (Number.isSafeInteger(value) && Number(value) >= 0) return `${value}`;
+  const isBlank = typeof value === "string" && !NOT_BLANK.test(value);
+  return isBlank || isAbsent(value) ? undefined : value;
+}
+
 /** Returns usable Unix seconds as ISO 8601 text; null for any other value. */
 export function timeOrNull(value: unknown): string | null {
   return isUnixSeconds(value) ? dateTime(value) : null;
+}
+
+/** Returns a computed time as ISO 8601 text; null if it is far from any that is stated. */
+export function dateTimeOrNull(milliseconds: number): string | null {
+  return isUnixSeconds(Math.floor(milliseconds / 1000))
+    ? new Date(milliseconds).toISOString()
+    : null;
 }
 
 /** Returns a value if it is a whole number from 0 to `most`, or else null. */

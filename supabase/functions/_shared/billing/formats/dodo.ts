@@ -4,13 +4,15 @@
  *
  * @see https://docs.dodopayments.com/developer-resources/webhooks
  */
-import { listOf, readerOf } from "../fields.ts";
+import { dateTimeOrNull, listOf, readerOf } from "../fields.ts";
 import { defineFormat, itemOf } from "./read_event.ts";
 
 /** Dodo's statuses, in the words that the access rule knows. */
 const STATUSES = new Map<unknown, string>([
   ["pending", "incomplete"],
   ["active", "active"],
+  ["past_due", "past_due"],
+  // After the grace, if the merchant gives one.
   ["on_hold", "past_due"],
   ["paused", "paused"],
   ["cancelled", "canceled"],
@@ -25,15 +27,16 @@ export const dodo = defineFormat({
   kinds: {
     "subscription.active": "opening_update",
     "subscription.updated": "opening_update",
-    // Its first payment failed: as a rule, there is no record.
-    "subscription.failed": "opening_update",
-    "subscription.renewed": "update",
-    "subscription.plan_changed": "update",
-    "subscription.on_hold": "update",
-    "subscription.paused": "update",
-    "subscription.unpaused": "update",
+    "subscription.renewed": "opening_update",
+    "subscription.plan_changed": "opening_update",
+    "subscription.past_due": "opening_update",
+    "subscription.on_hold": "opening_update",
+    "subscription.paused": "opening_update",
+    "subscription.unpaused": "opening_update",
     "subscription.cancelled": "deletion",
     "subscription.expired": "deletion",
+    // Its first payment failed: as a rule, there is no record.
+    "subscription.failed": "deletion",
     "payment.failed": "payment_failed",
   },
   names: {
@@ -65,7 +68,7 @@ export const dodo = defineFormat({
         ? current_period_end
         : null,
       trial_end: start && trialDays
-        ? new Date(Date.parse(start) + trialDays * DAY_MS).toISOString()
+        ? dateTimeOrNull(Date.parse(start) + trialDays * DAY_MS)
         : null,
       items: [
         { product_id: id("product_id"), quantity: count("quantity") },

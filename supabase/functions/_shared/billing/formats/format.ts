@@ -4,7 +4,8 @@
  */
 import type { z } from "zod/mini";
 import type { PlanItem } from "../config.ts";
-import { identifierOrNull, isAbsent, isIdentifier } from "../fields.ts";
+import { DeliveryError } from "../errors.ts";
+import { accountIn, identifierOrNull, isIdentifier } from "../fields.ts";
 
 /** What an event does to its subscription. The ordering rule in SQL reads only this. */
 export type Kind =
@@ -25,9 +26,14 @@ export type HandledEvent = {
   readonly occurred_at: string | null;
   /** None if the event has no effect on a subscription. */
   readonly subscription_id?: string | null;
-  /** Of a creation. If it is null, the database asks `account_of_customer`. */
+  /** Of what makes a record. If it is null, the database asks `account_of_customer`. */
   readonly account_id?: string | null;
-  /** The columns that the event sets; of a deletion or payment the customer. */
+  /** What the provider keeps with the customer: it counts if that knows none either. */
+  readonly fallback_account?: string | null;
+  /**
+   * The columns that the event sets; of a payment the customer. A deletion that has them
+   * all makes the record, ended, if there is none.
+   */
   readonly report: Partial<Report> & { subscription_id?: string | null };
   /** Of an update: what it replaced; null if it does not say. */
   readonly previous?: Partial<Report> | null;
@@ -80,8 +86,10 @@ export interface Parts {
   readonly occurred_at: unknown;
   readonly subscription_id: unknown;
   readonly customer_id: unknown;
-  /** Wherever an account may be named. */
+  /** Wherever the purchase itself may name its account. */
   readonly accounts: readonly unknown[];
+  /** The account that the provider keeps with the customer. */
+  readonly fallback_account?: unknown;
   /** What the event is about. */
   readonly data: unknown;
   /** Anything but a boolean belongs to either mode. */
@@ -101,7 +109,8 @@ interface Names {
   /** Of an event that is about something else; there it may be missing. */
   readonly payment_subscription_id: string;
   readonly customer_id: string;
-  readonly account_ids: readonly string[];
+  readonly account_ids: readonly [string, ...string[]];
+  readonly fallback_account?: string;
   readonly data: string;
   readonly plan_id: string;
   readonly provider_status: string;
@@ -170,7 +179,7 @@ export function describeEvent(event: unknown, format: Format) {
     kind: kindOf(format, type),
     subscription_id: usable(parts.subscription_id),
     customer_id: usable(parts.customer_id),
-    account_id: parts.accounts.find(isIdentifier),
+    account_id: accountsOf(parts).find(isIdentifier),
     occurred_at: format.occurredAt.safeParse(parts.occurred_at).data ??
       undefined,
   };
@@ -196,7 +205,29 @@ export function typesOf({ kinds }: Format): string[] {
  * malformed account id is not a missing one.
  */
 export function lacksAccountId(event: unknown, format: Format): boolean {
-  return format.partsOf(event).accounts.every((one) =>
-    isAbsent(one) || typeof one === "string" && one.trim() === ""
+  return accountsOf(format.partsOf(event)).every((one) => one === undefined);
+}
+
+function accountsOf({ accounts, fallback_account }: Omit<Parts, "type">) {
+  return [...accounts, fallback_account].map(accountIn);
+}
+
+/**
+ * Returns a failure as operators see it: the database, which knows no provider, cannot
+ * say where a format has the account that is missing.
+ */
+export function withPlaces(
+  error: DeliveryError,
+  { names: { account_ids, fallback_account } }: Format,
+): DeliveryError {
+  const { code, logFields, sqlState } = error;
+  if (code !== "account_unknown") return error;
+  const places = [...account_ids, fallback_account].filter(Boolean);
+  return new DeliveryError(
+    code,
+    `${
+      places.join(" or ")
+    } is missing, and account_of_customer knows no account of the customer.`,
+    { logFields, sqlState, cause: error },
   );
 }

@@ -17,6 +17,7 @@ import { defineFormat, itemOf } from "./read_event.ts";
 const STATUSES = new Map<unknown, string>([
   ["on_trial", "trialing"],
   ["cancelled", "active"],
+  ["expired", "canceled"],
 ]);
 
 /** A number, or digits, as an id that no other provider has. */
@@ -39,14 +40,17 @@ function report(data: unknown) {
   const testMode = get("test_mode");
   const isCanceled = status === "cancelled";
   const current_period_end = instant(isCanceled ? "ends_at" : "renews_at");
+  const paused = id("pause.mode");
+  // Paused for free, it is given away meanwhile.
+  const isFree = status === "paused" && paused === "free";
   return {
     plan_id: plan,
     current_period_end,
-    provider_status: STATUSES.get(status) ?? status,
+    provider_status: isFree ? "active" : STATUSES.get(status) ?? status,
     quantity,
     cancel_at: isCanceled ? current_period_end : null,
     trial_end: instant("trial_ends_at"),
-    paused: id("pause.mode"),
+    paused,
     paused_until: instant("pause.resumes_at"),
     livemode: typeof testMode === "boolean" ? !testMode : null,
     items: [itemOf({
@@ -84,7 +88,7 @@ export const lemonSqueezy = defineFormat({
   kinds: {
     subscription_created: "creation",
     // Lemon Squeezy sends it beside each of the others.
-    subscription_updated: "update",
+    subscription_updated: "opening_update",
     subscription_expired: "deletion",
     subscription_payment_failed: "payment_failed",
   },

@@ -12,12 +12,12 @@ export const paddle = defineFormat({
   kinds: {
     "subscription.created": "creation",
     "subscription.imported": "creation",
-    "subscription.updated": "update",
-    "subscription.activated": "update",
-    "subscription.trialing": "update",
-    "subscription.past_due": "update",
-    "subscription.paused": "update",
-    "subscription.resumed": "update",
+    "subscription.updated": "opening_update",
+    "subscription.activated": "opening_update",
+    "subscription.trialing": "opening_update",
+    "subscription.past_due": "opening_update",
+    "subscription.paused": "opening_update",
+    "subscription.resumed": "opening_update",
     "subscription.canceled": "deletion",
     "transaction.payment_failed": "payment_failed",
   },
@@ -39,6 +39,7 @@ export const paddle = defineFormat({
     const status = get("status");
     const billedAt = instant("next_billed_at");
     const changeAt = instant("scheduled_change.effective_at");
+    const ends = get("scheduled_change.action") === "cancel";
     const current_period_end = instant("current_billing_period.ends_at") ??
       billedAt;
     return {
@@ -46,10 +47,10 @@ export const paddle = defineFormat({
       current_period_end,
       provider_status: status,
       quantity: count("items.0.quantity"),
-      cancel_at: get("scheduled_change.action") === "cancel" ? changeAt : null,
+      cancel_at: ends ? changeAt : null,
       trial_end: instant("items.0.trial_dates.ends_at") ??
         (status === "trialing" ? billedAt : null),
-      paused_until: status === "paused"
+      paused_until: status === "paused" && !ends
         ? instant("scheduled_change.resume_at") ?? changeAt
         : null,
       items: listOf(get("items")).map((item) => {
@@ -64,10 +65,16 @@ export const paddle = defineFormat({
     };
   },
   payment(data) {
-    const { id, amount, currency } = readerOf(data);
+    const { get, id, amount, currency } = readerOf(data);
+    const amount_due = amount("details.totals.grand_total");
+    // The customer is changing the card, and sees that it is refused.
+    const isCardChange =
+      get("origin") === "subscription_payment_method_change" ||
+      amount_due === 0;
+    if (isCardChange) return undefined;
     return {
       invoice_id: id("id"),
-      amount_due: amount("details.totals.grand_total"),
+      amount_due,
       currency: currency("currency_code"),
     };
   },

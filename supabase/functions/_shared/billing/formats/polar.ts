@@ -11,7 +11,7 @@ export const polar = defineFormat({
   kinds: {
     "subscription.created": "creation",
     // Polar sends it beside each of the others, with the same data.
-    "subscription.updated": "update",
+    "subscription.updated": "opening_update",
     "subscription.revoked": "deletion",
     "subscription.past_due": "payment_failed",
   },
@@ -22,7 +22,10 @@ export const polar = defineFormat({
     subscription_id: "data.id",
     payment_subscription_id: "data.subscription_id",
     customer_id: "data.customer_id",
-    account_ids: ["data.customer.external_id", "data.metadata.accountId"],
+    account_ids: ["data.metadata.accountId"],
+    // Polar finds the customer by the buyer's e-mail address, and drops a checkout's
+    // external ID then: a second team of a person would be that of the first.
+    fallback_account: "data.customer.external_id",
     data: "data",
     plan_id: "data.product_id",
     provider_status: "data.status",
@@ -30,25 +33,25 @@ export const polar = defineFormat({
   idOf: (_, { deliveryId }) => deliveryId,
   report(data) {
     const { get, id, instant, count } = readerOf(data);
+    const status = get("status");
     const quantity = count("seats") ?? count("units");
     const current_period_end = instant("current_period_end");
     return {
       plan_id: get("product_id"),
       current_period_end,
-      provider_status: get("status"),
+      provider_status: status,
       quantity,
       cancel_at: get("cancel_at_period_end") === true
         ? instant("ends_at") ?? current_period_end
         : null,
       trial_end: instant("trial_end"),
-      paused_until: instant("resumes_at"),
+      // A planned pause has it too.
+      paused_until: status === "paused" ? instant("resumes_at") : null,
       items: [
         itemOf({ product_id: id("product_id"), quantity, current_period_end }),
       ],
     };
   },
-  payment(data) {
-    const { amount, currency } = readerOf(data);
-    return { amount_due: amount("amount"), currency: currency("currency") };
-  },
+  // The amount of a subscription has neither tax nor usage.
+  payment: () => ({}),
 });

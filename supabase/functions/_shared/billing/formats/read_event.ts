@@ -3,12 +3,12 @@ import { z } from "zod/mini";
 import type { PlanItem } from "../config.ts";
 import { DeliveryError } from "../errors.ts";
 import {
+  accountIn,
   at,
   describeFault,
   identifier,
   identifierOrNull,
   instant,
-  isAbsent,
   MISSING,
   readerOf,
   textOf,
@@ -72,6 +72,8 @@ export function defineFormat(provider: Definition): Format {
   const { names, idOf, occurredAt = z.nullish(instant) } = provider;
   // Made when first needed: at startup, it would make a cold start longer.
   const schema = z.lazy(() => schemaOf({ ...provider, occurredAt }));
+  // If updates make the record, deletions do too.
+  const opens = Object.values(provider.kinds).includes("opening_update");
   const isSubscription = provider.isSubscription ??
     ((event) => textOf(at(event, names.type)).startsWith("subscription."));
 
@@ -87,6 +89,7 @@ export function defineFormat(provider: Definition): Format {
         : get(names.payment_subscription_id) ?? null,
       customer_id: get(names.customer_id),
       accounts: names.account_ids.map(get),
+      fallback_account: names.fallback_account && get(names.fallback_account),
       data: get(names.data),
     };
     return { ...stated, ...provider.partsOf?.(event, stated) };
@@ -97,16 +100,24 @@ export function defineFormat(provider: Definition): Format {
     ...{ occurredAt, partsOf },
     read(event, { id, planItem, isHandled, parts = partsOf(event) }) {
       const kind = isHandled ? kindOf(format, parts.type) : "other";
-      const stated = CHANGES.includes(kind)
+      const stated = CHANGES.includes(kind) || opens && kind === "deletion"
         ? provider.report(parts.data, planItem, event)
         : undefined;
-      const { data: read, error } = schema.safeParse({
+      const accounts = parts.accounts.map(accountIn);
+      const account = accounts.findIndex((one) => one !== undefined);
+      const given = {
         ...{ ...stated, ...parts, kind, id: id ?? parts.id },
-        account_id: parts.accounts.find((account) => !isAbsent(account)),
-      }, { error: describeFault });
+        account_id: accounts[account],
+        fallback_account: account < 0
+          ? accountIn(parts.fallback_account)
+          : undefined,
+      };
+      const { data: read, error } = schema.safeParse(given, {
+        error: describeFault,
+      });
       if (read === undefined) {
         const places = {
-          ...{ ...names, account_id: names.account_ids.join(" or ") },
+          ...{ ...names, account_id: names.account_ids[Math.max(account, 0)] },
           ...(!isSubscription(event) &&
             { subscription_id: names.payment_subscription_id }),
           ...provider.namesOf?.(event, planItem),
@@ -131,13 +142,7 @@ export function defineFormat(provider: Definition): Format {
             (previous === null || previous.provider_status !== undefined);
           return {
             ...{ ...common, subscription_id },
-            report: {
-              ...{ ...NO_REPORT, ...stated, customer_id, provider_status },
-              plan_id: read.plan_id,
-              current_period_end: read.current_period_end,
-            },
-            ...("account_id" in read &&
-              { account_id: read.account_id ?? null }),
+            ...changeOf(read, { ...stated, customer_id }),
             ...(read.kind !== "creation" && {
               previous,
               ...(mayRecover && { payment: { kind: "recovered" } }),
@@ -146,7 +151,15 @@ export function defineFormat(provider: Definition): Format {
         }
         case "deletion": {
           const { subscription_id } = read;
-          return { ...common, subscription_id, payment: { kind: "ended" } };
+          // Only a record that it makes needs the rest.
+          const whole = stated &&
+            schema.safeParse({ ...given, kind: "opening_update" }).data;
+          return {
+            ...{ ...common, subscription_id },
+            ...(whole?.kind === "opening_update" &&
+              changeOf(whole, { ...stated, customer_id })),
+            payment: { kind: "ended" },
+          };
         }
         case "payment_failed":
         case "notice": {
@@ -173,6 +186,26 @@ export function defineFormat(provider: Definition): Format {
   return format;
 }
 
+/** Returns what a change sets, and whose it says the subscription is. */
+function changeOf(
+  { plan_id, current_period_end, provider_status, ...read }: {
+    readonly plan_id: string;
+    readonly current_period_end: string | null;
+    readonly provider_status: string | null;
+    readonly account_id?: string | undefined;
+    readonly fallback_account?: string | undefined;
+  },
+  stated: Partial<Omit<Report, Required>>,
+) {
+  const { account_id = null, fallback_account } = read;
+  const must = { plan_id, current_period_end, provider_status };
+  return {
+    report: { ...NO_REPORT, ...stated, ...must },
+    ...("account_id" in read && { account_id }),
+    ...(fallback_account !== undefined && { fallback_account }),
+  };
+}
+
 /** What each kind must have. The rest is read as it comes. */
 function schemaOf(
   { occurredAt, periodEnd = maybe(instant), firstStatus = identifier }:
@@ -186,13 +219,14 @@ function schemaOf(
     ...{ ...one, plan_id: identifier, current_period_end: periodEnd },
     provider_status: identifier,
   };
-  const account_id = z.nullish(identifier);
+  const account = z.optional(identifier);
+  const opening = { ...change, account_id: account, fallback_account: account };
   return z.discriminatedUnion("kind", [
     z.object({
-      ...{ ...change, kind: z.literal("creation"), account_id },
+      ...{ ...opening, kind: z.literal("creation") },
       provider_status: firstStatus,
     }),
-    z.object({ ...change, kind: z.literal("opening_update"), account_id }),
+    z.object({ ...opening, kind: z.literal("opening_update") }),
     z.object({ ...change, kind: z.literal("update") }),
     z.object({ ...one, kind: z.literal("deletion") }),
     z.object({

@@ -8,6 +8,7 @@
 import { z } from "zod/mini";
 import type { PlanItem } from "../config.ts";
 import {
+  accountIn,
   at,
   dateTime,
   identifier,
@@ -151,7 +152,8 @@ function payment(data: unknown, type: string) {
 function accountOf(event: unknown) {
   const session = objectOf(event);
   const named = ["metadata.accountId", "client_reference_id"]
-    .map((path) => at(session, path)).filter((value) => !isAbsent(value));
+    .map((path) => accountIn(at(session, path)))
+    .filter((value) => value !== undefined);
   const account_id = named.find(isIdentifier) ?? null;
   return { account_id, isUnusable: account_id === null && named.length > 0 };
 }
