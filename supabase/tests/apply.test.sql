@@ -3,7 +3,7 @@
  * event that fails hurts no other.
  */
 begin;
-select plan(84);
+select plan(85);
 set local timezone = 'UTC';
 
 -- The answers in the order of the places, such as 'applied, failed BW001'.
@@ -540,6 +540,17 @@ select pg_temp.apply(pg_temp.event('tap_x5', 'payment_failed', 'tap_x', 30), pg_
 select is(
   (select r || ' ' || record from billing.subscriptions where id = 'tap_x'), 'app INSERT t UPDATE t ',
   'a call writes a record once, and only if it changed; then it waits for no lock of the app''s for long'
+);
+
+-- A record that an operator gives to another account.
+update billing.subscriptions set account_id = 'acc_moved' where id = 'tap_x';
+select pg_temp.apply(
+  pg_temp.event('tap_x1', 'creation', 'tap_x', 10), pg_temp.event('tap_x7', 'update', 'tap_x', 50),
+  pg_temp.event('tap_x8', 'deletion', 'tap_x', 60)
+);
+select is(
+  (select account_id || ' ' || status from billing.subscriptions where id = 'tap_x'), 'acc_moved canceled',
+  'later events, and its creation again, leave it there'
 );
 
 -- What is only tried.
