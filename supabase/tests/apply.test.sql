@@ -3,7 +3,7 @@
  * event that fails hurts no other.
  */
 begin;
-select plan(85);
+select plan(86);
 set local timezone = 'UTC';
 
 -- The answers in the order of the places, such as 'applied, failed BW001'.
@@ -517,6 +517,14 @@ select matches(pg_temp.lacks(pg_temp.event('tap_lacks1', 'update', 'tap_late', 3
 select matches(
   pg_temp.lacks(pg_temp.event('tap_lacks2', 'creation', 'tap_lacks2', 30, pg_temp.report('{"customer_id": "tap_c"}') || '{"account_id": null}')),
   '^BW008 account_of_customer raised 42P01: ', 'nor what its own function of accounts lacks'
+);
+reset role;
+create or replace function billing.account_of_customer(provider text, customer_id text)
+returns text language plpgsql stable set search_path = '' as 'begin return (select account_id from tap_accounts); end';
+set local role service_role;
+select matches(
+  pg_temp.lacks(pg_temp.event('tap_lacks3', 'creation', 'tap_lacks3', 30, pg_temp.report('{"customer_id": "tap_c"}') || '{"account_id": null}')),
+  '^BW008 billing.account_of_customer raised 42P01: ', 'in whatever language'
 );
 reset role;
 alter table billing.subscriptions add column r text default 'app', add column record text, add column events text;
