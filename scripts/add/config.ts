@@ -14,7 +14,7 @@ export interface Config {
 
 const FUNCTIONS = ["billing-webhook", "billing-worker"];
 
-/** Each function checks its caller itself, and its lock file is uploaded. */
+/** Each function checks its caller itself. A bundle made with Docker has its lock file. */
 function settingsOf(name: string) {
   const static_files = [`./functions/${name}/deno.lock`];
   return Object.entries({ verify_jwt: false, static_files });

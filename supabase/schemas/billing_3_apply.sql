@@ -28,6 +28,8 @@ declare
   claims text[];
   claimed billing.event[] := todo;
   work record;
+  raised_in text;
+  raised_by text;
   _ text;
 begin
   with own as (
@@ -184,6 +186,13 @@ begin
   );
 exception when others or assert_failure then
   if half = 0 then
+    get stacked diagnostics raised_in = pg_exception_context;
+    raised_by := (regexp_match(raised_in, '(?n)^(?:PL/pgSQL|SQL) function "?([^(" ]+)'))[1];
+    -- What a function of the app lacks (42: a table, a right) is the app's to correct, not the migration's.
+    if sqlstate ~ '^42' and (raised_by !~ '^billing\.' or raised_by ~ 'account_of_customer$') then
+      return array[(todo[1].place, 'failed', 'BW008',
+        format('%s raised %s: %s', raised_by, sqlstate, sqlerrm))::billing.answer];
+    end if;
     return array[(todo[1].place, 'failed', sqlstate, sqlerrm)::billing.answer];
   end if;
   -- While the second half is tried, this call still holds the locks of the first: two could wait for each other.
@@ -505,7 +514,7 @@ $$;
 -- Applies one event, which has the payload as text besides, and runs its handler: both or neither. Returns a row as
 -- billing_apply_events does. What the handler raises is the outcome: no SQLSTATE of it leaves the database.
 --   BW007  the handler is not there, or may not be called
---   BW008  the handler raised an error
+--   BW008  the handler raised an error, or a trigger of the app lacks something
 --   BW009  jsonb cannot hold the payload
 create or replace function public.billing_apply_handled_event(event jsonb)
 returns table (place integer, outcome text, error_code text, error text, retries boolean)

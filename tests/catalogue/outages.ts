@@ -209,7 +209,7 @@ export const OUTAGES: Rows = {
           select count(*)::int from (
             select event_id from billing.processed_events union all
             select event_id from billing.failed_events
-          ) where event_id = any (${events.map(({ id }) => id)})`;
+          ) as kept where event_id = any (${events.map(({ id }) => id)})`;
         assertEquals(row?.["count"], 0);
         assertDiscreet(receiver.output());
       };

@@ -1,6 +1,6 @@
 /**
  * docs/app.md: the trigger that broadcasts changes, and the policy that says who
- * may listen. Realtime's schema is a stand-in.
+ * may listen. Realtime's schema is a stand-in. And a trigger of the app's own.
  */
 import { assert, assertEquals } from "@std/assert";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
@@ -157,4 +157,40 @@ Deno.test("an event does not wait for a session that has locked the table of mes
   }
   // That of the creation.
   assertEquals((await messages()).length, 1);
+});
+
+Deno.test("a trigger of the app's own writes with each event, and says what it lacks if it names no schema", async () => {
+  const page = sqlOf("create trigger note_change");
+  const name = "public.note_change";
+  await using undo = new AsyncDisposableStack();
+  undo.defer(async () => {
+    await sql`drop function if exists public.note_change cascade`;
+    await sql`drop table if exists public.changes`;
+  });
+  await sql.unsafe(page).simple();
+  const subscription = await subscribe(receiver.url, crypto.randomUUID());
+  await update(subscription);
+  assertEquals(
+    (await sql`select status from public.changes`).flatMap(
+      ({ status }) => status,
+    ),
+    ["active", "past_due"],
+  );
+
+  await sql.unsafe(`
+    create or replace function ${name}() returns trigger language plpgsql as $$
+    begin
+      insert into changes (subscription_id) values (new.id);
+      return null;
+    end $$`);
+  const event = subscriptionEvent("customer.subscription.deleted", {
+    subscription,
+  });
+  assertEquals((await deliver(receiver.url, event)).status, 500);
+  const { failures } = await storedEvent(sql, event.id);
+  const [{ error_code, error }] = failures as [Record<string, unknown>];
+  assertEquals([error_code, error], [
+    "apply_failed",
+    `${name} raised 42P01: relation "changes" does not exist`,
+  ]);
 });

@@ -145,6 +145,37 @@ export function atMost<Item, Result>(
   };
 }
 
+/** Then all are forgotten, which costs their neighbours one more failure. */
+const MOST_SLOW = 1_000;
+
+/**
+ * Makes a function that sends items together, but alone if an item with the same key was
+ * in a call that took too long: a trigger of the app may be slow for it again, and
+ * nobody else's item should fail with it twice. Once it succeeds, it is as any other.
+ */
+export function aloneIfSlow<Item, Result>(
+  { together, alone, keyOf }: {
+    readonly together: (item: Item) => Promise<Result>;
+    readonly alone: (item: Item) => Promise<Result>;
+    readonly keyOf: (item: Item) => string;
+  },
+): (item: Item) => Promise<Result> {
+  const slow = new Set<string>();
+  return async function apply(item) {
+    const key = keyOf(item);
+    try {
+      const result = await (slow.has(key) ? alone : together)(item);
+      slow.delete(key);
+      return result;
+    } catch (error) {
+      const isTooSlow = (error as Error).cause instanceof DOMException;
+      if (slow.size >= MOST_SLOW) slow.clear();
+      if (isTooSlow) slow.add(key);
+      throw error;
+    }
+  };
+}
+
 function overloaded(message: string): DeliveryError {
   return new DeliveryError("overloaded", `${message}: see docs/scaling.md`);
 }

@@ -10,7 +10,7 @@ import { keepAlive } from "../_shared/billing/keep_alive.ts";
 import { logJson } from "../_shared/billing/log.ts";
 import { checkAcknowledged } from "./acknowledged.ts";
 import { throttleInfo } from "./throttle_info.ts";
-import { atMost, awaitLocks, gather } from "./gather.ts";
+import { aloneIfSlow, atMost, awaitLocks, gather } from "./gather.ts";
 import { handleWebhook, type Receiver } from "./handle_webhook.ts";
 import { readProviders } from "./providers.ts";
 import { isLocalStack } from "./local_stack.ts";
@@ -57,16 +57,26 @@ const applyTogether = gather(
   (events: BillingEvent[]) => applyEvents(events, applying),
   GATHER_LIMITS,
 );
-const applyAlone = atMost(
+const applyHandled = atMost(
   (event: BillingEvent) => applyHandledEvent(event, applying),
   HANDLER_LIMITS,
 );
+const applyWithoutHandler = aloneIfSlow({
+  together: applyTogether,
+  alone: atMost(
+    async (event) => (await applyEvents([event], applying))[0]!,
+    HANDLER_LIMITS,
+  ),
+  keyOf: ({ subscription_id, event_id }) => subscription_id ?? event_id,
+});
 const receiver: Receiver = {
   providers: await readProviders(env),
   ...config,
   body: { maxBytes: config.maxBodyBytes, timeLimitMs: BODY_TIME_LIMIT_MS },
   apply: awaitLocks((event) =>
-    event.payload === undefined ? applyTogether(event) : applyAlone(event)
+    event.payload === undefined
+      ? applyWithoutHandler(event)
+      : applyHandled(event)
   ),
   database,
   log,

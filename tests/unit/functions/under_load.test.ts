@@ -8,6 +8,7 @@ import {
   type ErrorCode,
 } from "../../../supabase/functions/_shared/billing/errors.ts";
 import {
+  aloneIfSlow,
   atMost,
   awaitLocks,
   gather,
@@ -121,6 +122,30 @@ Deno.test("atMost() has so many calls under way, and the others wait for their t
     "[1] [2] 6!overloaded [3] 2ok [4] 1!record_locked 5!overloaded [7] 3!database_unavailable 4ok 7ok [8] [9]",
   );
   assertEquals(timers.pending(), 1);
+});
+
+Deno.test("aloneIfSlow() sends alone what was in a call that took too long, and nothing else", async () => {
+  const log: string[] = [];
+  const send = (how: string) => (item: string) => {
+    log.push(`${how} ${item}`);
+    const cause = item.includes("slow") ? new DOMException() : undefined;
+    return item.endsWith("ok") ? Promise.resolve(item) : Promise.reject(
+      new DeliveryError("database_unavailable", "", { cause }),
+    );
+  };
+  const apply = aloneIfSlow({
+    together: send("together"),
+    alone: send("alone"),
+    keyOf: (item) => item[0]!,
+  });
+  const items = ["1 down", "1 ok", "2 slow", "2 slow", "2 ok", "2 ok", "3 ok"];
+  for (const item of items) {
+    assertEquals(await apply(item).catch(() => item), item);
+  }
+  assertEquals(
+    log.join(", "),
+    "together 1 down, together 1 ok, together 2 slow, alone 2 slow, alone 2 ok, alone 2 ok, together 3 ok",
+  );
 });
 
 const locked = (times: number) => Array<ErrorCode>(times).fill("record_locked");

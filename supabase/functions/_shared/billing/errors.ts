@@ -136,7 +136,7 @@ export const ERRORS = {
     ],
     apply_failed: [
       "Postgres, or a handler, trigger or constraint of your app, refused the data; the error says why",
-      "Correct your app's handler or trigger, or repair the payload, and retry. If it is neither, keep the row and report it.",
+      "Correct your app's handler or trigger, or repair the payload, and retry. A trigger must name schemas: its search_path is empty. If it is neither, keep the row and report it.",
     ],
     handler_missing: [
       "the function of a type in HANDLE_EVENT_TYPES is missing or may not be called; the error says which",
