@@ -67,7 +67,6 @@ Deno.test("parseCommandLine() says what is wrong, without a value", () => {
   for (const [line, message] of Object.entries(REFUSED)) {
     assertEquals(assertThrows(() => parse(line), UsageError).message, message);
   }
-  // Letters that are swapped count once.
   assertEquals(closest("craeted", ["created", "updated"]), "created");
   // The closest option, not the first.
   const command = { ...COMMAND, options: { "--curl": "", "--url": "" } };
