@@ -1,10 +1,7 @@
 /** `deno task bench`: measures parts of this project, and prints what they come to. */
 import { abortOnEnd } from "../scripts/common/abort_on_end.ts";
-import {
-  parseCommandLine,
-  reportEnd,
-  UsageError,
-} from "../scripts/common/cli.ts";
+import { parseCommandLine, reportEnd } from "../scripts/common/cli.ts";
+import { oneOf } from "../scripts/common/option_values.ts";
 import type { Stack } from "../scripts/local_stack/stack.ts";
 import { coldStart } from "./cold_start.ts";
 import { isolates } from "./isolates.ts";
@@ -26,7 +23,7 @@ if (import.meta.main) {
 
 async function run(): Promise<void> {
   const { values, operands } = parseCommandLine(Deno.args, {
-    usage: `bench [${Object.keys(PARTS).join("|")} ...]`,
+    usage: "bench [parts]",
     summary: "Measures this project; by default, all parts, in two hours.",
     options: {
       "--rounds N": "by default 5; the results are their medians",
@@ -37,6 +34,7 @@ async function run(): Promise<void> {
       "--scale N": "of growth, renewals and soak: 0.1 for a tenth of all",
       "--older FOLDER": "of sql: a clone of an older version, to compare with",
     },
+    details: `Parts: ${Object.keys(PARTS).join(", ")}`,
   });
   const options: Options = {
     rounds: Number(values.rounds ?? 5),
@@ -48,12 +46,9 @@ async function run(): Promise<void> {
     older: values.older && await Deno.realPath(values.older),
   };
   const names = operands.length > 0 ? operands : Object.keys(PARTS);
-  const unknown = [
-    ...names.filter((name) => !(name in PARTS)),
-    ...options.peers.filter((name) => !(name in TARGETS)),
-  ];
-  if (unknown.length > 0) {
-    throw new UsageError(`There is no ${unknown}: see --help.`);
+  for (const value of names) oneOf(Object.keys(PARTS), { value, what: "part" });
+  for (const value of options.peers) {
+    oneOf(Object.keys(TARGETS), { value, what: "peer" });
   }
   for (const name of names) {
     console.log(`\n${name}, at ${new Date().toTimeString().slice(0, 8)}`);

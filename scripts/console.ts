@@ -10,6 +10,7 @@ import {
   UsageError,
 } from "./common/cli.ts";
 import { createCommand } from "./common/create_command.ts";
+import { requireDeno } from "./common/deno_version.ts";
 import { LOCAL_PROJECT_URL } from "./common/loopback.ts";
 import {
   projectKey,
@@ -53,6 +54,7 @@ const OPENERS: Partial<Record<typeof Deno.build.os, readonly string[]>> = {
   windows: ["rundll32", "url.dll,FileProtocolHandler"],
 };
 
+requireDeno("2.9.5"); // util.diff
 if (import.meta.main) Deno.exit(await main(Deno.args).catch(reportEnd));
 
 async function main(args: readonly string[]): Promise<number> {

@@ -2,6 +2,7 @@
  * Command lines: a table of options per command gives the values, with their
  * types, and the text of `--help`.
  */
+import "./deno_version.ts";
 import { parseArgs } from "node:util";
 import { closest } from "./closest.mjs";
 import { asTyped } from "./how_started.ts";

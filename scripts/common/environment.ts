@@ -3,7 +3,8 @@
  * functions with them, and `trigger` signs with the same secrets.
  */
 import { join } from "node:path";
-import { parseEnv } from "node:util";
+// Not by name, which an older Deno does not have: see deno_version.ts.
+import * as util from "node:util";
 import { LOCAL_SIGNING_SECRETS } from "../../supabase/functions/billing-webhook/local_stack.ts";
 import { PROJECT } from "./how_started.ts";
 
@@ -17,7 +18,7 @@ const ENV_FILE = join(PROJECT, "supabase", "functions", ".env");
 export async function readEnvFile(file = ENV_FILE): Promise<Environment> {
   try {
     // A copy, because the result has no prototype.
-    return { ...parseEnv(await Deno.readTextFile(file)) } as Environment;
+    return { ...util.parseEnv(await Deno.readTextFile(file)) } as Environment;
   } catch (error) {
     if (error instanceof Deno.errors.NotFound) return {};
     throw error;

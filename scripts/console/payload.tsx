@@ -1,7 +1,8 @@
 /** @jsxImportSource hono/jsx */
 /** The payload of a failure: shown with what a repair changed, edited and stored. */
 import type { Child } from "hono/jsx";
-import { diff } from "node:util";
+// Not by name, which an older Deno does not have: see deno_version.ts.
+import * as util from "node:util";
 import { DEFAULT_TOLERANCE_SECONDS } from "../../supabase/functions/_shared/billing/config.ts";
 import { databaseError } from "../../supabase/functions/_shared/billing/database_errors.ts";
 import { DeliveryError } from "../../supabase/functions/_shared/billing/errors.ts";
@@ -129,7 +130,7 @@ export function compareLines(before: string, after: string): string[] {
   const [a, b] = [before, after]
     .map((text) => text.slice(0, SHOWN).split("\n").slice(0, MAX_LINES));
   // Node's diff: 1 for a line of the first text only, -1 of the second only.
-  const lines = diff(a!, b!) as [1 | 0 | -1, string][];
+  const lines = util.diff(a!, b!) as [1 | 0 | -1, string][];
   const isNear = (at: number) =>
     lines.slice(Math.max(0, at - 4), at + 5).some(([operation]) => operation);
   return lines.flatMap(([operation, line], i) => {

@@ -68,6 +68,10 @@ export function openProject(
 
     call: ({ call, args }: Call) => callSql<string>(call, args),
 
+    /** Asks by the rule that apps ask, with the default grace. */
+    hasAccess: (account_id: string) =>
+      callSql<boolean>("has_access", { account_id }),
+
     /** Asks what an event would come to, without any effect. */
     tryEvent: async (event: object) =>
       (await callSql<[Tried]>("try_event", { event }))[0],

@@ -2,6 +2,7 @@
 /** The search for an ID, which is also the page of a subscription. */
 import { asTyped } from "../common/how_started.ts";
 import { PROVIDER_NAMES } from "../common/sign.ts";
+import { accessCard, readAccess } from "./access.tsx";
 import { failureTable, LISTED } from "./failures.tsx";
 import { notificationTable } from "./notifications.tsx";
 import type { Query, Row } from "../common/project_api.ts";
@@ -31,7 +32,7 @@ async function search(project: Project, id: string) {
     find(
       "billing_failed_events",
       ["event_id", "subscription_id", "customer_id", "account_id"],
-      { select: LISTED, order: "last_failed_at.desc" },
+      { select: `${LISTED},account_id`, order: "last_failed_at.desc" },
     ),
     find(
       "billing_notifications",
@@ -40,7 +41,14 @@ async function search(project: Project, id: string) {
     ),
     find("billing_processed_events", ["event_id"], { provider }),
   ]);
-  return { records, failures, notifications, ledger };
+  // A failure says nothing of another account's records.
+  const ofFailures = failures.some(({ account_id }) => account_id === id);
+  const accounts = new Set(records.map(({ account_id }) => account_id));
+  if (ofFailures) accounts.add(id);
+  const access = await Promise.all(
+    [...accounts].map((account) => readAccess(project, account)),
+  );
+  return { access, records, failures, notifications, ledger };
 }
 
 export function addSearch({ app, project, show }: ui.Console): void {
@@ -48,7 +56,7 @@ export function addSearch({ app, project, show }: ui.Console): void {
     // No ID has a NUL, but what is pasted may.
     const q = (c.req.query("q") ?? "").replaceAll("\0", "").trim();
     const found = await search(project, q);
-    const { records, failures, notifications, ledger } = found;
+    const { access, records, failures, notifications, ledger } = found;
     const content = (
       <>
         <h1>Search: {ui.visible(q)}</h1>
@@ -60,6 +68,7 @@ export function addSearch({ app, project, show }: ui.Console): void {
             asks Stripe for it.
           </p>
         )}
+        {access.map(accessCard)}
         {ledger.map((row) => (
           <article class="good">
             Event {ui.visible(row.event_id)} ({ui.value(row.type)}, provider

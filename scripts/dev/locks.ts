@@ -7,7 +7,11 @@
  * file that names them. The gate says whether they work.
  */
 import { join } from "node:path";
-import { reportEnd } from "../common/cli.ts";
+import {
+  type CommandLine,
+  parseCommandLine,
+  reportEnd,
+} from "../common/cli.ts";
 import { REPOSITORY } from "../common/how_started.ts";
 import {
   edgeDenoPath,
@@ -29,9 +33,19 @@ const REPEAT_VERSIONS = [
 
 const DENO = Deno.execPath();
 
+const COMMAND_LINE = {
+  usage: "locks",
+  summary: "Writes the lock files besides deno.lock.",
+  options: {
+    "--latest":
+      "first take the newest versions of the dependencies, in every file that names them",
+  },
+} as const satisfies CommandLine;
+
 if (import.meta.main) {
   try {
-    if (Deno.args.includes("--latest")) await takeLatest();
+    const { values } = parseCommandLine(Deno.args, COMMAND_LINE);
+    if (values.latest) await takeLatest();
     await writeLocks();
   } catch (error) {
     Deno.exit(reportEnd(error));

@@ -8,6 +8,11 @@
  * of tables and types, and then has every file of views and functions anew.
  */
 import { join } from "node:path";
+import {
+  type CommandLine,
+  parseCommandLine,
+  reportEnd,
+} from "../common/cli.ts";
 import { REPOSITORY } from "../common/how_started.ts";
 import { withDatabase } from "../local_stack/databases.ts";
 import {
@@ -37,7 +42,19 @@ export const TYPES = join(
   "supabase/functions/_shared/billing/database.types.ts",
 );
 
+const COMMAND_LINE = {
+  usage: "migration",
+  summary:
+    `Writes the newest migration and the functions' types from supabase/schemas.`,
+  options: {},
+} as const satisfies CommandLine;
+
 if (import.meta.main) {
+  try {
+    parseCommandLine(Deno.args, COMMAND_LINE);
+  } catch (error) {
+    Deno.exit(reportEnd(error));
+  }
   const text = await migrationText();
   // Of a later one, first what people write, to see what that lacks.
   const [first = "", then = ""] = text.split(MARK);

@@ -9,6 +9,7 @@ import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
+import { closest } from "../common/closest.mjs";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 /** The folder that npx installs into, and uses again as it is. */
@@ -39,7 +40,11 @@ const PACKAGES = command === "start"
 if (["--help", "-h", "help"].includes(command)) say(helpText());
 else if (["--version", "-v"].includes(command)) say(version);
 else if (COMMANDS.some(([name]) => name === command)) run();
-else refuse(`There is no command "${command}". See --help.`, 2);
+else {
+  const meant = closest(command, COMMANDS.map(([name]) => name));
+  const hint = meant ? `Did you mean ${meant}? ` : "";
+  refuse(`There is no command "${command}". ${hint}See --help.`, 2);
+}
 
 /** Starts the command; its exit code, or its signal, becomes this process's. */
 function run() {

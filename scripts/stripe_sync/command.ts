@@ -11,6 +11,7 @@ import { reportEnd, UsageError, type Values } from "../common/cli.ts";
 import { functionEnvironment, readEnvFile } from "../common/environment.ts";
 import { isLoopback, LOCAL_PROJECT_URL } from "../common/loopback.ts";
 import {
+  oneOf,
   projectKey,
   PROVIDER_OPTION,
   readProject,
@@ -135,6 +136,9 @@ function readMode(
   confirmed: string | undefined,
   isLocal: boolean,
 ): string {
+  if (confirmed !== undefined) {
+    oneOf(["test", "live"], { value: confirmed, what: "mode" });
+  }
   const mode = /^[sr]k_(test|live)_\S+$/.exec(apiKey)?.[1];
   if (mode === undefined) {
     throw new UsageError(
@@ -143,7 +147,7 @@ function readMode(
   }
   if ((confirmed ?? (isLocal && "test")) === mode) return mode;
   const but = confirmed !== undefined
-    ? `but --mode is ${confirmed}. Both must be test or live.`
+    ? `but --mode is ${confirmed}.`
     : `${
       isLocal ? "but the project is local" : "and the project is not local"
     }. If that is intended, add --mode ${mode}.`;

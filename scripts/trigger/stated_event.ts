@@ -32,6 +32,9 @@ interface Values {
   readonly periodEnd?: number;
   readonly cancelAt?: number | null;
   readonly trialEnd?: number | null;
+  /** Only Stripe's events say these two apart from the status. */
+  readonly paused?: string | null;
+  readonly livemode?: boolean | null;
 }
 
 interface Stated {
@@ -79,6 +82,8 @@ function valuesOf(record: SubscriptionRecord, format: FormatName): Values {
     quantity: record.quantity ?? 1,
     cancelAt: seconds(record.cancel_at),
     trialEnd: seconds(record.trial_end),
+    paused: record.paused,
+    livemode: record.livemode,
     ...(status && { status: words[status] ?? status }),
     ...(record.customer_id &&
       { customer: record.customer_id.replace(/^ls_/, "") }),

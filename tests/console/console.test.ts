@@ -5,7 +5,7 @@
  * With SCREENSHOT set, it also takes the picture in docs/images.
  */
 import chromium, { inflate } from "@sparticuz/chromium";
-import { assertEquals, assertStringIncludes } from "@std/assert";
+import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { tmpdir } from "node:os";
 import { fileURLToPath } from "node:url";
 import puppeteer, { type Browser } from "puppeteer-core";
@@ -228,7 +228,9 @@ Deno.test("the console in a browser", async (test) => {
       assertStringIncludes(shown, part);
     }
     for (const id of ["acc_42", "cus_42"]) {
-      assertStringIncludes(await open(`/search?q=${id}`), subscription);
+      const found = await open(`/search?q=${id}`);
+      assertMatch(found, /Has access: (?:yes|no)/);
+      assertStringIncludes(found, subscription);
     }
     await open("/");
     await page.type("[name=q]", creation.id);

@@ -80,7 +80,8 @@ Deno.test("npx adds the receiver to a project, runs it and sends events", async 
     assertStringIncludes(said, `Usage: ${NPX} <command> [options]`);
     const named = said.matchAll(/^ {2}([a-z]+) {2,}/gm);
     assertEquals(Array.from(named, ([, name]) => name), [...COMMANDS]);
-    assertEnds(await installed("trigge"), 2, 'no command "trigge"');
+    const meant = 'no command "trigge". Did you mean trigger? See --help.';
+    assertEnds(await installed("trigge"), 2, meant);
   });
 
   await test.step("add", async () => {

@@ -35,6 +35,7 @@ const ELSEWHERE: readonly (readonly [commands: RegExp, where: string])[] = [
   [/ STRIPE_API_KEY |^deno task (import|reconcile) /, "tests/stripe_sync"],
   [/^deno task console/, "tests/unit/commands.test.ts and tests/console"],
   [/^(\w+=\w+ )?deno task test /, "the gate"],
+  [/^npx -y deno@[\d.]+ task test$/, "the gate"],
   [/^deno task migration$/, "tests/deploy/migrations.test.ts"],
   [/^npx -y deno@[\d.]+ audit/, "the registry's list of advisories"],
 ];

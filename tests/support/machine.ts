@@ -1,7 +1,7 @@
 /** Ports, processes and memory of this machine. */
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
-import { statfs } from "node:fs/promises";
+import * as fs from "node:fs/promises";
 import {
   lookUpProcess,
   type ProcessEntry,
@@ -81,7 +81,7 @@ export async function useMemory(): Promise<void> {
   const mounts = await Deno.readTextFile("/proc/self/mounts").catch(() => "");
   const runsPrograms = / \/dev\/shm (?!.*noexec)/.test(mounts);
   if (Deno.env.has("TMPDIR") || !runsPrograms) return;
-  const { bavail, bsize } = await statfs("/dev/shm");
+  const { bavail, bsize } = await fs.statfs("/dev/shm");
   const { available } = Deno.systemMemoryInfo();
   if (Math.min(bavail * bsize, available / 2) < 4 * 2 ** 30) return;
   Deno.env.set("TMPDIR", "/dev/shm");

@@ -243,6 +243,62 @@ Deno.test("hidden characters are shown by their codes, and long texts are cut", 
   assertEquals(page.includes(`${found}x`), false);
 });
 
+const RECORD = {
+  ...{ id: "sub_1", account_id: "acc_1", provider: "a", items: [] },
+  ...{ status: "active", provider_status: "active", cancel_at: null },
+  ...{ canceled_at: null, paused: null, paused_until: null },
+  ...{ past_due_since: null, paid_until: "infinity" },
+};
+const PAST = "2026-01-31T00:00:00+00:00";
+const NEXT = "2999-01-31T00:00:00+00:00";
+const LATE = { provider_status: "past_due", paid_until: PAST };
+const NO = { paid_until: null };
+
+Deno.test("a search says first whether the account has access, until when, and why", async () => {
+  for (
+    const [isGiven, records, ...expected] of [
+      [true, [{}], "yes, with no end planned", "sub_1: active"],
+      [true, [{ cancel_at: NEXT }], "yes, until 2999-01-31 00:00:00 UTC"],
+      [true, [{ cancel_at: NEXT }, {}], "yes, with no end planned"],
+      [true, [NO, { id: "sub_2" }], "yes, with no end planned", "sub_2: activ"],
+      [true, [LATE], "yes, while the grace", "sub_1: past due since 2026-01"],
+      [false, [LATE], "no", "past due since 2026-01", "the grace is over"],
+      [
+        false,
+        [{ ...NO, status: "canceled", canceled_at: PAST }],
+        "canceled 20",
+      ],
+      [
+        false,
+        [{ ...NO, cancel_at: PAST }],
+        "no",
+        "ended as planned 2026-01-31",
+      ],
+      [false, [{ ...NO, paused: "void" }], "no", "sub_1: paused"],
+      [false, [{ ...NO, provider_status: "unpaid" }], "no", "sub_1: unpaid"],
+      [false, [], "no", "No subscription of this account is recorded."],
+    ] as const
+  ) {
+    const rows = records.map((changes) => ({ ...RECORD, ...changes }));
+    const { read, calls } = openConsole(({ url }) => {
+      if (url.includes("/rpc/")) return Response.json(isGiven);
+      const isOfRecords = /subscriptions|records.*account_id=/.test(url);
+      const isOfFailures = /failed_events.*account_id=eq/.test(url);
+      const failures = isOfFailures ? [{ ...ROW, account_id: "acc_1" }] : [];
+      return Response.json(isOfRecords ? rows : failures);
+    });
+    const page = (await read("/search?q=acc_1")).replace(/.*<main/s, "")
+      .replaceAll(/<[^>]+>/g, "");
+    const answer = page.indexOf("Has access: ");
+    assert(answer > 0 && answer < page.indexOf("Failures"), page);
+    for (const text of expected) {
+      assert(page.indexOf(text, answer) > answer, `${text}: ${page}`);
+    }
+    const asked = calls.filter(({ url }) => url.includes("/rpc/"));
+    assertEquals(asked.map(({ sent }) => sent), ['{"account_id":"acc_1"}']);
+  }
+});
+
 Deno.test("texts: formatted JSON, SQL that can be pasted, what a repair changed, and distances", () => {
   const deep = "[".repeat(50_000) + "]".repeat(50_000);
   for (

@@ -269,6 +269,7 @@ Deno.test("an update of each format changes only what is asked", () => {
       current_period_end: END,
       cancel_at: null,
       trial_end: "2026-11-01T00:00:00.000Z",
+      ...(name === "stripe" && { paused: "keep_as_draft", livemode: true }),
     };
     const type = eventTypesOf(name as FormatName)
       .find((type) => type.endsWith("updated"))!;

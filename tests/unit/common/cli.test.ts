@@ -4,12 +4,14 @@ import {
   assertStringIncludes,
   assertThrows,
 } from "@std/assert";
-import { basename } from "node:path";
+import { relative } from "node:path";
+import deno from "../../../deno.json" with { type: "json" };
 import {
   type CommandLine,
   parseCommandLine,
   UsageError,
 } from "../../../scripts/common/cli.ts";
+import { closest } from "../../../scripts/common/closest.mjs";
 import { LOCAL_PROJECT_URL } from "../../../scripts/common/loopback.ts";
 import {
   givenProjectUrl,
@@ -65,6 +67,7 @@ Deno.test("parseCommandLine() says what is wrong, without a value", () => {
   for (const [line, message] of Object.entries(REFUSED)) {
     assertEquals(assertThrows(() => parse(line), UsageError).message, message);
   }
+  assertEquals(closest("craeted", ["created", "updated"]), "created");
   // The closest option, not the first.
   const command = { ...COMMAND, options: { "--curl": "", "--url": "" } };
   const read = (word: string) => () => parseCommandLine([word], command);
@@ -77,21 +80,24 @@ Deno.test("parseCommandLine() says what is wrong, without a value", () => {
   assertEquals(message, "This command takes options only.");
 });
 
-const NAMES = ["start", "reset", "trigger", "token", "doctor", "console"]
-  .concat("import", "reconcile", "add", "dev/test");
+/** Each task with its script, as a path from `scripts` without the extension. */
+const TASKS = Object.entries(deno.tasks).map(([task, { command }]) => {
+  const [, path = ""] = / (\S+)\.ts$/.exec(command) ?? [];
+  return [task, relative("scripts", path)] as const;
+});
 
 /** Runs a command as with npx. */
 const run = (name: string, word: string) =>
   runCommand(name, [word], { npm_command: "exec" });
 
-Deno.test("each command prints its help in 80 columns; one refuses a wrong option, one a file that is not there", async () => {
-  for (const name of NAMES) {
-    const { code, out } = await run(name, "-h");
-    const typed = `npx -y deno@${Deno.version.deno} task ${basename(name)}`;
+Deno.test("each task prints its help in 80 columns, and does nothing else; one refuses a wrong option, one a file that is not there", async () => {
+  for (const [task, name] of TASKS) {
+    const { code, out, err } = await run(name, "-h");
+    const typed = `npx -y deno@${Deno.version.deno} task ${task}`;
     assertStringIncludes(out, `Usage: ${typed}`);
     assertMatch(out, /\n {2}--help +show this text\n/);
     assertEquals(out.split("\n").filter(({ length }) => length > 80), []);
-    assertEquals(code, 0, name);
+    assertEquals([code, err], [0, ""], task);
   }
   const err = "Unknown option --hlep. Did you mean --help? See --help.\n";
   assertEquals(await run("token", "--hlep"), { code: 2, out: "", err });

@@ -144,7 +144,7 @@ Deno.test("aloneIfSlow() sends alone what was in a call that took too long, and 
   }
   assertEquals(
     log.join(", "),
-    "together 1 down, together 1 ok, together 2 slow, alone 2 slow, alone 2 ok, alone 2 ok, together 3 ok",
+    "together 1 down, together 1 ok, together 2 slow, alone 2 slow, alone 2 ok, together 2 ok, together 3 ok",
   );
 });
 

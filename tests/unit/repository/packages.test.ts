@@ -133,6 +133,9 @@ Deno.test("package.json has the gate's Deno; without it, the package's program s
   // Not among `dependencies`: Deno would install itself into this repository.
   assertEquals(manifest.optionalDependencies, { deno });
   assertEquals(manifest.dependencies, undefined);
+  for (const [script, command] of Object.entries(manifest.scripts)) {
+    assertEquals(command, `npx -y deno@${deno} task ${script}`);
+  }
   // npm leaves it out if it cannot have it, and it is not in a clone either.
   const args = ["scripts/npx/main.mjs", "doctor"];
   const options = { args, cwd: REPOSITORY };

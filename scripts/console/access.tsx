@@ -1,0 +1,90 @@
+/** @jsxImportSource hono/jsx */
+/** Whether an account has access, by the rule that apps ask, and why. */
+import type { Child } from "hono/jsx";
+import type { Row } from "../common/project_api.ts";
+import type { Project } from "./project.ts";
+import * as ui from "./ui.tsx";
+
+type Subscription = Row<"billing_subscriptions">;
+
+export interface Access {
+  readonly account: string;
+  readonly isGiven: boolean;
+  readonly subscriptions: readonly Subscription[];
+}
+
+export async function readAccess(
+  project: Project,
+  account: string,
+): Promise<Access> {
+  const [isGiven, subscriptions] = await Promise.all([
+    project.hasAccess(account),
+    project.read("billing_subscriptions", {
+      account_id: `eq.${account}`,
+      order: "current_period_end.desc.nullslast",
+      limit: `${ui.PAGE_SIZE}`,
+    }),
+  ]);
+  return { account, isGiven, subscriptions };
+}
+
+export function accessCard({ account, isGiven, subscriptions }: Access): Child {
+  const giving = subscriptions.filter(({ paid_until }) => paid_until !== null);
+  const reasons = (isGiven ? giving : subscriptions).map((subscription) => (
+    <li>
+      {ui.linked(subscription.id)}:{" "}
+      {isGiven ? reasonFor(subscription) : reasonAgainst(subscription)}
+    </li>
+  ));
+  return (
+    <article class={isGiven ? "good" : "bad"}>
+      <h2>Has access: {isGiven ? ["yes, ", until(giving)] : "no"}</h2>
+      <p>Account {ui.visible(account)}</p>
+      {reasons.length > 0
+        ? <ul>{reasons}</ul>
+        : <p>No subscription of this account is recorded.</p>}
+    </article>
+  );
+}
+
+/** Returns when access ends, as far as that is known today. */
+function until(giving: readonly Subscription[]): Child {
+  const paid = giving.filter(({ paid_until }) => paid_until === "infinity");
+  if (paid.length === 0) return "while the grace for a late payment lasts";
+  const ends = paid.map(({ cancel_at }) => Date.parse(cancel_at ?? ""));
+  const last = Math.max(...ends);
+  return Number.isNaN(last)
+    ? "with no end planned"
+    : ["until ", ui.time(new Date(last).toISOString())];
+}
+
+function reasonFor(subscription: Subscription): Child {
+  const { paid_until, cancel_at } = subscription;
+  if (paid_until !== "infinity") return pastDue(subscription);
+  const status = ui.value(statusOf(subscription));
+  return cancel_at ? [status, ", ends ", ui.time(cancel_at)] : status;
+}
+
+function reasonAgainst(subscription: Subscription): Child {
+  const { status, canceled_at, cancel_at, paused, paid_until } = subscription;
+  if (status === "canceled") return ["canceled ", ui.time(canceled_at)];
+  if (Date.parse(cancel_at ?? "") <= Date.now()) {
+    return ["ended as planned ", ui.time(cancel_at)];
+  }
+  if (paused === "void") {
+    const { paused_until } = subscription;
+    return ["paused", paused_until && [" until ", ui.time(paused_until)]];
+  }
+  if (paid_until !== null) {
+    return [pastDue(subscription), ", and the grace is over"];
+  }
+  return ui.value(statusOf(subscription));
+}
+
+function pastDue({ past_due_since, paid_until }: Subscription): Child {
+  return ["past due since ", ui.time(past_due_since ?? paid_until)];
+}
+
+function statusOf({ provider_status, status }: Subscription): string {
+  return provider_status ?? status;
+}
