@@ -148,6 +148,7 @@ Deno.test("a mutated event is read or refused, and Postgres can hold what is rea
       }).catch((error) => assertEquals(error, nothing));
     },
   );
-  await fc.assert(property, { seed, numRuns: caseCount(15) });
+  const options = { seed, numRuns: caseCount(15), endOnFailure: true };
+  await fc.assert(property, options);
   assertEquals(applied, new Set(["applied", "stale", "failed"]));
 });
