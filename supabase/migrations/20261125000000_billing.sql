@@ -277,7 +277,7 @@ declare
   is_lent constant boolean := r.canceled_as_of is not null and r.changed_as_of is null;
   replaced constant text := case
     when e.previous is not null then e.previous ->> 'provider_status'
-    when not is_older and not is_lent then r.provider_status
+    when not is_older then r.provider_status
   end;
   is_after_end constant boolean := (mark < r.canceled_as_of) is not true;
   payment jsonb := e.payment;
