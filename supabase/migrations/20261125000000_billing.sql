@@ -285,10 +285,8 @@ declare
   is_older constant boolean := coalesce(mark < r.changed_as_of, false);
   -- No creation or update has come yet, only a deletion.
   is_lent constant boolean := r.canceled_as_of is not null and r.changed_as_of is null;
-  replaced constant text := case
-    when e.previous is not null then e.previous ->> 'provider_status'
-    when not is_older and not is_lent then r.provider_status
-  end;
+  replaced constant text
+    := case when e.previous is not null then e.previous ->> 'provider_status' when not is_older then r.provider_status end;
   is_after_end constant boolean := (mark < r.canceled_as_of) is not true;
   -- Whether another deletion has told of this end, or the subscription has come back since.
   is_known_end constant boolean := case

@@ -67,8 +67,9 @@ select is(pg_temp.apply(pg_temp.created('tap_whose', 20, 'cus_shared')), 'failed
 -- In one array.
 select is(
   pg_temp.apply(
-    pg_temp.created('tap_a', 20, 'cus_new'), pg_temp.created('tap_b', 20, 'cus_new', 'acc_new'), pg_temp.created('tap_c', 20, 'cus_new')
-  ), 'applied, applied, applied', 'a creation without an account has that of another one of the array, whatever the order of the ids'
+    pg_temp.created('tap_a', 20, 'cus_new'), pg_temp.created('tap_b', 20, 'cus_new', 'acc_new'), pg_temp.created('tap_c', 20, 'cus_new'),
+    pg_temp.created('tap_a1', 20, 'cus_new') || '{"kind": "opening_update"}', pg_temp.created('tap_a2', 20, 'cus_new') || '{"kind": "deletion"}'
+  ), 'applied, applied, applied, applied, applied', 'a creation without an account has that of another one of the array, whatever the order of the ids'
 );
 select is(pg_temp.state('tap_a') || ', ' || pg_temp.state('tap_c'), 'acc_new plan_20, acc_new plan_20', 'so it is recorded');
 select is(

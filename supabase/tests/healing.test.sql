@@ -86,7 +86,8 @@ truncate billing.failed_events, billing.leases;
 create function pg_temp.fail(way text, what text, error_code text)
 returns text language sql as $$
   select public.billing_record_failed_event(
-    'a', way || ' ' || what, '{}', 'text', error_code, 'Failed', 'x', what, 'sub_' || way, 'cus_' || way
+    'a', way || ' ' || what, '{}', 'text', error_code, 'Failed', 'x', what, 'sub_' || way,
+    case what when 'creation' then null else 'cus_' || way end
   )
 $$;
 create function pg_temp.event(way text, kind text, more jsonb default '{}')
@@ -133,8 +134,8 @@ select results_eq(
     ('deletion', 'creation deletion opening_update payment_failed'), ('customer', 'creation deletion opening_update payment_failed'),
     ('fallback', 'creation deletion opening_update payment_failed'), ('repair', 'deletion opening_update payment_failed'),
     -- These bring the account of a customer, and what is retried makes the record.
-    ('other', 'creation opening_update'), ('row', 'creation opening_update'), ('checkout', 'creation opening_update'),
-    ('moved', 'creation opening_update')$$, 'each way cures all of its failures'
+    ('other', 'opening_update'), ('row', 'opening_update'), ('checkout', 'opening_update'),
+    ('moved', 'opening_update')$$, 'each way cures all of its failures'
 );
 select is(pg_temp.fail('row', 'late', 'account_unknown'), 'retry', 'so does one that came just before a failure is stored: an account');
 select is(pg_temp.fail('deletion', 'late', 'account_unknown'), 'retry', 'or a record');

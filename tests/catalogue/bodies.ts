@@ -36,6 +36,7 @@ const PLAN = `${ITEM}.price.id`;
 const ITEMS = "data.object.items";
 const INVOICED = "data.object.subscription";
 const ACCOUNT = "data.object.metadata.accountId";
+const UNKNOWN = { code: "account_unknown" };
 const MARK = `"${PAYLOAD_MARK}"`;
 
 const YEAR_2000 = 946_684_800;
@@ -182,7 +183,7 @@ export const BODIES: Rows = {
         const unnamed = creation({ subscription: "sub_deep" });
         return [
           harmless(MARK, deep),
-          asText(unowned, withText(unowned, MARK, deep)),
+          { ...asText(unowned, withText(unowned, MARK, deep)), ...UNKNOWN },
           asText(unnamed, withText(unnamed, '"sub_deep"', deep)),
         ];
       }),
@@ -245,8 +246,18 @@ export const BODIES: Rows = {
       ...bad([creation], PLAN, NO_ID),
       ...bad([creation], ITEM, [null, "item"], ITEMS),
       ...bad([creation], `${ITEMS}.data`, [undefined, null, []], ITEMS),
-      ...bad([creation], ACCOUNT, NO_ID),
-      ...bad([creation], "data.object.metadata", [undefined, null, "", []]),
+      ...bad([creation], ACCOUNT, [2 ** 53, -1, 1.5, true, {}]),
+      ...bad([creation], "data.object.metadata", ["", []]),
+      ...[
+        ...bad([creation], ACCOUNT, [undefined, null, "", " \t"]),
+        ...bad([creation], "data.object.metadata", [undefined, null]),
+      ].map((sent) => ({ ...sent, ...UNKNOWN })),
+      // A whole number counts as its digits.
+      ...[0, 12, 2 ** 53 - 1].map((number): Sent => ({
+        body: edited(creation(), { [ACCOUNT]: number }),
+        record: { account_id: `${number}` },
+        ...APPLIED,
+      })),
       ...bad([update], "data.object.status", NO_ID),
       ...bad([creation], PERIOD_END, NO_TIME),
       ...bad(

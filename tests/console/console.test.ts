@@ -111,15 +111,15 @@ Deno.test("the console in a browser", async (test) => {
       await deliver(stack.urls.webhook, event);
     }
     assertStringIncludes(await open("/"), "3 events have failed");
-    const list = await enter("a[href='/failures?code=event_invalid']");
+    const list = await enter("a[href='/failures?code=account_unknown']");
     assertStringIncludes(list, "1 failure matches");
     const why = await enter(`a[href*="${creation.id}"]`);
     assertStringIncludes(why, "data.object.metadata.accountId is missing");
-    assertStringIncludes(why, "Repair the payload, and retry");
+    assertStringIncludes(why, "Add the account to the payload");
 
     const account = "data.object.metadata.accountId";
     const broken = JSON.stringify(edited(creation, { [account]: "" }));
-    assertStringIncludes(await save(broken), "accountId: must not be blank");
+    assertStringIncludes(await save(broken), "accountId is missing");
     assertEquals(await texts("textarea"), [broken]);
     assertEquals((await failureOf(sql, creation.id)).original_payload, null);
 

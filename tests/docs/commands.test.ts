@@ -223,9 +223,9 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
   await test.step("operate.md: an event that fails", async () => {
     const { said } = await tell("docs/operate.md", "deno task trigger");
     assertStringIncludes(said, "422 Event is not valid");
-    assertMatch(said, /error_code +event_invalid/);
+    assertMatch(said, /error_code +account_unknown/);
     // From the worker, which start wakes; what may heal raises no alert yet.
-    await stack.line(/ alert +event_invalid: \d new, \d open/);
+    await stack.line(/ alert +account_unknown: \d new, \d open/);
   });
 
   await test.step("what is advised for an update without a creation leads to what it reports", async () => {

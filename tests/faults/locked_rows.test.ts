@@ -243,10 +243,13 @@ async function meet(first: Lock, second: Lock): Promise<void> {
   await met;
 }
 
-/** Applies a creation, or what differs from it. */
+/** Applies a creation, or what differs from it. The receiver tries it again if locked. */
 function applied(fields: Partial<WireEvent>): Lock {
   return async (via) => {
-    const said = await apply([creation(fields)], via);
+    let said: string[];
+    do said = await apply([creation(fields)], via); while (
+      said[0] === "failed 55P03"
+    );
     assert(!said[0]?.startsWith("failed"), `${said}`);
   };
 }
@@ -267,9 +270,14 @@ const LACKED: Record<string, readonly [Failed, (id: string) => Lock]> = {
     { error_code: "subscription_unknown" },
     (subscription_id) => applied({ subscription_id }),
   ],
-  "an account": [
-    { error_code: "account_unknown", kind: "creation" },
-    customerAdded,
+  "an account": [{ error_code: "account_unknown" }, customerAdded],
+  "an account or a record": [
+    { error_code: "account_unknown" },
+    (subscription_id) => applied({ subscription_id, kind: "opening_update" }),
+  ],
+  "the account of another subscription": [
+    { error_code: "account_unknown" },
+    (customer_id) => applied({ report: { plan_id: "plan_1", customer_id } }),
   ],
 };
 

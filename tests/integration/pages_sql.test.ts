@@ -13,6 +13,12 @@ import { describeEvent } from "../../supabase/functions/_shared/billing/formats/
 import { stripe } from "../../supabase/functions/_shared/billing/formats/stripe.ts";
 import { edited } from "../support/edited.ts";
 import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
+import {
+  type Provider,
+  providerEvent,
+  PROVIDERS,
+} from "../../scripts/events/provider_events.ts";
+import { FORMATS } from "../../supabase/functions/_shared/billing/formats/formats.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { RIGHTS } from "../support/app_page.ts";
@@ -78,7 +84,7 @@ const STARTER = `
 /** Something of everything that the blocks ask about or change. */
 async function makeFixtures(tx: postgres.TransactionSql): Promise<void> {
   const broken = edited(creation, { "data.object.metadata": {} });
-  await file(broken, "event_invalid", tx);
+  await file(broken, "account_unknown", tx);
   await file(invoiceEvent({ subscription }), "subscription_unknown", tx);
   await file(invoiceEvent(), "deployment_fault", tx);
   await tx`
@@ -207,8 +213,13 @@ Deno.test("docs/operate.md finds what a missing account ID made fail, and the cu
       found.map((row) => row["subscription_id"]),
       [subscription, subscription],
     );
-    const [row] = await tx.unsafe(blockWith("customer}' as customer"));
-    assertEquals(row?.["customer"], creation.data.object.customer);
+    const [{ customer_id } = {}] = found;
+    assertEquals(customer_id, creation.data.object.customer);
+    await tx.unsafe(blockWith("select provider, customer_id, '")).simple();
+    await tx`set constraints all immediate`;
+    const waiting = await tx`
+      select from billing.failed_events where retry_requested_at is not null`;
+    assertEquals(waiting.length, 1);
   });
 });
 
@@ -221,7 +232,7 @@ for (const repair of repairs()) {
     ) {
       const repaired = await tryOut(async (tx) => {
         const broken = edited(creation, { "data.object.metadata": metadata });
-        await file(broken, "event_invalid", tx);
+        await file(broken, "account_unknown", tx);
         await tx.unsafe(fillIn(repair.sql, VALUES)).simple();
         const [row] = await tx`
           select payload #> '{data,object,metadata}' as metadata,
@@ -237,9 +248,35 @@ for (const repair of repairs()) {
   });
 }
 
+/** The place of the account in each format, as the snippet has it. */
+const PLACES: Record<Provider, string> = {
+  paddle: "'{data,custom_data}'::text[], 'accountId'",
+  polar: "'{data,metadata}'::text[], 'accountId'",
+  dodo: "'{data,metadata}'::text[], 'accountId'",
+  "lemon-squeezy": "'{meta,custom_data}'::text[], 'account_id'",
+};
+Deno.test("the account is added where a format has it", async () => {
+  const [repair] = repairs();
+  for (const [format, place] of Object.entries(PLACES)) {
+    const provider = format as Provider;
+    const [type = ""] = PROVIDERS[provider].types;
+    const event = { id: EVENT, type, ...providerEvent(provider, type) };
+    const statement = repair!.sql.replace(/(?<=\(values \().*(?=\)\))/, place);
+    const payload = await tryOut(async (tx) => {
+      await file(event, "account_unknown", tx);
+      await tx.unsafe(fillIn(statement, VALUES)).simple();
+      const [row] = await tx`
+        select payload from billing.failed_events where event_id = ${EVENT}`;
+      return row?.["payload"];
+    });
+    const { account_id } = describeEvent(payload, FORMATS[provider]);
+    assertEquals(account_id, "acc_9", format);
+  }
+});
+
 function repairs() {
   const found = blocks.filter(({ sql }) =>
-    sql.includes("jsonb_set(") && sql.includes('"accountId"')
+    sql.includes("jsonb_set(") && sql.includes("'accountId'")
   );
   assert(found.length >= 2, "docs/operate.md and a snippet repair account ids");
   return found;

@@ -59,7 +59,7 @@ function wire(
     ...{ place, provider: "a", event_id: id, type: what, account_id: "acc_1" },
     kind: CHANGE.test(what) ? what : "notice",
     ...{ subscription_id: of, occurred_at: new Date(at).toISOString() },
-    report: CHANGE.test(what) ? report : {},
+    report: /creation|update/.test(what) ? report : {},
     previous: before ? { provider_status: before } : null,
     ...(what !== "creation" && { payment: { kind, trial_end } }),
   };
