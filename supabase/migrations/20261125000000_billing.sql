@@ -53,7 +53,8 @@ create table billing.subscriptions (
   account_as_of bigint, -- mark of the creation that named the account; null if it had no time, or if nobody named it
   changed_as_of bigint, -- mark of the newest creation or update: the provider's reports came from it
   changed_in_second jsonb, -- what that update replaced; after more with this mark, what each stated and replaced
-  canceled_as_of bigint -- mark of the newest deletion
+  canceled_as_of bigint, -- mark of the newest deletion
+  alive_as_of bigint -- mark of the newest creation or update that reported no end
 )
 -- Room on each page for the next version of a row: updates stay there and touch no index (no indexed column changes).
 with (fillfactor = 80);
@@ -150,7 +151,8 @@ create table billing.notifications (
   status text not null default 'pending' check (status in ('pending', 'sent', 'dead', 'undeliverable', 'withdrawn')),
   account_id text collate "C" not null, subscription_id text collate "C" not null, invoice_id text collate "C",
   hosted_invoice_url text, amount_due bigint, currency text, attempt_count integer, next_payment_attempt timestamptz,
-  trial_end timestamptz, occurred_at timestamptz not null default now(), created_at timestamptz not null default now(),
+  trial_end timestamptz, still_has_access boolean,
+  occurred_at timestamptz not null default now(), created_at timestamptz not null default now(),
   attempts integer not null default 0 check (attempts >= 0), next_attempt_at timestamptz not null default now(),
   last_error text, sent_at timestamptz,
   unique (provider, event_id)
@@ -165,6 +167,8 @@ comment on column billing.notifications.status is 'dead: given up. withdrawn: no
 comment on column billing.notifications.amount_due is 'In the smallest unit of the currency, such as cents.';
 comment on column billing.notifications.attempt_count is 'How often the provider has tried to collect the payment.';
 comment on column billing.notifications.next_payment_attempt is 'Null if there is none, or attempt_count is null, too.';
+comment on column billing.notifications.still_has_access is
+  'Of kind ended: whether the account had access by another subscription at the first attempt; null before.';
 comment on column billing.notifications.attempts is 'Counted before sending, but not if the receiver answers 429.';
 
 create table billing.alerts (
@@ -204,7 +208,8 @@ create or replace view billing.records with (security_invoker = true) as
 select
   id, provider, account_id, status, plan_id, current_period_end, canceled_at, provider_status, customer_id,
   quantity, cancel_at, trial_end, paused, paused_until, livemode, items, items_complete, past_due_since,
-  past_due_as_of, not_past_due_as_of, recovered_as_of, account_as_of, changed_as_of, changed_in_second, canceled_as_of
+  past_due_as_of, not_past_due_as_of, recovered_as_of, account_as_of, changed_as_of, changed_in_second, canceled_as_of,
+  alive_as_of
 from billing.subscriptions;
 comment on view billing.records is 'The subscriptions as the ordering rule reads and writes them.';
 
@@ -269,6 +274,13 @@ declare
   replaced constant text
     := case when e.previous is not null then e.previous ->> 'provider_status' when not is_older then r.provider_status end;
   is_after_end constant boolean := (mark < r.canceled_as_of) is not true;
+  -- Whether another deletion has told of this end, or the subscription has come back since.
+  is_known_end constant boolean := case
+    when mark is null then r.status = 'canceled' and r.canceled_at is not null
+    when r.canceled_as_of is not null then (
+      r.alive_as_of < mark and (r.alive_as_of > r.canceled_as_of or r.status not in ('canceled', 'incomplete_expired'))
+    ) is not true
+  end;
   payment jsonb := e.payment;
   outcome text := 'applied';
   settled billing.records;
@@ -338,8 +350,7 @@ begin
     end if;
 
   elsif e.kind = 'deletion' then
-    if r.status = 'canceled' and r.canceled_at is not null and (r.canceled_as_of is not null or mark is null) then
-      -- The account was told, by another deletion.
+    if is_known_end then
       payment := null;
     end if;
     if not is_after_end then
@@ -362,6 +373,11 @@ begin
       r.account_as_of := coalesce(mark, r.account_as_of);
     end if;
     r.account_id := coalesce(r.account_id, e.account_id, e.customers_account);
+  end if;
+
+  if mark is not null and (e.kind = 'creation' or reported not in ('canceled', 'incomplete_expired')) then
+    -- Stale events count too: one between two deletions tells that these are two ends.
+    r.alive_as_of := greatest(r.alive_as_of, mark);
   end if;
 
   -- Since when it is past_due: the earliest known time after it was last known to be something else. A minimum after a
@@ -579,7 +595,8 @@ begin
     when matched then update set (
       id, provider, account_id, status, plan_id, current_period_end, canceled_at, provider_status, customer_id,
       quantity, cancel_at, trial_end, paused, paused_until, livemode, items, items_complete, past_due_since,
-      past_due_as_of, not_past_due_as_of, recovered_as_of, account_as_of, changed_as_of, changed_in_second, canceled_as_of
+      past_due_as_of, not_past_due_as_of, recovered_as_of, account_as_of, changed_as_of, changed_in_second, canceled_as_of,
+      alive_as_of
     ) = row (r.*)
     when not matched then insert values (r.*);
   end if;
@@ -1442,7 +1459,12 @@ begin
   loop
     update billing.notifications n set
       status = due.status, last_error = case due.status when 'pending' then n.last_error else due.fault end,
-      attempts = n.attempts + (due.fault is null)::integer, next_attempt_at = now() + interval '60 s'
+      attempts = n.attempts + (due.fault is null)::integer, next_attempt_at = now() + interval '60 s',
+      -- Each attempt must say the same, so the first decides. The subscription that ended gives no access.
+      still_has_access = case
+        when n.kind = 'ended' and due.fault is null and n.attempts = 0 then public.billing_has_access(n.account_id)
+        else n.still_has_access
+      end
     where n.id = due.id returning to_jsonb(n) into told;
     if due.fault is null then
       return next told;

@@ -19,7 +19,8 @@ create table billing.subscriptions (
   account_as_of bigint, -- mark of the creation that named the account; null if it had no time, or if nobody named it
   changed_as_of bigint, -- mark of the newest creation or update: the provider's reports came from it
   changed_in_second jsonb, -- what that update replaced; after more with this mark, what each stated and replaced
-  canceled_as_of bigint -- mark of the newest deletion
+  canceled_as_of bigint, -- mark of the newest deletion
+  alive_as_of bigint -- mark of the newest creation or update that reported no end
 )
 -- Room on each page for the next version of a row: updates stay there and touch no index (no indexed column changes).
 with (fillfactor = 80);
@@ -116,7 +117,8 @@ create table billing.notifications (
   status text not null default 'pending' check (status in ('pending', 'sent', 'dead', 'undeliverable', 'withdrawn')),
   account_id text collate "C" not null, subscription_id text collate "C" not null, invoice_id text collate "C",
   hosted_invoice_url text, amount_due bigint, currency text, attempt_count integer, next_payment_attempt timestamptz,
-  trial_end timestamptz, occurred_at timestamptz not null default now(), created_at timestamptz not null default now(),
+  trial_end timestamptz, still_has_access boolean,
+  occurred_at timestamptz not null default now(), created_at timestamptz not null default now(),
   attempts integer not null default 0 check (attempts >= 0), next_attempt_at timestamptz not null default now(),
   last_error text, sent_at timestamptz,
   unique (provider, event_id)
@@ -131,6 +133,8 @@ comment on column billing.notifications.status is 'dead: given up. withdrawn: no
 comment on column billing.notifications.amount_due is 'In the smallest unit of the currency, such as cents.';
 comment on column billing.notifications.attempt_count is 'How often the provider has tried to collect the payment.';
 comment on column billing.notifications.next_payment_attempt is 'Null if there is none, or attempt_count is null, too.';
+comment on column billing.notifications.still_has_access is
+  'Of kind ended: whether the account had access by another subscription at the first attempt; null before.';
 comment on column billing.notifications.attempts is 'Counted before sending, but not if the receiver answers 429.';
 
 create table billing.alerts (
@@ -170,7 +174,8 @@ create or replace view billing.records with (security_invoker = true) as
 select
   id, provider, account_id, status, plan_id, current_period_end, canceled_at, provider_status, customer_id,
   quantity, cancel_at, trial_end, paused, paused_until, livemode, items, items_complete, past_due_since,
-  past_due_as_of, not_past_due_as_of, recovered_as_of, account_as_of, changed_as_of, changed_in_second, canceled_as_of
+  past_due_as_of, not_past_due_as_of, recovered_as_of, account_as_of, changed_as_of, changed_in_second, canceled_as_of,
+  alive_as_of
 from billing.subscriptions;
 comment on view billing.records is 'The subscriptions as the ordering rule reads and writes them.';
 

@@ -36,6 +36,13 @@ declare
   replaced constant text
     := case when e.previous is not null then e.previous ->> 'provider_status' when not is_older then r.provider_status end;
   is_after_end constant boolean := (mark < r.canceled_as_of) is not true;
+  -- Whether another deletion has told of this end, or the subscription has come back since.
+  is_known_end constant boolean := case
+    when mark is null then r.status = 'canceled' and r.canceled_at is not null
+    when r.canceled_as_of is not null then (
+      r.alive_as_of < mark and (r.alive_as_of > r.canceled_as_of or r.status not in ('canceled', 'incomplete_expired'))
+    ) is not true
+  end;
   payment jsonb := e.payment;
   outcome text := 'applied';
   settled billing.records;
@@ -105,8 +112,7 @@ begin
     end if;
 
   elsif e.kind = 'deletion' then
-    if r.status = 'canceled' and r.canceled_at is not null and (r.canceled_as_of is not null or mark is null) then
-      -- The account was told, by another deletion.
+    if is_known_end then
       payment := null;
     end if;
     if not is_after_end then
@@ -129,6 +135,11 @@ begin
       r.account_as_of := coalesce(mark, r.account_as_of);
     end if;
     r.account_id := coalesce(r.account_id, e.account_id, e.customers_account);
+  end if;
+
+  if mark is not null and (e.kind = 'creation' or reported not in ('canceled', 'incomplete_expired')) then
+    -- Stale events count too: one between two deletions tells that these are two ends.
+    r.alive_as_of := greatest(r.alive_as_of, mark);
   end if;
 
   -- Since when it is past_due: the earliest known time after it was last known to be something else. A minimum after a

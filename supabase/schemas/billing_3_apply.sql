@@ -126,7 +126,8 @@ begin
     when matched then update set (
       id, provider, account_id, status, plan_id, current_period_end, canceled_at, provider_status, customer_id,
       quantity, cancel_at, trial_end, paused, paused_until, livemode, items, items_complete, past_due_since,
-      past_due_as_of, not_past_due_as_of, recovered_as_of, account_as_of, changed_as_of, changed_in_second, canceled_as_of
+      past_due_as_of, not_past_due_as_of, recovered_as_of, account_as_of, changed_as_of, changed_in_second, canceled_as_of,
+      alive_as_of
     ) = row (r.*)
     when not matched then insert values (r.*);
   end if;

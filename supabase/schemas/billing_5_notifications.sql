@@ -52,7 +52,12 @@ begin
   loop
     update billing.notifications n set
       status = due.status, last_error = case due.status when 'pending' then n.last_error else due.fault end,
-      attempts = n.attempts + (due.fault is null)::integer, next_attempt_at = now() + interval '60 s'
+      attempts = n.attempts + (due.fault is null)::integer, next_attempt_at = now() + interval '60 s',
+      -- Each attempt must say the same, so the first decides. The subscription that ended gives no access.
+      still_has_access = case
+        when n.kind = 'ended' and due.fault is null and n.attempts = 0 then public.billing_has_access(n.account_id)
+        else n.still_has_access
+      end
     where n.id = due.id returning to_jsonb(n) into told;
     if due.fault is null then
       return next told;

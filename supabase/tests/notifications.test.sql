@@ -3,7 +3,7 @@
  * and when they are tried again.
  */
 begin;
-select plan(75);
+select plan(87);
 set local timezone = 'UTC';
 truncate billing.notifications, billing.leases, billing.pauses;
 
@@ -75,7 +75,7 @@ select results_eq(
   $$select jsonb_build_object(
     'id', md5('a/tap_1/payment_failed')::uuid, 'attempts', 1, 'kind', 'payment_failed', 'provider', 'a', 'event_id', 'tap_1', 'account_id', 'acc_1',
     'subscription_id', 'sub_1', 'invoice_id', 'in_1', 'hosted_invoice_url', 'https://pay.example.com/in_1',
-    'amount_due', 1234, 'currency', 'eur', 'attempt_count', 2, 'next_payment_attempt', '2026-05-03T10:00:00+00:00', 'trial_end', null,
+    'amount_due', 1234, 'currency', 'eur', 'attempt_count', 2, 'next_payment_attempt', '2026-05-03T10:00:00+00:00', 'trial_end', null, 'still_has_access', null,
     'occurred_at', '2026-05-01T10:00:00+00:00', 'created_at', now()
   )$$, 'a claim returns what the notification says, the number of the attempt, and an ID of provider, event and kind'
 );
@@ -294,6 +294,47 @@ from (
     ('trial_ending', pg_temp.mark('changed_as_of', 25) || pg_temp.mark('canceled_as_of', 23), pg_temp.ago('trial_end', -9), 'The trial has ended.'),
     ('ended', '{"status": "canceled"}', '{}', null), ('ended', '{}', '{}', 'The subscription goes on.')
 ) as c (kind, record, fields, withdrawn);
+
+-- Whether the account has access by something else, when it is told of an end.
+create function pg_temp.claim_access()
+returns jsonb language sql set role = service_role as $$
+  update billing.notifications set next_attempt_at = now();
+  select coalesce(jsonb_agg(c -> 'still_has_access'), '"withdrawn"')
+  from public.billing_claim_notifications(pg_temp.run(9), 10, 'host') as c
+$$;
+create function pg_temp.access_beside(other jsonb, kind text default 'ended')
+returns jsonb language plpgsql as $$
+begin
+  delete from billing.subscriptions;
+  delete from billing.notifications;
+  insert into billing.subscriptions
+  select s.* from (values
+    (jsonb_build_object('id', 'sub_1', 'status', case kind when 'ended' then 'canceled' else 'active' end)), ('{"id": "sub_2", "status": "active"}' || other)
+  ) as o (fields), jsonb_populate_record(null::billing.subscriptions, '{"provider": "a", "account_id": "acc_1", "plan_id": "p"}' || o.fields) as s
+  where o.fields is not null;
+  insert into billing.notifications (provider, event_id, account_id, subscription_id, kind)
+  values ('a', 'e', 'acc_1', 'sub_1', access_beside.kind);
+  return pg_temp.claim_access();
+end;
+$$;
+select is(pg_temp.access_beside(other, kind), still, format('%s beside %s: %s', kind, other, still))
+from (
+  values
+    ('ended', null::jsonb, '[false]'::jsonb), ('ended', '{}', '[true]'), ('ended', '{"provider": "b", "provider_status": "trialing"}', '[true]'),
+    ('ended', '{"status": "canceled"}', '[false]'), ('ended', '{"account_id": "acc_2"}', '[false]'),
+    ('ended', '{"provider_status": "past_due"}', '[false]'), ('ended', '{"paused": "void"}', '[false]'), ('recovered', '{}', '[null]')
+) as c (kind, other, still);
+select pg_temp.access_beside('{}');
+update billing.subscriptions set status = 'canceled';
+select pg_temp.settle(9, 'e', '{"result": "limited"}');
+delete from billing.pauses;
+select is(pg_temp.claim_access(), '[false]', 'after a 429, what is true by then');
+update billing.subscriptions set status = 'active' where id = 'sub_2';
+select is(pg_temp.claim_access(), '[false]', 'but once there was an attempt, each says the same');
+update public.billing_notifications set attempts = 0;
+select is(pg_temp.claim_access(), '[true]', 'so does one that somebody sends again');
+update billing.subscriptions set status = 'active';
+select is(pg_temp.claim_access(), '"withdrawn"', 'a subscription that is back is no end, whatever else there is');
 truncate billing.notifications;
 delete from billing.subscriptions;
 insert into billing.notifications (provider, event_id, account_id, subscription_id, kind, next_attempt_at)

@@ -359,7 +359,7 @@ cross join (
       null, 'A10 active P20', false, '%s: of a value that changes back, the later arrival wins')
 ) as c (arriving, not_applied, after, any_order, why);
 
-select plan(28 + count(*)::integer) from cases;
+select plan(42 + count(*)::integer) from cases;
 
 select is(
   pg_temp.check_case(c.arriving), coalesce(c.not_applied || ': ', '') || c.after, c.why || ' (' || c.arriving || ')'
@@ -456,7 +456,7 @@ from (
     ('creation 10, update 20 past_due, update 15', null), ('opening 10 active', 10), ('opening 10 past_due', null), ('creation 10, update 20 was trialing', null), ('creation 10, update 20 unpaid was past_due', null)
 ) as c (arriving, recovered);
 
--- A deletion is news, unless another one has ended the subscription.
+-- A deletion is news, unless another one has told of the same end.
 select is(
   (
     select string_agg(trim_scale(extract(epoch from e.occurred_at) - 1800000000)::text, ' ' order by s.place)
@@ -471,6 +471,21 @@ from (
   values
     ('creation 10, deletion 20, deletion 30', '20'), ('creation 10, update 20 canceled, deletion 30', '30'),
     ('creation 10, deletion 20, update 30, deletion 40', '20 40'),
+    -- It came back in between, whatever reports the second end besides.
+    ('creation 10, deletion 20, update 30, update 40 canceled, deletion 40', '20 40'),
+    ('opening 10, deletion 20, opening 30 past_due, opening 40 canceled, deletion 40', '20 40'),
+    ('creation 10, deletion 20, update 40 canceled, update 30, deletion 40', '20 40'),
+    ('creation 10, deletion 20, creation 30, update 40 canceled, deletion 50', '20 50'),
+    ('creation 10, deletion 20, update - trialing, deletion 40', '20 40'),
+    -- One end.
+    ('creation 10, deletion 20, deletion 20', '20'), ('creation 10, deletion 21, deletion 20', '21'),
+    ('creation 10, deletion 20, update 21 canceled, deletion 22', '20'),
+    ('opening 10, deletion 20, opening 21 incomplete_expired, deletion 22', '20'),
+    ('creation 10, deletion 20, update 30, deletion 20, update 40 canceled, deletion 40, deletion 41', '20 40'),
+    ('creation 10, update 30, deletion 20, deletion 21, deletion 40', '20 40'),
+    -- Nobody knows yet, or it is no news any more.
+    ('creation 10, deletion 20, deletion 40, update 30', '20'), ('creation 10, deletion 40, update 30, deletion 20', '40'),
+    ('creation 10, deletion 20, update 30, update 50, deletion 40', '20'),
     -- Dodo sends both of one end.
     ('opening 10, opening 20 canceled, deletion 20', '20'), ('opening 10, deletion 20, opening 20 canceled', '20')
 ) as c (arriving, told);

@@ -17,6 +17,7 @@ const STATUSES = [...UNPAID, "active", "active", "trialing", "trialing"]
 const KINDS = ["update", "update", "update", "deletion"]
   .concat("payment_failed", "action_required", "trial_ending");
 const CHANGE = /creation|update|deletion/;
+const NO_LIFE = /^(canceled|incomplete_expired)$/;
 
 const happening = fc.record({
   what: fc.constantFrom(...KINDS),
@@ -97,15 +98,34 @@ function isTrue({ what, at, trialEnd }: Event, arrived: Event[]) {
   return !isPaid && status !== "incomplete_expired";
 }
 
+/** Returns whether it shows that the subscription has not ended, or is back. */
+function isAlive({ what, status }: Event): boolean {
+  return what === "creation" || what === "update" && !NO_LIFE.test(status);
+}
+
 /** Returns whether an account is to be told of an event that was applied. */
-function isNews({ what, status, before }: Event, arrived: Event[]): boolean {
+function isNews({ what, status, before, at }: Event, arrived: Event[]) {
   if (what === "update") {
     return /past_due|unpaid/.test(before ?? "") && status === "active";
   }
   if (what === "deletion") {
-    return !arrived.some(({ what }) => what === "deletion") || !isOver(arrived);
+    const ends = arrived.filter(({ what }) => what === "deletion");
+    if (ends.length === 0) return true;
+    const end = newest(ends, CHANGE).at;
+    const alive = newest(arrived.filter(isAlive), CHANGE).at;
+    return end < alive && alive < at;
   }
   return what !== "creation";
+}
+
+/** Returns the ends of a life: the deletions with nothing alive in between are one. */
+function endsOf(life: readonly Event[]): string[][] {
+  const ends: string[][] = [[]];
+  for (const event of life) {
+    if (event.what === "deletion") ends.at(-1)!.push(event.id);
+    else if (isAlive(event)) ends.push([]);
+  }
+  return ends;
 }
 
 Deno.test("a notification is sent once and while it is true, and withdrawn if it is not", async () => {
@@ -194,6 +214,9 @@ Deno.test("a notification is sent once and while it is true, and withdrawn if it
         where event_id in ${sql([...events.keys()])}`;
         assertEquals(new Set(rows.map(({ event_id }) => event_id)), news);
         for (const { status } of rows) results.add(status);
+        for (const ids of lives.flatMap(endsOf)) {
+          assert(ids.filter((id) => news.has(id)).length <= 1, "told twice");
+        }
         await sql`
         delete from billing.processed_events
         where event_id in ${sql([...events.keys()])}`;

@@ -413,7 +413,8 @@ const EXAMPLES: Notification[] = [
   },
   { ...PAYMENT, kind: "action_required" },
   { ...OCCURRED, kind: "recovered" },
-  { ...OCCURRED, kind: "ended" },
+  { ...OCCURRED, kind: "ended", still_has_access: false },
+  { ...OCCURRED, kind: "ended", still_has_access: true },
 ];
 const FAILED_AT = "2026-11-28T09:00:01.5+00:00";
 const ALERTS: Alert[] = [

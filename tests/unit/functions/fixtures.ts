@@ -153,7 +153,7 @@ export const NOTIFICATION: Notification = {
   ...{ account_id: "acc_1", subscription_id: "sub_1" },
   ...{ hosted_invoice_url: null, amount_due: null, currency: null },
   ...{ attempt_count: null, next_payment_attempt: null },
-  ...{ kind: "payment_failed", trial_end: null },
+  ...{ kind: "payment_failed", trial_end: null, still_has_access: null },
   occurred_at: "2026-11-21T06:24:00+00:00",
   created_at: "2026-11-21T06:24:03.113987+00:00",
 };

@@ -20,6 +20,8 @@ export interface Notification {
    */
   readonly next_payment_attempt: string | null;
   readonly trial_end: string | null;
+  /** Of `ended`: whether another subscription or a grant still gives access. */
+  readonly still_has_access: boolean | null;
   /** When the event occurred, or else was handled. */
   readonly occurred_at: string;
   readonly created_at: string;

@@ -65,9 +65,19 @@ function words(
       return { subject, paragraphs: [`${subject}. You need not do anything.`] };
     }
     case "ended": {
-      const subject = "Your subscription has ended";
       const more = "We will not charge you for it any more.";
-      return { subject, paragraphs: [`${subject}. ${more}`] };
+      if (notification.still_has_access) {
+        const subject = "One of your subscriptions has ended";
+        return {
+          subject,
+          paragraphs: [`${subject}. ${more}`, "You still have access."],
+        };
+      }
+      const subject = "Your subscription has ended";
+      return {
+        subject,
+        paragraphs: [`${subject}, and your access with it. ${more}`],
+      };
     }
     default:
       return {

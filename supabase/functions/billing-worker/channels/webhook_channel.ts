@@ -47,6 +47,7 @@ function notificationData(notification: Notification) {
     next_payment_attempt: toIso(next_payment_attempt) ??
       (attempt_count === null ? undefined : null),
     trial_end: toIso(notification.trial_end),
+    still_has_access: notification.still_has_access ?? undefined,
   };
 }
 
