@@ -13,8 +13,9 @@ const HOUR = 3_600_000;
 const NOW = Date.now();
 const UNPAID = ["past_due", "unpaid", "incomplete"];
 const STATUSES = [...UNPAID, "active", "active", "trialing", "trialing"]
-  .concat("active", "canceled", "incomplete_expired");
-const KINDS = ["update", "update", "update", "deletion"]
+  .concat("active", "canceled", "canceled", "incomplete_expired")
+  .concat("canceled", "incomplete_expired");
+const KINDS = ["update", "update", "update", "deletion", "deletion"]
   .concat("payment_failed", "action_required", "trial_ending");
 const CHANGE = /creation|update|deletion/;
 const NO_LIFE = /^(canceled|incomplete_expired)$/;
@@ -179,9 +180,12 @@ Deno.test("a notification is sent once and while it is true, and withdrawn if it
 
       // The second time, as if the ledger had been pruned.
       for (const _ of [1, 2]) {
-        let queues = lives.map((life) =>
-          shuffled([...life, ...life.filter(() => random() < 0.3)], random)
-        );
+        let queues = lives.map((life) => {
+          const again = life.filter(() => random() < 0.3);
+          return random() < 0.5
+            ? [...life, ...again]
+            : shuffled([...life, ...again], random);
+        });
         while (queues.length > 0) {
           const batch = queues.map((queue) => queue.shift()!);
           const rows = await sql`
