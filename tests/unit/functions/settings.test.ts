@@ -10,6 +10,12 @@ import {
   LOCAL_SIGNING_SECRETS,
 } from "../../../supabase/functions/billing-webhook/local_stack.ts";
 import { FORMATS } from "../../../supabase/functions/_shared/billing/formats/formats.ts";
+import {
+  PROVIDERS,
+  readFormatName,
+  readOfEach,
+  readProviderSettings,
+} from "../../../supabase/functions/_shared/billing/providers.ts";
 import { readProviders } from "../../../supabase/functions/billing-webhook/providers.ts";
 import {
   hmacSha256Hex,
@@ -282,6 +288,35 @@ const EMPTY = "contains an empty secret";
 const SPACE = "has white space";
 const PUBLIC = "contains the local stack's secret";
 const MISFIT = "does not fit the signature scheme";
+
+Deno.test("webhook and worker read a third provider alike", async () => {
+  const rows: object[] = PROVIDERS as never;
+  const third = { name: "c", header: "provider-c-signature", scheme: "stripe" };
+  rows.push(third);
+  try {
+    const env = {
+      ...GOOD,
+      ...{ PROVIDER_C_SIGNING_SECRET: SECRET, PROVIDER_C_FORMAT: "paddle" },
+      ...{ PROVIDER_C_MODE: "live", PROVIDER_C_CONNECT: "allow" },
+      PROVIDER_C_FAILURES: "acknowledge",
+    };
+    const settings = {
+      ...{ format: "paddle", mode: "live", connect: true, acknowledges: true },
+    };
+    assertEquals<unknown>(readOfEach(env, readProviderSettings)["c"], settings);
+    const { keys, name: _, ...signer } = (await readProviders(env))[2]!;
+    assertEquals<unknown>([signer, keys.length], [{
+      ...{ ...settings, format: FORMATS.paddle, scheme: paddle },
+      headers: ["paddle-signature"],
+    }, 1]);
+    // Of one that is wrong, the worker knows nothing, and the webhook a fault.
+    const wrong = { ...env, PROVIDER_C_FORMAT: "Paddle" };
+    assertEquals(readOfEach(wrong, readFormatName)["c"], undefined);
+    assert((await readProviders(wrong))[2]!.fault?.includes("C_FORMAT must"));
+  } finally {
+    rows.pop();
+  }
+});
 
 /** As above, of a setting of provider A. */
 const OF_PROVIDER: [
