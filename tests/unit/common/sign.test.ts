@@ -32,7 +32,8 @@ Deno.test("functionEnvironment() prefers the environment, then the file, then th
     [{ SUPABASE_URL: "https://x.test" }, { SUPABASE_DB_URL: "x" }, LOCAL],
   ];
   for (const [command, file, expected] of cases) {
-    assertEquals(functionEnvironment(command!, file), expected);
+    const all = { ...LOCAL, ...expected };
+    assertEquals(functionEnvironment(command!, file), all);
   }
 });
 
