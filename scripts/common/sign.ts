@@ -4,16 +4,16 @@
  */
 import { Buffer } from "node:buffer";
 import { createHmac } from "node:crypto";
-import {
-  PROVIDERS,
-  SCHEMES,
-  settingsPrefix,
-} from "../../supabase/functions/billing-webhook/providers.ts";
+import { SCHEMES } from "../../supabase/functions/billing-webhook/providers.ts";
 import {
   type FormatName,
   FORMATS,
-  readFormatName,
 } from "../../supabase/functions/_shared/billing/formats/formats.ts";
+import {
+  PROVIDERS,
+  readFormatName,
+  settingsPrefix,
+} from "../../supabase/functions/_shared/billing/providers.ts";
 import type { Format } from "../../supabase/functions/_shared/billing/formats/format.ts";
 import type { Environment } from "./environment.ts";
 

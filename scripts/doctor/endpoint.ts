@@ -1,5 +1,5 @@
 import { isPublished } from "../../supabase/functions/billing-webhook/local_stack.ts";
-import { settingsPrefix } from "../../supabase/functions/billing-webhook/providers.ts";
+import { settingsPrefix } from "../../supabase/functions/_shared/billing/providers.ts";
 import { isLoopback } from "../common/loopback.ts";
 import { providerSettings, signatureHeaders } from "../common/sign.ts";
 import type { Reply } from "../common/requests.ts";

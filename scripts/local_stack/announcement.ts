@@ -1,5 +1,9 @@
 import { isPublished } from "../../supabase/functions/billing-webhook/local_stack.ts";
-import { settingsPrefix } from "../../supabase/functions/billing-webhook/providers.ts";
+import {
+  readFormatName,
+  readOfEach,
+  settingsPrefix,
+} from "../../supabase/functions/_shared/billing/providers.ts";
 import { asTyped, shellWord } from "../common/how_started.ts";
 import {
   PROVIDER_NAMES,
@@ -7,7 +11,6 @@ import {
   providerSettings,
 } from "../common/sign.ts";
 import type { Environment } from "../common/environment.ts";
-import { readFormats } from "../../supabase/functions/_shared/billing/formats/formats.ts";
 import { eventTypesOf } from "../events/provider_events.ts";
 import { LOCAL_PROJECT_URL } from "../common/loopback.ts";
 import type { Stack } from "./stack.ts";
@@ -32,7 +35,9 @@ export function announcement(
   const isFound = isDefault || urls.api === LOCAL_PROJECT_URL;
   const url = isFound ? "" : ` --url ${urls.webhook}`;
   const projectUrl = isFound ? "" : ` --project-url ${urls.api}`;
-  const [first] = eventTypesOf(readFormats(env)["a"] ?? "stripe");
+  const [first] = eventTypesOf(
+    readOfEach(env, readFormatName)["a"] ?? "stripe",
+  );
   const facts: readonly Fact[] = [
     ["Webhook", urls.webhook],
     ["", `${urls.api}/api/billing/webhook`],

@@ -5,8 +5,10 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { readEventSettings } from "../../supabase/functions/_shared/billing/config.ts";
 import { createClient } from "../../supabase/functions/_shared/billing/database.ts";
-import { readFormatName } from "../../supabase/functions/_shared/billing/formats/formats.ts";
-import { settingsPrefix } from "../../supabase/functions/billing-webhook/providers.ts";
+import {
+  readFormatName,
+  settingsPrefix,
+} from "../../supabase/functions/_shared/billing/providers.ts";
 import { reportEnd, UsageError, type Values } from "../common/cli.ts";
 import { functionEnvironment, readEnvFile } from "../common/environment.ts";
 import { isLoopback, LOCAL_PROJECT_URL } from "../common/loopback.ts";

@@ -3,7 +3,7 @@ import {
   type Format,
   kindOf,
 } from "../../supabase/functions/_shared/billing/formats/format.ts";
-import { settingsPrefix } from "../../supabase/functions/billing-webhook/providers.ts";
+import { settingsPrefix } from "../../supabase/functions/_shared/billing/providers.ts";
 import { FORMATS } from "../../supabase/functions/_shared/billing/formats/formats.ts";
 import { asTyped, shellWord } from "../common/how_started.ts";
 import { nextStep } from "../common/next_step.ts";

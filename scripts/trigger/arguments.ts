@@ -2,8 +2,8 @@ import { kindOf } from "../../supabase/functions/_shared/billing/formats/format.
 import {
   FORMAT_NAMES,
   type FormatName,
-  readFormatName,
 } from "../../supabase/functions/_shared/billing/formats/formats.ts";
+import { readFormatName } from "../../supabase/functions/_shared/billing/providers.ts";
 import { stripe } from "../../supabase/functions/_shared/billing/formats/stripe.ts";
 import {
   type CommandLine,

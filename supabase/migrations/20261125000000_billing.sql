@@ -1012,6 +1012,7 @@ declare
   );
   name constant text := billing.handler_name(e.type);
   handler constant oid := to_regprocedure(format('billing.%I(text, jsonb)', name));
+  prepared constant bigint := (select count(*) from pg_prepared_statements where not from_sql);
   answer billing.answer;
   parsed jsonb;
   stage text;
@@ -1026,6 +1027,10 @@ begin
             then 'billing.%1$s has other arguments: it must be billing.%1$s(provider text, event jsonb).'
           else 'billing.%1$s is not there: create function billing.%1$s(provider text, event jsonb) returns void.'
         end, name, current_user);
+      elsif exists (select from pg_proc p where p.oid = handler and p.prosrc ~* '\mdeallocate\M') then
+        raise exception using errcode = 'BW008', message = format(
+          'billing.%s contains deallocate, which would break a connection that it shares: remove it.', name
+        );
       end if;
       stage := 'read';
       parsed := event ->> 'payload';
@@ -1044,6 +1049,12 @@ begin
   end;
   -- Of the session, which a rollback does not release.
   perform pg_advisory_unlock_all();
+  if (select count(*) from pg_prepared_statements where not from_sql) < prepared then
+    -- A function that the handler calls ran deallocate. Without what PostgREST has prepared, nobody can use the
+    -- connection, not even end this transaction, and it would fail other events for half an hour. So end it.
+    perform set_config('exit_on_error', 'on', true);
+    raise exception 'billing.% has lost the prepared statements of its connection', name;
+  end if;
   return query select answer.*, billing.has_request();
 end;
 $$;

@@ -101,7 +101,7 @@ select is(
     "items": [{"item_id": "si_1", "quantity": 5}], "items_complete": false,
     "past_due_as_of": null, "not_past_due_as_of": "2027-01-15T08:00:10+00:00", "recovered_as_of": null,
     "account_as_of": 7200000040000000, "changed_as_of": 7200000040000000, "changed_in_second": null,
-    "canceled_as_of": null
+    "canceled_as_of": null, "alive_as_of": 7200000040000000
   }', 'a creation makes a record with everything that it reports'
 );
 select is(
@@ -130,7 +130,7 @@ select is(
     "items": [{"item_id": "si_2"}, {"item_id": "si_1"}], "items_complete": true,
     "past_due_since": "2027-01-15T08:00:20+00:00", "past_due_as_of": "2027-01-15T08:00:20+00:00", "not_past_due_as_of": "2027-01-15T08:00:20+00:00", "recovered_as_of": null,
     "account_as_of": 7200000040000000, "changed_as_of": 7200000080000001,
-    "changed_in_second": {"provider_status": "active", "paused": "void"}, "canceled_as_of": null
+    "changed_in_second": {"provider_status": "active", "paused": "void"}, "canceled_as_of": null, "alive_as_of": 7200000080000001
   }', 'an update writes everything that it reports'
 );
 create temporary table before as select pg_temp.record('tap_sub') as record;
@@ -201,7 +201,7 @@ select is(
   pg_temp.record('tap_other'),
   (select record from before) || '{
     "id": "tap_other", "status": "active", "plan_id": "plan_1", "customer_id": null, "quantity": null, "trial_end": null,
-    "livemode": null, "items": null, "items_complete": null, "changed_in_second": null, "changed_as_of": 7200000040000000,
+    "livemode": null, "items": null, "items_complete": null, "changed_in_second": null, "changed_as_of": 7200000040000000, "alive_as_of": 7200000040000000,
     "past_due_since": "2027-01-15T08:00:10+00:00", "past_due_as_of": "2027-01-15T08:00:10+00:00", "not_past_due_as_of": null
   }', 'and leaves the record, like the events of another subscription'
 );

@@ -3,7 +3,7 @@
  * and hurts nothing but its event.
  */
 begin;
-select plan(44);
+select plan(46);
 
 create table public.tap_effects (place integer generated always as identity, effect text);
 grant insert, select on public.tap_effects to service_role;
@@ -159,6 +159,18 @@ select is(
   pg_temp.handle('charge.refunded'), 'failed BW007 service_role may not execute it: grant execute on function billing.on_charge_refunded to service_role;',
   'and one that may not be called'
 );
+
+reset role;
+select pg_temp.handler('deallocates', $$execute 'DEALLOCATE all'$$);
+select pg_temp.handler('allocates', $$insert into tap_effects (effect) values ('deallocated')$$);
+set local role service_role;
+select is(
+  pg_temp.handle('deallocates'),
+  'failed BW008 billing.on_deallocates contains deallocate, which would break a connection that it shares: remove it.',
+  'one that would break its connection is not run'
+);
+select is(pg_temp.handle('allocates'), 'applied', 'but only if it says that word');
+delete from public.tap_effects;
 
 select matches(pg_temp.handle('order.paid', '{"n": "\u0000"}', '{"event_id": "tap_nul"}'), '^failed BW009 jsonb cannot hold the event: ', 'a payload that jsonb cannot hold fails');
 reset role;

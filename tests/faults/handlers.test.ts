@@ -111,6 +111,38 @@ const HARMS: Record<string, Harm> = {
   },
 };
 
+Deno.test("a handler whose function runs deallocate loses its connection, and no other event fails for it", async () => {
+  await sql.unsafe(`
+    create or replace function public.tidy() returns void
+    language plpgsql as 'begin execute ''deallocate all''; end'`);
+  const subscription = uniqueId("sub");
+  const others: number[] = [];
+  async function sendOther(type: "created" | "updated") {
+    const event = subscriptionEvent(`customer.subscription.${type}`, {
+      subscription,
+    });
+    others.push((await deliver(url, event)).status);
+  }
+  await handle(CREATION);
+  await sendOther("created");
+  // Also if it raises an error after that.
+  for (const end of ["", "raise 'late';"]) {
+    await handle(HARM, `perform public.tidy(); ${end}`);
+    await forget();
+    for (let i = 0; i < 5; i++) {
+      const id = uniqueId("evt");
+      assertEquals((await deliver(url, { id, type: HARM })).status, 503);
+      const [row] = await sql`
+        select error from billing.failed_events
+        where event_id = ${id} and error_code = 'database_unavailable'`;
+      assert(/functions run deallocate/.test(row?.["error"]), row?.["error"]);
+      for (let n = 0; n < 4; n++) await sendOther("updated");
+    }
+    assertEquals((await done()).effects.size, 0);
+  }
+  assertEquals(others.filter((status) => status !== 200), []);
+});
+
 for (const [does, harm] of Object.entries(HARMS)) {
   Deno.test(`a handler that ${does} hurts no other event`, async () => {
     const statuses: number[] = [];

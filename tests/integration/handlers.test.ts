@@ -2,7 +2,7 @@
  * docs/handlers.md: its handlers on a whole stack, with duplicates, failures and
  * retries.
  */
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertStringIncludes } from "@std/assert";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { handlersPage } from "../support/docs.ts";
@@ -27,7 +27,8 @@ const { stack, sql } = own;
 Deno.test.afterAll(() => own[Symbol.asyncDispose]());
 const webhook = `${stack.urls.webhookProcess}/billing-webhook`;
 
-const PLANS = "insert into public.plan_credits values ('price_pro', 30)";
+const PLANS = `insert into public.plan_credits
+  values ('price_pro', 30), ('price_year', 360), ('price_extra', 5)`;
 for (const text of [...handlersPage().handlers, PLANS]) {
   await sql.unsafe(text).simple();
 }
@@ -57,6 +58,53 @@ const refund = (payment_intent: string, amount_refunded: number) =>
 const invoice = (billing_reason: string, more: object) =>
   event(INVOICE, { id: uniqueId("in"), billing_reason, ...more });
 
+/** A line of an invoice: `price_pro`, or `3 price_pro 5700 proration`. */
+function line(text: string, isBasil: boolean): object {
+  const [, count = "1", price, amount = "1900", isItem] =
+    /^(?:(\d+) )?(\w+)(?: (-?\d+))?( proration)?$/.exec(text)!;
+  const common = { amount: Number(amount), quantity: Number(count) };
+  const proration = isItem !== undefined;
+  if (!isBasil) {
+    const type = proration ? "invoiceitem" : "subscription";
+    return { ...common, type, proration, price: { id: price } };
+  }
+  const type = proration ? "invoice_item_details" : "subscription_item_details";
+  return {
+    ...common,
+    pricing: { price_details: { price } },
+    parent: { type, [type]: { proration } },
+  };
+}
+
+/** Of a paid invoice: its reason, its lines, and the credits that it gives. */
+const PERIODS: [reason: string, lines: string[], credits?: number][] = [
+  ["subscription_create", ["price_pro"], 30],
+  ["subscription_cycle", ["3 price_pro 5700"], 90],
+  // With a coupon of 100 %, the amount of the line stays.
+  ["subscription_cycle", ["price_pro 1900"], 30],
+  ["subscription_cycle", ["price_extra", "2 price_pro", "price_other"], 65],
+  ["subscription_cycle", ["price_pro -950 proration", "price_pro"], 30],
+  ["quote_accept", ["price_pro"], 30],
+  // To a yearly price, and back: the period begins anew.
+  [
+    "subscription_update",
+    ["price_pro -950 proration", "price_year 18000"],
+    360,
+  ],
+  ["subscription_update", ["price_year -9000 proration", "price_pro"], 30],
+  // More seats, or another price, within the period; a trial, or a price of 0.
+  ["subscription_update", [
+    "price_pro -1900 proration",
+    "2 price_pro 3800 proration",
+  ]],
+  ["subscription_update", [
+    "price_pro -950 proration",
+    "price_extra 500 proration",
+  ]],
+  ["subscription_create", ["price_pro 0"]],
+  ["subscription_cycle", ["price_other"]],
+];
+
 /** Delivers each event, over four connections, and counts the answers by status. */
 async function deliverAll(events: readonly Event[]) {
   const statuses: Record<number, number> = {};
@@ -83,17 +131,29 @@ const half = session({ accountId: "acc_half" });
 const whole = session({ accountId: "acc_whole" });
 const link = session({}, { client_reference_id: "acc_link" });
 const other = session({ accountId: "acc_other", credits: undefined });
+// With a coupon of 100 %, which no second event follows.
+const free = session({ accountId: "acc_free" }, {
+  payment_status: "no_payment_required",
+  payment_intent: null,
+});
 
 const checkouts = [
-  ...[twice, twice, half, whole, link, other].map((it) => event(COMPLETED, it)),
+  ...[twice, twice, half, whole, link, other, free]
+    .map((it) => event(COMPLETED, it)),
   event(COMPLETED, { ...late, payment_status: "unpaid" }),
   event(PAID_LATER, late),
-  event(COMPLETED, session({ accountId: "acc_other" }, { mode: "setup" })),
+  ...["setup", "subscription"].map((mode) =>
+    event(COMPLETED, session({ accountId: "acc_other" }, { mode }))
+  ),
 ];
-const periods = [
-  invoice("subscription_create", basil),
-  invoice("subscription_cycle", { subscription }),
-];
+const invoices = [basil, { subscription }].flatMap((of, i) =>
+  PERIODS.map(([reason, lines, credits]) => {
+    const data = lines.map((text) => line(text, i === 0));
+    const paid = invoice(reason, { ...of, lines: { data, has_more: false } });
+    return { ...paid, credits };
+  })
+);
+const periods = invoices.filter(({ credits }) => credits !== undefined);
 const refunds = [
   refund(half.payment_intent, 950),
   refund(whole.payment_intent, 1900),
@@ -102,7 +162,8 @@ const refunds = [
 ];
 const failed = [1, 2].map((amount) => event(FAILED, { amount }));
 const others = [
-  invoice("subscription_update", basil),
+  ...invoices.filter(({ credits }) => credits === undefined),
+  invoice("manual", { lines: { data: [line("price_other", true)] } }),
   invoice("manual", {}),
 ];
 // The refunds before the purchases.
@@ -155,16 +216,44 @@ Deno.test("whatever fails, is retried and delivered again, each event has its ef
     assertEquals([...await sql`select error from billing.open_failures`], []);
   });
 
+  await test.step("and all come again, long after the ledger has forgotten them", async () => {
+    await sql`delete from billing.processed_events`;
+    const purchases = [...checkouts, ...refunds, ...invoices];
+    assertEquals(await deliverAll(purchases), { 200: purchases.length });
+    // What was refunded first may come last.
+    const first = refund(whole.payment_intent, 500);
+    assertEquals((await deliver(webhook, first)).status, 200);
+  });
+
   const rows = await sql`select from public.failed_payments`;
   assertEquals(rows.length, failed.length);
   const credits = await sql`
     select account_id, credits::int from public.credit_balances order by 1`;
   assertEquals(credits.map((row) => Object.values(row).join(" ")), [
+    "acc_free 100",
     "acc_half 50",
     "acc_late 100",
     "acc_link 100",
-    "acc_monthly 60",
+    `acc_monthly ${periods.reduce((sum, { credits }) => sum + credits!, 0)}`,
     "acc_twice 100",
     "acc_whole 0",
   ]);
+  const given = await sql`select source, amount::int from public.credits`;
+  const amounts = new Map(given.map(({ source, amount }) => [source, amount]));
+  for (const { credits, data: { object } } of invoices) {
+    const { id } = object as { id: string };
+    assertEquals(amounts.get(id), credits, JSON.stringify(object));
+  }
+});
+
+Deno.test("an invoice whose event lacks some of its lines fails instead of giving too little", async () => {
+  const lines = { data: [line("price_extra", true)], has_more: true };
+  const cut = invoice("subscription_cycle", { ...basil, lines });
+  assertEquals((await deliver(webhook, cut)).status, 500);
+  const whole = { data: [line("price_other", true)], has_more: true };
+  const single = invoice("manual", { lines: whole });
+  assertEquals((await deliver(webhook, single)).status, 200);
+  const [row] = await sql`
+    select error from billing.failed_events where event_id = ${cut.id}`;
+  assertStringIncludes(row!["error"], "the event lacks lines of in_");
 });

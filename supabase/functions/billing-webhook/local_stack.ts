@@ -1,5 +1,6 @@
 /** The keys and secrets of every local stack: public, so not to be trusted elsewhere. */
 import type { Environment } from "../_shared/billing/config.ts";
+import type { SecretVariable } from "../_shared/billing/providers.ts";
 
 /** The secret key that `supabase start` gives every project. */
 export const LOCAL_SECRET_KEY = "sb_secret_N7UND0UgjKTVK-Uodkm0Hg_xSvEMPvz";
@@ -8,7 +9,7 @@ export const LOCAL_SECRET_KEY = "sb_secret_N7UND0UgjKTVK-Uodkm0Hg_xSvEMPvz";
 export const LOCAL_SIGNING_SECRETS = {
   PROVIDER_A_SIGNING_SECRET: "whsec_localProviderA0123456789abcdefgh",
   PROVIDER_B_SIGNING_SECRET: "whsec_localProviderB0123456789abcdefgh",
-} as const;
+} as const satisfies Record<SecretVariable, string>;
 
 /**
  * Returns whether the function runs on a local stack, with or without Docker,

@@ -1,14 +1,15 @@
-import {
-  choice,
-  type Environment,
-  type EventMode,
-} from "../_shared/billing/config.ts";
+/** How each provider signs: the scheme, the headers and the keys. */
+import type { Environment } from "../_shared/billing/config.ts";
 import type { Format } from "../_shared/billing/formats/format.ts";
+import { FORMATS } from "../_shared/billing/formats/formats.ts";
 import {
-  FORMATS,
+  PROVIDERS,
+  type ProviderSettings,
   readFormatName,
-  readFormats,
-} from "../_shared/billing/formats/formats.ts";
+  readOfEach,
+  readProviderSettings,
+  settingsPrefix,
+} from "../_shared/billing/providers.ts";
 import {
   hmacSha256Hex,
   paddle,
@@ -28,16 +29,6 @@ export const SCHEMES: ReadonlyMap<string, SignatureScheme> = new Map([
   ["polar", polar],
 ]);
 
-export const PROVIDERS = [
-  { name: "a", header: "provider-a-signature", scheme: "stripe" },
-  { name: "b", header: "provider-b-signature", scheme: "hmac-sha256-hex" },
-] as const;
-
-/** Returns how the names of a provider's settings begin: `PROVIDER_A_`. */
-export function settingsPrefix(provider: string): string {
-  return `PROVIDER_${provider.toUpperCase()}_`;
-}
-
 /** RFC 9110, section 5.6.2, in lower case. */
 const HEADER_NAME = /^[a-z0-9!#$%&'*+.^_`|~-]+$/;
 
@@ -45,16 +36,12 @@ const HEADER_NAME = /^[a-z0-9!#$%&'*+.^_`|~-]+$/;
 const STRIPE_HEADER = "stripe-signature";
 
 /** A provider as configured. Without keys, all its deliveries are refused. */
-export interface SignatureProvider {
+export interface SignatureProvider extends Omit<ProviderSettings, "format"> {
   readonly name: string;
   /** A delivery has its signature in one of them. Both providers may have the same. */
   readonly headers: readonly string[];
   readonly scheme: SignatureScheme;
   readonly format: Format;
-  readonly mode: EventMode;
-  readonly connect: boolean;
-  /** Whether a failure that is stored is answered 200. */
-  readonly acknowledges: boolean;
   /** One per secret; not extractable, for verification only. */
   readonly keys: readonly CryptoKey[];
   /** What is wrong with its configuration, for operators. */
@@ -100,11 +87,8 @@ async function readProvider(
 ): Promise<SignatureProvider> {
   const { name } = defaults;
   const prefix = settingsPrefix(name);
-  const word = <Word extends string>(setting: string, ...words: Word[]) =>
-    choice(env, prefix + setting, words, (fault) => {
-      throw new Error(fault);
-    });
-  const format: Format = FORMATS[readFormats(env)[name] ?? "stripe"];
+  const formatName = readOfEach(env, readFormatName)[name] ?? "stripe";
+  const format: Format = FORMATS[formatName];
   const schemeName = env[`${prefix}SIGNATURE_SCHEME`] ||
     (format.scheme ?? defaults.scheme);
   const scheme = SCHEMES.get(schemeName) ?? stripe;
@@ -122,7 +106,7 @@ async function readProvider(
     ...{ connect: false, acknowledges: false, keys: [] },
   };
   try {
-    readFormatName(env, name);
+    const settings = readProviderSettings(env, name);
     if (!SCHEMES.has(schemeName)) {
       const names = [...SCHEMES.keys()].join(", ");
       throw new Error(`${prefix}SIGNATURE_SCHEME must be one of ${names}`);
@@ -133,9 +117,8 @@ async function readProvider(
     const keys = secrets.flatMap((secret) => keysOf(secret, variable, scheme));
     return {
       ...refused,
-      mode: word("MODE", "any", "live", "test"),
-      connect: word("CONNECT", "ignore", "allow") === "allow",
-      acknowledges: word("FAILURES", "reject", "acknowledge") === "acknowledge",
+      ...settings,
+      format,
       keys: await Promise.all(keys.map(importKey)),
     };
   } catch (error) {

@@ -3,7 +3,8 @@ import {
   toDeliveryError,
   withLogFields,
 } from "../_shared/billing/errors.ts";
-import { settingsPrefix, type SignatureProvider } from "./providers.ts";
+import { settingsPrefix } from "../_shared/billing/providers.ts";
+import type { SignatureProvider } from "./providers.ts";
 import type { Delivery } from "./read_delivery.ts";
 import type { SignatureClaim } from "./schemes.ts";
 

@@ -5,13 +5,14 @@ import { withSupabase } from "@supabase/server";
 import "@supabase/supabase-js";
 import { readConfig, readKeyMap } from "../_shared/billing/config.ts";
 import { createClient } from "../_shared/billing/database.ts";
-import {
-  FORMATS,
-  readFormatName,
-  readFormats,
-} from "../_shared/billing/formats/formats.ts";
+import { FORMATS } from "../_shared/billing/formats/formats.ts";
 import { keepAlive } from "../_shared/billing/keep_alive.ts";
 import { logJson } from "../_shared/billing/log.ts";
+import {
+  readFormatName,
+  readOfEach,
+  readProviderSettings,
+} from "../_shared/billing/providers.ts";
 import {
   chooseAlertChannel,
   chooseChannel,
@@ -23,6 +24,7 @@ import { handleWake, type Worker } from "./handle_wake.ts";
 const env = Deno.env.toObject();
 const config = readConfig(env);
 const database = createClient(config, { fetch });
+const providers = readOfEach(env, readProviderSettings);
 const channel = chooseChannel(env, {
   fetch,
   addressOf: (accountId) => accountEmail(database, accountId),
@@ -34,18 +36,17 @@ const worker: Worker = {
   channel,
   alertChannel: chooseAlertChannel(env, { fetch, clock: Date.now }),
   ...config,
-  formatOf: (provider) => FORMATS[readFormatName(env, provider)],
+  formatOf: (provider) => FORMATS[readProviderSettings(env, provider).format],
   settings: {
-    acknowledging: ["a", "b"].filter((name) =>
-      env[`PROVIDER_${name.toUpperCase()}_FAILURES`] === "acknowledge"
-    ),
+    acknowledging: Object.keys(providers)
+      .filter((name) => providers[name]!.acknowledges),
     hasAlerts: Boolean(env["ALERT_URL"]),
     handledTypes: [...config.handledTypes.types],
     handledTypesFault: config.handledTypes.fault,
     accountFromCheckout: config.accountFromCheckout,
     notify: [...config.notify],
     planItem: config.planItem,
-    formats: readFormats(env),
+    formats: readOfEach(env, readFormatName),
   },
   log: logJson,
   clock: Date.now,

@@ -248,6 +248,12 @@ Deno.test("no call takes garbage for an answer, and each throws the call's fault
   // It was slow, and Postgres ended the call as a whole.
   assertEquals(await codeOf(applyHandled(refusal("57014"))), "apply_failed");
   assertEquals(await codeOf(apply(refusal("57014"))), "database_unavailable");
+  const lost = await assertRejects(() => applyHandled(refusal("PGRST001")));
+  assert(/functions run deallocate/.test(`${lost}`), `${lost}`);
+  assertEquals(
+    await codeOf(apply(refusal("PGRST001"))),
+    "database_unavailable",
+  );
   for (const [work, garbage] of CALLS) {
     for (const body of garbage) {
       const code = await codeOf(work(new Response(body)));

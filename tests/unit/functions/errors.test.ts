@@ -38,7 +38,7 @@ Deno.test("docs/operate.md says of every error code what errors.ts says, and of 
 const CODES: Partial<Record<ErrorCode, string>> = {
   database_unavailable:
     // Disk full on Supabase (25006), times in the platform's token (PGRST303).
-    "08000 08006 08P01 25006 40001 40P01 53000 53300 57014 57P01 58030 PGRST000 PGRST003 PGRST303",
+    "08000 08006 08P01 25006 26000 40001 40P01 42P05 53000 53300 57014 57P01 58030 PGRST000 PGRST003 PGRST303",
   deployment_fault:
     "42501 42883 42P01 42703 PGRST106 PGRST125 PGRST200 PGRST202 PGRST209 PGRST300 BW003",
   key_refused: "PGRST301 PGRST302",

@@ -10,6 +10,12 @@ import {
   LOCAL_SIGNING_SECRETS,
 } from "../../../supabase/functions/billing-webhook/local_stack.ts";
 import { FORMATS } from "../../../supabase/functions/_shared/billing/formats/formats.ts";
+import {
+  PROVIDERS,
+  readFormatName,
+  readOfEach,
+  readProviderSettings,
+} from "../../../supabase/functions/_shared/billing/providers.ts";
 import { readProviders } from "../../../supabase/functions/billing-webhook/providers.ts";
 import {
   hmacSha256Hex,
@@ -242,7 +248,7 @@ const GOOD = {
 
 /** What is read of both providers, or what is wrong with them. */
 async function readBoth(env: Environment) {
-  const providers = await readProviders({ ...GOOD, ...env });
+  const providers = (await readProviders({ ...GOOD, ...env })).slice(0, 2);
   assertEquals(providers.map(({ name }) => name), ["a", "b"]);
   return providers.map(({ name: _, keys, fault, ...provider }) => {
     for (const key of keys) {
@@ -282,6 +288,36 @@ const EMPTY = "contains an empty secret";
 const SPACE = "has white space";
 const PUBLIC = "contains the local stack's secret";
 const MISFIT = "does not fit the signature scheme";
+
+Deno.test("webhook and worker read a further provider alike", async () => {
+  const rows: object[] = PROVIDERS as never;
+  rows.push({ name: "z", header: "provider-z-signature", scheme: "stripe" });
+  try {
+    const env = {
+      ...GOOD,
+      ...{ PROVIDER_Z_SIGNING_SECRET: SECRET, PROVIDER_Z_FORMAT: "paddle" },
+      ...{ PROVIDER_Z_MODE: "live", PROVIDER_Z_CONNECT: "allow" },
+      PROVIDER_Z_FAILURES: "acknowledge",
+    };
+    const settings = {
+      ...{ format: "paddle", mode: "live", connect: true, acknowledges: true },
+    };
+    assertEquals<unknown>(readOfEach(env, readProviderSettings)["z"], settings);
+    const { keys, name: _, ...signer } = (await readProviders(env)).at(-1)!;
+    assertEquals<unknown>([signer, keys.length], [{
+      ...{ ...settings, format: FORMATS.paddle, scheme: paddle },
+      headers: ["paddle-signature"],
+    }, 1]);
+    // Of one that is wrong, the worker knows nothing, and the webhook a fault.
+    const wrong = { ...env, PROVIDER_Z_FORMAT: "Paddle" };
+    assertEquals(readOfEach(wrong, readFormatName)["z"], undefined);
+    assert(
+      (await readProviders(wrong)).at(-1)!.fault?.includes("Z_FORMAT must"),
+    );
+  } finally {
+    rows.pop();
+  }
+});
 
 /** As above, of a setting of provider A. */
 const OF_PROVIDER: [

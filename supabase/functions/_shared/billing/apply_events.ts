@@ -66,7 +66,8 @@ export async function applyEvents(
 /**
  * Applies an event exactly once, and runs the app's handler of its type with it.
  *
- * @throws {DeliveryError} If the call fails: `apply_failed` if it took too long.
+ * @throws {DeliveryError} If the call fails: `apply_failed` if it took too long. If the
+ * connection was lost, the handler may be why.
  */
 export async function applyHandledEvent(
   event: BillingEvent | RetriedEvent,
@@ -78,11 +79,17 @@ export async function applyHandledEvent(
     { event: toSend(event, options) },
     TIME_LIMIT,
   ).catch((error: unknown) => {
-    const isCanceled = error instanceof DeliveryError &&
-      error.sqlState === "57014";
-    throw isCanceled
-      ? new DeliveryError("apply_failed", error.message, { cause: error })
-      : error;
+    const { sqlState, code, message } = error as DeliveryError;
+    const cause = { cause: error };
+    if (sqlState === "57014") {
+      throw new DeliveryError("apply_failed", message, cause);
+    }
+    if (sqlState === "PGRST001") {
+      const why =
+        `A handler whose functions run deallocate loses it each time.`;
+      throw new DeliveryError(code, `${message} ${why}`, cause);
+    }
+    throw error;
   });
   return readOutcomes(rows, options).get(1) ?? unreadable();
 }

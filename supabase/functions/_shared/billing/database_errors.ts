@@ -29,13 +29,14 @@ const DEPLOYMENT =
  * The fault passes without a fix: the API cannot reach the database or waited
  * too long for a connection, lost connections, deadlocks, exhausted resources,
  * cancellations and shutdowns, system errors, a read-only database (25006:
- * Supabase makes it read-only while the disk is full). PGRST303 (since
+ * Supabase makes it read-only while the disk is full), a connection that has lost
+ * the statements that the API prepared (26000, 42P05). PGRST303 (since
  * PostgREST 13) rejects the times in a token. The platform makes a token per
  * call, and versions before 14.18 and 16.3 sometimes took one to be issued in
  * the future.
  */
 const TRANSIENT =
-  /^(?:PGRST00[0-3]|PGRST303|25006|(?:08|40|53|55|57|58)[0-9A-Z]{3})$/;
+  /^(?:PGRST00[0-3]|PGRST303|25006|26000|42P05|(?:08|40|53|55|57|58)[0-9A-Z]{3})$/;
 
 /**
  * Returns the error code for a fault of the database or its API.

@@ -1,5 +1,3 @@
-import { choice, type Environment } from "../config.ts";
-import { DeliveryError } from "../errors.ts";
 import { dodo } from "./dodo.ts";
 import type { Format } from "./format.ts";
 import { lemonSqueezy } from "./lemon_squeezy.ts";
@@ -19,26 +17,3 @@ export const FORMATS = {
 export type FormatName = keyof typeof FORMATS;
 
 export const FORMAT_NAMES = Object.keys(FORMATS) as FormatName[];
-
-/** Returns the format of each provider whose setting is right, by its name. */
-export function readFormats(env: Environment): Record<string, FormatName> {
-  return Object.fromEntries(["a", "b"].flatMap((provider) => {
-    try {
-      return [[provider, readFormatName(env, provider)]];
-    } catch {
-      return [];
-    }
-  }));
-}
-
-/**
- * Returns the name of a provider's format by its setting; `stripe` if it is not set.
- *
- * @throws {DeliveryError} `provider_misconfigured` if the setting names none of them.
- */
-export function readFormatName(env: Environment, provider: string): FormatName {
-  const setting = `PROVIDER_${provider.toUpperCase()}_FORMAT`;
-  return choice(env, setting, FORMAT_NAMES, (fault) => {
-    throw new DeliveryError("provider_misconfigured", fault);
-  });
-}

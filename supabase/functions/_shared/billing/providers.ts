@@ -1,0 +1,81 @@
+/**
+ * The providers, and what both functions and the commands read of their settings. How
+ * a provider signs is in `billing-webhook/providers.ts`.
+ */
+import { choice, type Environment, type EventMode } from "./config.ts";
+import { DeliveryError } from "./errors.ts";
+import { FORMAT_NAMES, type FormatName } from "./formats/formats.ts";
+
+/** Header and scheme are the defaults, unless the format has its own. */
+export const PROVIDERS = [
+  { name: "a", header: "provider-a-signature", scheme: "stripe" },
+  { name: "b", header: "provider-b-signature", scheme: "hmac-sha256-hex" },
+] as const;
+
+export type SecretVariable = `PROVIDER_${Uppercase<
+  typeof PROVIDERS[number]["name"]
+>}_SIGNING_SECRET`;
+
+export interface ProviderSettings {
+  readonly format: FormatName;
+  /** Events of the other mode are ignored. */
+  readonly mode: EventMode;
+  /** Whether events of connected accounts count. */
+  readonly connect: boolean;
+  /** Whether a failure that is stored is answered 200. */
+  readonly acknowledges: boolean;
+}
+
+/** Returns how the names of a provider's settings begin: `PROVIDER_A_`. */
+export function settingsPrefix(provider: string): string {
+  return `PROVIDER_${provider.toUpperCase()}_`;
+}
+
+/**
+ * Reads the settings of a provider.
+ *
+ * @throws {DeliveryError} `provider_misconfigured` if one of them is wrong; names it.
+ */
+export function readProviderSettings(
+  env: Environment,
+  provider: string,
+): ProviderSettings {
+  const word = <Word extends string>(setting: string, ...words: Word[]) =>
+    read(env, provider, setting, words);
+  return {
+    format: readFormatName(env, provider),
+    mode: word("MODE", "any", "live", "test"),
+    connect: word("CONNECT", "ignore", "allow") === "allow",
+    acknowledges: word("FAILURES", "reject", "acknowledge") === "acknowledge",
+  };
+}
+
+/** Reads the name of a provider's format; throws likewise. */
+export function readFormatName(env: Environment, provider: string): FormatName {
+  return read(env, provider, "FORMAT", FORMAT_NAMES);
+}
+
+/** Returns what can be read of each provider, by its name; one that throws is left out. */
+export function readOfEach<T>(
+  env: Environment,
+  read: (env: Environment, provider: string) => T,
+): Record<string, T> {
+  return Object.fromEntries(PROVIDERS.flatMap(({ name }) => {
+    try {
+      return [[name, read(env, name)]];
+    } catch {
+      return [];
+    }
+  }));
+}
+
+function read<Word extends string>(
+  env: Environment,
+  provider: string,
+  setting: string,
+  words: readonly Word[],
+): Word {
+  return choice(env, settingsPrefix(provider) + setting, words, (fault) => {
+    throw new DeliveryError("provider_misconfigured", fault);
+  });
+}
