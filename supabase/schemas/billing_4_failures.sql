@@ -154,7 +154,8 @@ returns billing.failed_events language plpgsql volatile set search_path = '' as 
 declare
   named constant billing.failed_events[] := array(
     select f from billing.failed_events f
-    where f.event_id = named_failure.event_id and (f.provider = of_provider) is not false and f.resolved_at is null
+    where f.event_id = named_failure.event_id and (f.provider = of_provider) is not false
+      and (f.resolved_at is null) is true -- so that a plan cannot take the index of all that are open
     order by f.provider for update
   );
 begin
@@ -186,40 +187,42 @@ comment on function billing.retry_failed_event is
   'Run in the SQL editor: requests a retry of an open failure, through the code that handles deliveries. Raises an error if no open failure has this id, if both providers have one and of_provider is missing, or if the payload was pruned.';
 
 -- The schedule of each begins anew. This locks many rows, so it must not wait for a locked one: the transaction that
--- holds the lock may wait for one of these rows (a deadlock), and deliveries of these events would wait as well.
+-- holds the lock may wait for one of these rows (a deadlock), and deliveries of these events would wait as well. By
+-- ctid, as in billing.prune: a join may compare each row with each other one, if many have failed just now.
 create or replace function billing.retry_failed_events(
   of_type text default null, of_error_code text default null, failed_since timestamptz default null,
   failed_until timestamptz default null
 )
 returns text language plpgsql volatile set search_path = '' as $$
 declare
-  asked integer;
+  matching tid[];
+  asked tid[];
   locked integer;
 begin
-  with matching as materialized (
-    select f.provider, f.event_id from billing.failed_events f
+  matching := array(
+    select f.ctid from billing.failed_events f
     where f.resolved_at is null and f.payload is not null
       and (of_type is null or f.type = of_type) and (of_error_code is null or f.error_code = of_error_code)
       and f.last_failed_at >= coalesce(failed_since, '-infinity')
       and f.last_failed_at < coalesce(failed_until, 'infinity')
-  ),
-  unlocked as materialized (
-    select f.provider, f.event_id from matching m join billing.failed_events f using (provider, event_id)
-    where f.resolved_at is null for update of f skip locked
-  ),
-  requested as (
-    update billing.failed_events f set
-      retry_requested_at = coalesce(f.retry_requested_at, now()), scheduled_retries = 0,
-      next_retry_at = billing.next_retry(f.error_code, f.original_payload is not null, 0)
-    from unlocked u where f.provider = u.provider and f.event_id = u.event_id
-    returning 1
-  )
-  select r.count, m.count - r.count into asked, locked
-  from (select count(*) from requested) as r, (select count(*) from matching) as m;
+  );
+  asked := array(
+    select f.ctid from billing.failed_events f
+    where f.ctid = any (matching) and f.resolved_at is null
+    for update skip locked
+  );
+  update billing.failed_events f set
+    retry_requested_at = coalesce(f.retry_requested_at, now()),
+    scheduled_retries = 0,
+    next_retry_at = billing.next_retry(f.error_code, f.original_payload is not null, 0)
+  where f.ctid = any (asked);
+
+  locked := cardinality(matching) - cardinality(asked);
   return case
-    when asked + locked = 0 then 'No open failure matches: nothing to retry.'
-    when locked = 0 then billing.retry_request_answer(asked)
-    else format('Somebody else has locked %s of them: run this again. ', locked) || billing.retry_request_answer(asked)
+    when matching = '{}' then 'No open failure matches: nothing to retry.'
+    when locked = 0 then billing.retry_request_answer(cardinality(asked))
+    else format('Somebody else has locked %s of them: run this again. ', locked)
+      || billing.retry_request_answer(cardinality(asked))
   end;
 end;
 $$;
@@ -309,56 +312,77 @@ $$;
 -- its subscription: one event that takes all the time of a call holds up only itself. What a handler may have refused
 -- comes later too: the next try may be as slow. A worker has 256 MB of memory, so a batch is limited in bytes of JSON
 -- text, in which a control character counts six.
+--
+-- Each row is looked up by itself: with a join, the time of a claim would depend on statistics that are not up to date.
 create or replace function public.billing_claim_failed_events(p_lease_id uuid, p_limit integer)
 returns table (provider text, event_id text, body text, body_encoding text)
-language plpgsql volatile set search_path = '' as $$
+language plpgsql volatile set search_path = ''
+set enable_seqscan = off -- a plan that was made while the table was small is kept
+set enable_nestloop = off
+set enable_mergejoin = off
+as $$
 #variable_conflict use_column
+declare
+  waiting record;
+  failure billing.failed_events;
+  held text[] := '{}'; -- subscriptions of which later events are left out
+  claimed integer := 0;
+  bytes bigint := 0;
 begin
   if not billing.hold_lease('retries', p_lease_id) then
     return;
   end if;
-  return query
-  with waiting as materialized (
-    select w.*, row_number() over () as turn
-    from (
+
+  for waiting in
+    with due as materialized (
       select
-        f.provider, f.event_id, f.subscription_id, bool_or(f.retry_lease_id <> p_lease_id) over own is true as is_left
+        f.provider, f.event_id, f.subscription_id, coalesce(f.subscription_id, f.event_id) as own,
+        f.retry_requested_at is null as is_scheduled,
+        case
+          when f.retry_lease_id = p_lease_id then 3
+          when f.retry_lease_id is not null then 2 -- left by an earlier run
+          when f.error_code in ('apply_failed', 'handler_missing') then 1
+          else 0
+        end as delay,
+        f.occurred_at, f.kind is distinct from 'creation' as is_later, f.first_failed_at
       from billing.failed_events f
       where (f.retry_requested_at is not null or f.next_retry_at <= now()) and f.resolved_at is null
-      window own as (partition by coalesce(f.subscription_id, f.event_id))
-      order by
-        f.retry_requested_at is null, is_left, bool_or(f.error_code in ('apply_failed', 'handler_missing')) over own,
-        f.occurred_at nulls last, f.kind is distinct from 'creation', f.first_failed_at, f.event_id
-      -- More than a batch, since some may be left out.
-      limit p_limit * 20
-    ) as w
-  ),
-  free as materialized (
-    select w.*, d.payload
-    from waiting w join billing.failed_events d using (provider, event_id)
-    where d.retry_lease_id is distinct from p_lease_id
-      and (d.retry_requested_at is not null or d.next_retry_at <= now()) and d.resolved_at is null
-    for update of d skip locked
-  ),
-  due as (
-    select w.*, row_number() over so_far = 1 or not bool_or(w.is_left) over so_far
-      and sum(octet_length(w.payload::text)) over so_far <= 4 * 1024 * 1024 as fits
-    from free w
-    where not exists (
-      select from waiting b
-      where b.subscription_id = w.subscription_id and b.turn < w.turn and b.turn not in (select f.turn from free f)
+    ),
+    delayed as (
+      select d.own, max(d.delay) as delay from due d where d.delay > 0 group by d.own
     )
-    window so_far as (order by w.turn)
-    order by w.turn limit p_limit
-  ),
-  claimed as (
+    select d.provider, d.event_id, d.subscription_id, l.delay is not distinct from 2 as is_left
+    from due d left join delayed l using (own)
+    where l.delay is distinct from 3
+    order by
+      d.is_scheduled, coalesce(l.delay, 0), d.occurred_at nulls last, d.is_later, d.first_failed_at, d.event_id
+    -- More than a batch, since some may be left out.
+    limit p_limit * 20
+  loop
+    continue when waiting.subscription_id = any (held);
+    select * into failure from billing.failed_events f
+    where f.provider = waiting.provider and f.event_id = waiting.event_id
+      -- "is true", so that a plan cannot take another index than the primary key.
+      and (f.retry_lease_id is distinct from p_lease_id and f.resolved_at is null
+        and (f.retry_requested_at is not null or f.next_retry_at <= now())) is true
+    for update skip locked;
+    if not found then
+      held := held || waiting.subscription_id;
+      continue;
+    end if;
+
+    bytes := bytes + octet_length(failure.payload::text);
+    exit when claimed > 0 and (waiting.is_left or bytes > 4 * 1024 * 1024);
     update billing.failed_events f set retry_lease_id = p_lease_id
-    from due d where d.fits and f.provider = d.provider and f.event_id = d.event_id
-    returning f.*, d.turn
-  )
-  select c.provider, c.event_id, case c.payload_encoding when 'json' then c.payload::text else c.payload #>> '{}' end,
-    c.payload_encoding
-  from claimed c order by c.turn;
+    where f.provider = failure.provider and f.event_id = failure.event_id;
+    provider := failure.provider;
+    event_id := failure.event_id;
+    body := case failure.payload_encoding when 'json' then failure.payload::text else failure.payload #>> '{}' end;
+    body_encoding := failure.payload_encoding;
+    return next;
+    claimed := claimed + 1;
+    exit when waiting.is_left or claimed = p_limit;
+  end loop;
 end;
 $$;
 
@@ -375,6 +399,9 @@ $$;
 create or replace function public.billing_settle_failed_events(p_lease_id uuid, results jsonb)
 returns integer language plpgsql volatile set search_path = ''
 set lock_timeout = '20ms'
+set enable_seqscan = off -- as in the claim
+set enable_hashjoin = off
+set enable_mergejoin = off
 as $$
 declare
   r record; -- the row, with what is said of it
