@@ -122,7 +122,7 @@ returns trigger language plpgsql volatile set search_path = '' as $$
 begin
   if new.resolved_at is not null then
     raise exception 'Cannot repair %: it is already resolved (%).', new.event_id, new.resolution
-      using hint = 'Nothing was changed. To retry an event that was resolved by hand, reopen it first: see docs/operate.md.';
+      using hint = 'Nothing was changed. If it was resolved by hand or ignored, open it first: billing.reopen_failed_event.';
   elsif billing.has_long_number(new.payload) then
     raise exception 'Cannot repair %: the payload has a number of more than 40 digits.', new.event_id
       using hint = 'Nothing was changed. Remove the number, or write it as a string.';
@@ -148,14 +148,14 @@ from billing.failed_events f where f.resolved_at is null
 order by alike desc, f.error_code, f.first_failed_at;
 comment on view billing.open_failures is 'Open failures, the most frequent error first. alike: the number of open failures with the same error_code.';
 
--- Returns the open failure that a person names, and locks it.
-create or replace function billing.named_failure(event_id text, of_provider text)
+-- Returns the failure that a person names, and locks it: an open one, or one with another state.
+create or replace function billing.named_failure(event_id text, of_provider text, of_state text[] default '{open}')
 returns billing.failed_events language plpgsql volatile set search_path = '' as $$
 declare
   named constant billing.failed_events[] := array(
     select f from billing.failed_events f
     where f.event_id = named_failure.event_id and (f.provider = of_provider) is not false
-      and (f.resolved_at is null) is true -- so that a plan cannot take the index of all that are open
+      and coalesce(f.resolution, 'open') = any (of_state)
     order by f.provider for update
   );
 begin
@@ -188,7 +188,7 @@ comment on function billing.retry_failed_event is
 
 -- The schedule of each begins anew. This locks many rows, so it must not wait for a locked one: the transaction that
 -- holds the lock may wait for one of these rows (a deadlock), and deliveries of these events would wait as well. By
--- ctid, as in billing.prune: a join may compare each row with each other one, if many have failed just now.
+-- ctid, as in billing.prune: a join may compare each row with each other one if statistics are old.
 create or replace function billing.retry_failed_events(
   of_type text default null, of_error_code text default null, failed_since timestamptz default null,
   failed_until timestamptz default null
@@ -259,6 +259,43 @@ $$;
 comment on function billing.resolve_failed_event is
   'Run in the SQL editor: resolves an open failure without applying the event; stores the reason and the name. Raises an error if both providers have an open failure with this id and of_provider is missing.';
 
+-- It then waits for a person, since its schedule has ended.
+create or replace function billing.reopen_failed_event(event_id text, of_provider text default null)
+returns text language plpgsql volatile set search_path = '' as $$
+declare
+  without_effect constant text[] := '{by hand,ignored}';
+  state constant text := (
+    select coalesce(f.resolution, 'open')
+    from billing.failed_events f
+    where f.event_id = reopen_failed_event.event_id and (f.provider = of_provider) is not false
+    order by f.resolution = any (without_effect) desc nulls last, f.resolution nulls first
+    limit 1
+  );
+  named billing.failed_events;
+begin
+  if state is null then
+    raise exception 'No failed event has the id %.', event_id || coalesce(' (provider ' || of_provider || ')', '');
+  elsif state = 'open' then
+    raise exception 'The failed event % is open already.', event_id
+      using hint = format('select billing.retry_failed_event(%L);', event_id);
+  elsif state <> all (without_effect) then
+    raise exception 'Cannot open % again: its resolution is %, so the event has had its effect.', event_id, state
+      using hint = 'Nothing is left to do.';
+  end if;
+
+  named := billing.named_failure(event_id, of_provider, without_effect);
+  update billing.failed_events f set
+    resolved_at = null, resolution = null, resolution_note = null, resolved_by = null, scheduled_retries = 0
+  where f.provider = named.provider and f.event_id = named.event_id;
+  return 'It is open again. ' || case
+    when named.payload is null then 'Its payload was pruned: have the provider send the event again.'
+    else format('Retry it with: select billing.retry_failed_event(%L, %L);', named.event_id, named.provider)
+  end;
+end;
+$$;
+comment on function billing.reopen_failed_event is
+  'Run in the SQL editor: opens a failure again that was resolved by hand or ignored. Raises an error if the event was applied, or if both providers have one and of_provider is missing.';
+
 -- Takes or extends the lease of a queue; false if another run has it, which then looks once more for work before it
 -- ends, or if its receiver has asked for a pause. Claims of a queue run one after the other: this locks its row.
 create or replace function billing.hold_lease(p_queue text, p_lease_id uuid, p_destination text default null)
@@ -312,10 +349,9 @@ $$;
 -- its subscription: one event that takes all the time of a call holds up only itself. What a handler may have refused
 -- comes later too: the next try may be as slow. A worker has 256 MB of memory, so a batch is limited in bytes of JSON
 -- text, in which a control character counts six.
---
--- Each row is looked up by itself: with a join, the time of a claim would depend on statistics that are not up to date.
+-- Each row is looked up by itself: the time of a join depends on statistics, which may be old.
 create or replace function public.billing_claim_failed_events(p_lease_id uuid, p_limit integer)
-returns table (provider text, event_id text, body text, body_encoding text)
+returns table (provider text, event_id text, type text, body text, body_encoding text)
 language plpgsql volatile set search_path = ''
 set enable_seqscan = off -- a plan that was made while the table was small is kept
 set enable_nestloop = off
@@ -377,6 +413,7 @@ begin
     where f.provider = failure.provider and f.event_id = failure.event_id;
     provider := failure.provider;
     event_id := failure.event_id;
+    type := failure.type;
     body := case failure.payload_encoding when 'json' then failure.payload::text else failure.payload #>> '{}' end;
     body_encoding := failure.payload_encoding;
     return next;
@@ -437,7 +474,8 @@ begin
         next_retry_at = case
           when f.retry_requested_at is null then
             billing.next_retry(r.fault, f.original_payload is not null, f.scheduled_retries + 1)
-          when billing.next_retry(r.fault, f.original_payload is not null, 0) is not null then f.next_retry_at
+          when billing.next_retry(r.fault, f.original_payload is not null, 0) is not null then
+            coalesce(f.next_retry_at, billing.next_retry(r.fault, false, f.scheduled_retries))
         end,
         scheduled_retries = f.scheduled_retries + (r.outcome = 'failed' and f.retry_requested_at is null)::integer,
         retry_lease_id = null, retry_requested_at = case

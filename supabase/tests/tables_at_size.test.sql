@@ -167,7 +167,7 @@ select is(public.billing_settle_failed_events(lpad('1', 32, '0')::uuid, (
 )), 25, 'and settled');
 select pg_temp.snapshot('settled');
 select cmp_ok(pg_temp.rows_read('claimed', 'settled', 'failed_events'), '<=', 5 * 25::bigint, 'which reads only these');
-select billing.resolve_failed_event('many_7', 'a test'), pg_temp.snapshot('named');
+select billing.resolve_failed_event('many_7', 'a test'), billing.reopen_failed_event('many_7'), pg_temp.snapshot('named');
 select cmp_ok(pg_temp.rows_read('settled', 'named', 'failed_events'), '<=', 10::bigint, 'so does what a person names');
 -- Of one subscription, or of none; and by the schedule.
 create function pg_temp.rows_of_claim(subscription text)

@@ -6,8 +6,8 @@ import {
 import type { Format } from "../_shared/billing/formats/format.ts";
 import {
   FORMATS,
-  readFormatName,
   readFormats,
+  readReading,
 } from "../_shared/billing/formats/formats.ts";
 import {
   hmacSha256Hex,
@@ -122,7 +122,7 @@ async function readProvider(
     ...{ connect: false, acknowledges: false, keys: [] },
   };
   try {
-    readFormatName(env, name);
+    const { mode, connect } = readReading(env, name);
     if (!SCHEMES.has(schemeName)) {
       const names = [...SCHEMES.keys()].join(", ");
       throw new Error(`${prefix}SIGNATURE_SCHEME must be one of ${names}`);
@@ -133,8 +133,8 @@ async function readProvider(
     const keys = secrets.flatMap((secret) => keysOf(secret, variable, scheme));
     return {
       ...refused,
-      mode: word("MODE", "any", "live", "test"),
-      connect: word("CONNECT", "ignore", "allow") === "allow",
+      mode,
+      connect,
       acknowledges: word("FAILURES", "reject", "acknowledge") === "acknowledge",
       keys: await Promise.all(keys.map(importKey)),
     };

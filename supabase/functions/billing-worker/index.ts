@@ -6,9 +6,8 @@ import "@supabase/supabase-js";
 import { readConfig, readKeyMap } from "../_shared/billing/config.ts";
 import { createClient } from "../_shared/billing/database.ts";
 import {
-  FORMATS,
-  readFormatName,
   readFormats,
+  readReading,
 } from "../_shared/billing/formats/formats.ts";
 import { keepAlive } from "../_shared/billing/keep_alive.ts";
 import { logJson } from "../_shared/billing/log.ts";
@@ -34,7 +33,7 @@ const worker: Worker = {
   channel,
   alertChannel: chooseAlertChannel(env, { fetch, clock: Date.now }),
   ...config,
-  formatOf: (provider) => FORMATS[readFormatName(env, provider)],
+  readingOf: (provider) => readReading(env, provider),
   settings: {
     acknowledging: ["a", "b"].filter((name) =>
       env[`PROVIDER_${name.toUpperCase()}_FAILURES`] === "acknowledge"

@@ -1,4 +1,4 @@
-import { choice, type Environment } from "../config.ts";
+import { choice, type Environment, type EventMode } from "../config.ts";
 import { DeliveryError } from "../errors.ts";
 import { dodo } from "./dodo.ts";
 import type { Format } from "./format.ts";
@@ -20,6 +20,25 @@ export type FormatName = keyof typeof FORMATS;
 
 export const FORMAT_NAMES = Object.keys(FORMATS) as FormatName[];
 
+/** How a provider's events are read. */
+export interface Reading {
+  readonly format: Format;
+  readonly mode: EventMode;
+  /** Whether events of connected accounts have an effect. */
+  readonly connect: boolean;
+}
+
+/** Reads how a provider's events are read; throws as {@linkcode readFormatName}. */
+export function readReading(env: Environment, provider: string): Reading {
+  const word = <Word extends string>(name: string, ...words: Word[]) =>
+    choice(env, `PROVIDER_${provider.toUpperCase()}_${name}`, words, refuse);
+  return {
+    format: FORMATS[readFormatName(env, provider)],
+    mode: word("MODE", "any", "live", "test"),
+    connect: word("CONNECT", "ignore", "allow") === "allow",
+  };
+}
+
 /** Returns the format of each provider whose setting is right, by its name. */
 export function readFormats(env: Environment): Record<string, FormatName> {
   return Object.fromEntries(["a", "b"].flatMap((provider) => {
@@ -38,7 +57,9 @@ export function readFormats(env: Environment): Record<string, FormatName> {
  */
 export function readFormatName(env: Environment, provider: string): FormatName {
   const setting = `PROVIDER_${provider.toUpperCase()}_FORMAT`;
-  return choice(env, setting, FORMAT_NAMES, (fault) => {
-    throw new DeliveryError("provider_misconfigured", fault);
-  });
+  return choice(env, setting, FORMAT_NAMES, refuse);
+}
+
+function refuse(fault: string): never {
+  throw new DeliveryError("provider_misconfigured", fault);
 }
