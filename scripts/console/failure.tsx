@@ -25,7 +25,7 @@ import {
   repair,
   versionOf,
 } from "./payload.tsx";
-import type { Call, Project, Update } from "./project.ts";
+import type { Call, Project } from "./project.ts";
 import * as ui from "./ui.tsx";
 
 const FACTS =
@@ -37,14 +37,11 @@ function actionsOn(
   { reason = "<reason>", who = "<your name>" }: ui.Fields = {},
 ) {
   const args = { event_id, of_provider: provider };
-  const open = { resolved_at: null, resolution: null };
-  const set = { ...open, resolution_note: null, resolved_by: null };
-  const where = { provider, event_id, resolution: "by hand" };
   return {
     retry: { call: "retry_failed_event", args },
     resolve: { call: "resolve_failed_event", args: { ...args, reason, who } },
-    reopen: { update: "failed_events", set, where },
-  } as const satisfies Record<string, Call | Update>;
+    reopen: { call: "reopen_failed_event", args },
+  } as const satisfies Record<string, Call>;
 }
 
 export function addFailure(console: ui.Console): void {
@@ -91,13 +88,8 @@ export function addFailure(console: ui.Console): void {
     const action = c.req.param("action");
     const acting = action === "retry"
       ? retryNow(project, failure, retry)
-      : action === "resolve"
-      ? project.call(resolve).then((done) => ({ done }))
-      : project.update(reopen).then((count) =>
-        count > 0 ? { done: "It is open again." } : {
-          problem: "Nothing was changed: it is not resolved by hand any more.",
-        }
-      );
+      : project.call(action === "resolve" ? resolve : reopen)
+        .then((done) => ({ done }));
     const notice = await acting
       .catch((error) => ({ problem: faultsOf(error).join("\n") }));
     return showResult(c, failureLink(failure), notice);
@@ -188,8 +180,12 @@ function actionCards(failure: Failure, format: Format | undefined): Child {
   );
   if (failure.resolved_at !== null) {
     const button = <button>Open again</button>;
-    return failure.resolution === "by hand"
-      ? card("reopen", "If it was resolved by mistake:", button)
+    return /^(by hand|ignored)$/.test(failure.resolution ?? "")
+      ? card(
+        "reopen",
+        "The event was not applied. Open it again if it should be, and then retry it.",
+        button,
+      )
       : "Nothing is left to do.";
   }
   return [

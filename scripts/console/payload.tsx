@@ -15,6 +15,7 @@ import {
   type EventToApply,
   type ParsedEvent,
   parseEvent,
+  whyIgnored,
 } from "../../supabase/functions/_shared/billing/parse_event.ts";
 import { asTyped } from "../common/how_started.ts";
 import { ProjectError } from "../common/project_api.ts";
@@ -241,7 +242,7 @@ function readRepair(
   failure: Failure,
   settings: Settings,
 ): EventToApply {
-  const { event_id, payload } = failure;
+  const { provider, event_id, payload } = failure;
   const format = formatOf(failure, settings);
   const { handledTypes, handledTypesFault: fault, notify, ...rest } =
     settings ?? {};
@@ -266,15 +267,14 @@ function readRepair(
     throw new ProjectError(`This is not JSON: ${error.message}`);
   }
   if (!parsed.handled) {
-    const isFurther = parsed.reason === "not_handled";
     throw new ProjectError(
-      isFurther && settings === undefined
+      settings === undefined
         ? `type: the worker does not answer, and only it knows whether HANDLE_EVENT_TYPES or NOTIFY needs ${parsed.type}. Check it with: ${
           asTyped("doctor")
         }`
-        : `type: ${parsed.type} ${
-          isFurther ? "has no effect here" : "is a thin event without content"
-        }, so a retry would ignore the event. If it is not needed, resolve it instead.`,
+        : `type: ${
+          whyIgnored(parsed, { provider, format })
+        }. If the event is not needed, resolve it instead.`,
     );
   }
   // An event without a usable ID is stored under the hash of its body.

@@ -1,3 +1,4 @@
+import { PING_TYPE } from "../../supabase/functions/billing-webhook/process_event.ts";
 import { isPublished } from "../../supabase/functions/billing-webhook/local_stack.ts";
 import { settingsPrefix } from "../../supabase/functions/_shared/billing/providers.ts";
 import { isLoopback } from "../common/loopback.ts";
@@ -78,8 +79,8 @@ function agreesOnTime({ headers, startedAtMs, endedAtMs }: Reply): string {
 
 async function isAcknowledged({ url, provider }: Target, here: Here) {
   const timestamp = Math.floor(here.clock() / 1000);
-  // In no format does the receiver handle this type, so it stores nothing.
-  const name = "doctor.ping";
+  // In no format does the receiver handle this type, and it never stores it.
+  const name = PING_TYPE;
   const body = JSON.stringify({
     id: `evt_doctor_${crypto.randomUUID()}`,
     object: "event",

@@ -60,6 +60,8 @@ function describe({ type, data }: Message, body: string): string {
       return `alert: ${data.error_code}: ${data.new} new, ${data.open} open`;
     case "billing.failures_resolved":
       return `alert: ${data.error_code}: none is open any more`;
+    case "billing.handler_not_listed":
+      return `alert: no type in HANDLE_EVENT_TYPES calls ${data.handlers}`;
     default:
       return `verified ${body}`;
   }

@@ -21,10 +21,10 @@ begin
         public.billing_feature_amount, public.billing_has_access, public.billing_has_feature,
         public.billing_health, public.billing_notifications, public.billing_plan_features,
         public.billing_processed_events, public.billing_record_failed_event, public.billing_records,
-        public.billing_release_lease, public.billing_resolve_failed_event, public.billing_retry_failed_event,
-        public.billing_retry_failed_events, public.billing_settle_alerts, public.billing_settle_failed_events,
-        public.billing_settle_notifications, public.billing_subscription_items, public.billing_subscriptions,
-        public.billing_try_event
+        public.billing_release_lease, public.billing_reopen_failed_event, public.billing_resolve_failed_event,
+        public.billing_retry_failed_event, public.billing_retry_failed_events, public.billing_settle_alerts,
+        public.billing_settle_failed_events, public.billing_settle_notifications, public.billing_subscription_items,
+        public.billing_subscriptions, public.billing_try_event
       }'))
     union
     select 'schema billing of ' || n.nspowner::regrole
@@ -122,7 +122,7 @@ comment on column billing.failed_events.payload_encoding is 'json; text if jsonb
 comment on column billing.failed_events.error is 'Of the newest failure, but one with repair_pending keeps it.';
 comment on column billing.failed_events.retry_requested_at is 'Null again after the worker has tried.';
 comment on column billing.failed_events.next_retry_at is 'When the worker retries it by itself; null if it does not.';
-comment on column billing.failed_events.resolution is 'As the ledger says; ignored: it has no effect; or by hand.';
+comment on column billing.failed_events.resolution is 'As the ledger says; ignored (UNMAPPED_SUBSCRIPTIONS); or by hand.';
 comment on column billing.failed_events.kind is 'What the event does (billing.event); null if it cannot be read.';
 
 create table billing.plan_features (
@@ -182,7 +182,7 @@ create table billing.alerts (
   alerted_at timestamptz not null, -- when the operator was last told of new ones: at most once an hour
   reported integer not null check (reported >= 0) -- how many of the open failures the operator was told about
 );
-comment on table billing.alerts is 'What the operator was told about the failures of each error code.';
+comment on table billing.alerts is 'What the operator was told about failures, per error code, and about handlers.';
 
 create table billing.erasures (
   hash bytea primary key, -- sha256(key || provider || ':' || id), with the key in billing.erasure_key
@@ -1209,7 +1209,7 @@ returns trigger language plpgsql volatile set search_path = '' as $$
 begin
   if new.resolved_at is not null then
     raise exception 'Cannot repair %: it is already resolved (%).', new.event_id, new.resolution
-      using hint = 'Nothing was changed. To retry an event that was resolved by hand, reopen it first: see docs/operate.md.';
+      using hint = 'Nothing was changed. If it was resolved by hand or ignored, open it first: billing.reopen_failed_event.';
   elsif billing.has_long_number(new.payload) then
     raise exception 'Cannot repair %: the payload has a number of more than 40 digits.', new.event_id
       using hint = 'Nothing was changed. Remove the number, or write it as a string.';
@@ -1235,13 +1235,14 @@ from billing.failed_events f where f.resolved_at is null
 order by alike desc, f.error_code, f.first_failed_at;
 comment on view billing.open_failures is 'Open failures, the most frequent error first. alike: the number of open failures with the same error_code.';
 
--- Returns the open failure that a person names, and locks it.
-create or replace function billing.named_failure(event_id text, of_provider text)
+-- Returns the failure that a person names, and locks it: an open one, or one with another state.
+create or replace function billing.named_failure(event_id text, of_provider text, of_state text[] default '{open}')
 returns billing.failed_events language plpgsql volatile set search_path = '' as $$
 declare
   named constant billing.failed_events[] := array(
     select f from billing.failed_events f
-    where f.event_id = named_failure.event_id and (f.provider = of_provider) is not false and f.resolved_at is null
+    where f.event_id = named_failure.event_id and (f.provider = of_provider) is not false
+      and coalesce(f.resolution, 'open') = any (of_state)
     order by f.provider for update
   );
 begin
@@ -1273,40 +1274,42 @@ comment on function billing.retry_failed_event is
   'Run in the SQL editor: requests a retry of an open failure, through the code that handles deliveries. Raises an error if no open failure has this id, if both providers have one and of_provider is missing, or if the payload was pruned.';
 
 -- The schedule of each begins anew. This locks many rows, so it must not wait for a locked one: the transaction that
--- holds the lock may wait for one of these rows (a deadlock), and deliveries of these events would wait as well.
+-- holds the lock may wait for one of these rows (a deadlock), and deliveries of these events would wait as well. By
+-- ctid, as in billing.prune: a join may compare each row with each other one if statistics are old.
 create or replace function billing.retry_failed_events(
   of_type text default null, of_error_code text default null, failed_since timestamptz default null,
   failed_until timestamptz default null
 )
 returns text language plpgsql volatile set search_path = '' as $$
 declare
-  asked integer;
+  matching tid[];
+  asked tid[];
   locked integer;
 begin
-  with matching as materialized (
-    select f.provider, f.event_id from billing.failed_events f
+  matching := array(
+    select f.ctid from billing.failed_events f
     where f.resolved_at is null and f.payload is not null
       and (of_type is null or f.type = of_type) and (of_error_code is null or f.error_code = of_error_code)
       and f.last_failed_at >= coalesce(failed_since, '-infinity')
       and f.last_failed_at < coalesce(failed_until, 'infinity')
-  ),
-  unlocked as materialized (
-    select f.provider, f.event_id from matching m join billing.failed_events f using (provider, event_id)
-    where f.resolved_at is null for update of f skip locked
-  ),
-  requested as (
-    update billing.failed_events f set
-      retry_requested_at = coalesce(f.retry_requested_at, now()), scheduled_retries = 0,
-      next_retry_at = billing.next_retry(f.error_code, f.original_payload is not null, 0)
-    from unlocked u where f.provider = u.provider and f.event_id = u.event_id
-    returning 1
-  )
-  select r.count, m.count - r.count into asked, locked
-  from (select count(*) from requested) as r, (select count(*) from matching) as m;
+  );
+  asked := array(
+    select f.ctid from billing.failed_events f
+    where f.ctid = any (matching) and f.resolved_at is null
+    for update skip locked
+  );
+  update billing.failed_events f set
+    retry_requested_at = coalesce(f.retry_requested_at, now()),
+    scheduled_retries = 0,
+    next_retry_at = billing.next_retry(f.error_code, f.original_payload is not null, 0)
+  where f.ctid = any (asked);
+
+  locked := cardinality(matching) - cardinality(asked);
   return case
-    when asked + locked = 0 then 'No open failure matches: nothing to retry.'
-    when locked = 0 then billing.retry_request_answer(asked)
-    else format('Somebody else has locked %s of them: run this again. ', locked) || billing.retry_request_answer(asked)
+    when matching = '{}' then 'No open failure matches: nothing to retry.'
+    when locked = 0 then billing.retry_request_answer(cardinality(asked))
+    else format('Somebody else has locked %s of them: run this again. ', locked)
+      || billing.retry_request_answer(cardinality(asked))
   end;
 end;
 $$;
@@ -1342,6 +1345,43 @@ end;
 $$;
 comment on function billing.resolve_failed_event is
   'Run in the SQL editor: resolves an open failure without applying the event; stores the reason and the name. Raises an error if both providers have an open failure with this id and of_provider is missing.';
+
+-- It then waits for a person, since its schedule has ended.
+create or replace function billing.reopen_failed_event(event_id text, of_provider text default null)
+returns text language plpgsql volatile set search_path = '' as $$
+declare
+  without_effect constant text[] := '{by hand,ignored}';
+  state constant text := (
+    select coalesce(f.resolution, 'open')
+    from billing.failed_events f
+    where f.event_id = reopen_failed_event.event_id and (f.provider = of_provider) is not false
+    order by f.resolution = any (without_effect) desc nulls last, f.resolution nulls first
+    limit 1
+  );
+  named billing.failed_events;
+begin
+  if state is null then
+    raise exception 'No failed event has the id %.', event_id || coalesce(' (provider ' || of_provider || ')', '');
+  elsif state = 'open' then
+    raise exception 'The failed event % is open already.', event_id
+      using hint = format('select billing.retry_failed_event(%L);', event_id);
+  elsif state <> all (without_effect) then
+    raise exception 'Cannot open % again: its resolution is %, so the event has had its effect.', event_id, state
+      using hint = 'Nothing is left to do.';
+  end if;
+
+  named := billing.named_failure(event_id, of_provider, without_effect);
+  update billing.failed_events f set
+    resolved_at = null, resolution = null, resolution_note = null, resolved_by = null, scheduled_retries = 0
+  where f.provider = named.provider and f.event_id = named.event_id;
+  return 'It is open again. ' || case
+    when named.payload is null then 'Its payload was pruned: have the provider send the event again.'
+    else format('Retry it with: select billing.retry_failed_event(%L, %L);', named.event_id, named.provider)
+  end;
+end;
+$$;
+comment on function billing.reopen_failed_event is
+  'Run in the SQL editor: opens a failure again that was resolved by hand or ignored. Raises an error if the event was applied, or if both providers have one and of_provider is missing.';
 
 -- Takes or extends the lease of a queue; false if another run has it, which then looks once more for work before it
 -- ends, or if its receiver has asked for a pause. Claims of a queue run one after the other: this locks its row.
@@ -1396,56 +1436,77 @@ $$;
 -- its subscription: one event that takes all the time of a call holds up only itself. What a handler may have refused
 -- comes later too: the next try may be as slow. A worker has 256 MB of memory, so a batch is limited in bytes of JSON
 -- text, in which a control character counts six.
+-- Each row is looked up by itself: the time of a join depends on statistics, which may be old.
 create or replace function public.billing_claim_failed_events(p_lease_id uuid, p_limit integer)
-returns table (provider text, event_id text, body text, body_encoding text)
-language plpgsql volatile set search_path = '' as $$
+returns table (provider text, event_id text, type text, body text, body_encoding text)
+language plpgsql volatile set search_path = ''
+set enable_seqscan = off -- a plan that was made while the table was small is kept
+set enable_nestloop = off
+set enable_mergejoin = off
+as $$
 #variable_conflict use_column
+declare
+  waiting record;
+  failure billing.failed_events;
+  held text[] := '{}'; -- subscriptions of which later events are left out
+  claimed integer := 0;
+  bytes bigint := 0;
 begin
   if not billing.hold_lease('retries', p_lease_id) then
     return;
   end if;
-  return query
-  with waiting as materialized (
-    select w.*, row_number() over () as turn
-    from (
+
+  for waiting in
+    with due as materialized (
       select
-        f.provider, f.event_id, f.subscription_id, bool_or(f.retry_lease_id <> p_lease_id) over own is true as is_left
+        f.provider, f.event_id, f.subscription_id, coalesce(f.subscription_id, f.event_id) as own,
+        f.retry_requested_at is null as is_scheduled,
+        case
+          when f.retry_lease_id = p_lease_id then 3
+          when f.retry_lease_id is not null then 2 -- left by an earlier run
+          when f.error_code in ('apply_failed', 'handler_missing') then 1
+          else 0
+        end as delay,
+        f.occurred_at, f.kind is distinct from 'creation' as is_later, f.first_failed_at
       from billing.failed_events f
       where (f.retry_requested_at is not null or f.next_retry_at <= now()) and f.resolved_at is null
-      window own as (partition by coalesce(f.subscription_id, f.event_id))
-      order by
-        f.retry_requested_at is null, is_left, bool_or(f.error_code in ('apply_failed', 'handler_missing')) over own,
-        f.occurred_at nulls last, f.kind is distinct from 'creation', f.first_failed_at, f.event_id
-      -- More than a batch, since some may be left out.
-      limit p_limit * 20
-    ) as w
-  ),
-  free as materialized (
-    select w.*, d.payload
-    from waiting w join billing.failed_events d using (provider, event_id)
-    where d.retry_lease_id is distinct from p_lease_id
-      and (d.retry_requested_at is not null or d.next_retry_at <= now()) and d.resolved_at is null
-    for update of d skip locked
-  ),
-  due as (
-    select w.*, row_number() over so_far = 1 or not bool_or(w.is_left) over so_far
-      and sum(octet_length(w.payload::text)) over so_far <= 4 * 1024 * 1024 as fits
-    from free w
-    where not exists (
-      select from waiting b
-      where b.subscription_id = w.subscription_id and b.turn < w.turn and b.turn not in (select f.turn from free f)
+    ),
+    delayed as (
+      select d.own, max(d.delay) as delay from due d where d.delay > 0 group by d.own
     )
-    window so_far as (order by w.turn)
-    order by w.turn limit p_limit
-  ),
-  claimed as (
+    select d.provider, d.event_id, d.subscription_id, l.delay is not distinct from 2 as is_left
+    from due d left join delayed l using (own)
+    where l.delay is distinct from 3
+    order by
+      d.is_scheduled, coalesce(l.delay, 0), d.occurred_at nulls last, d.is_later, d.first_failed_at, d.event_id
+    -- More than a batch, since some may be left out.
+    limit p_limit * 20
+  loop
+    continue when waiting.subscription_id = any (held);
+    select * into failure from billing.failed_events f
+    where f.provider = waiting.provider and f.event_id = waiting.event_id
+      -- "is true", so that a plan cannot take another index than the primary key.
+      and (f.retry_lease_id is distinct from p_lease_id and f.resolved_at is null
+        and (f.retry_requested_at is not null or f.next_retry_at <= now())) is true
+    for update skip locked;
+    if not found then
+      held := held || waiting.subscription_id;
+      continue;
+    end if;
+
+    bytes := bytes + octet_length(failure.payload::text);
+    exit when claimed > 0 and (waiting.is_left or bytes > 4 * 1024 * 1024);
     update billing.failed_events f set retry_lease_id = p_lease_id
-    from due d where d.fits and f.provider = d.provider and f.event_id = d.event_id
-    returning f.*, d.turn
-  )
-  select c.provider, c.event_id, case c.payload_encoding when 'json' then c.payload::text else c.payload #>> '{}' end,
-    c.payload_encoding
-  from claimed c order by c.turn;
+    where f.provider = failure.provider and f.event_id = failure.event_id;
+    provider := failure.provider;
+    event_id := failure.event_id;
+    type := failure.type;
+    body := case failure.payload_encoding when 'json' then failure.payload::text else failure.payload #>> '{}' end;
+    body_encoding := failure.payload_encoding;
+    return next;
+    claimed := claimed + 1;
+    exit when waiting.is_left or claimed = p_limit;
+  end loop;
 end;
 $$;
 
@@ -1462,6 +1523,9 @@ $$;
 create or replace function public.billing_settle_failed_events(p_lease_id uuid, results jsonb)
 returns integer language plpgsql volatile set search_path = ''
 set lock_timeout = '20ms'
+set enable_seqscan = off -- as in the claim
+set enable_hashjoin = off
+set enable_mergejoin = off
 as $$
 declare
   r record; -- the row, with what is said of it
@@ -1497,7 +1561,8 @@ begin
         next_retry_at = case
           when f.retry_requested_at is null then
             billing.next_retry(r.fault, f.original_payload is not null, f.scheduled_retries + 1)
-          when billing.next_retry(r.fault, f.original_payload is not null, 0) is not null then f.next_retry_at
+          when billing.next_retry(r.fault, f.original_payload is not null, 0) is not null then
+            coalesce(f.next_retry_at, billing.next_retry(r.fault, false, f.scheduled_retries))
         end,
         scheduled_retries = f.scheduled_retries + (r.outcome = 'failed' and f.retry_requested_at is null)::integer,
         retry_lease_id = null, retry_requested_at = case
@@ -1650,7 +1715,11 @@ $$;
 --   failure_opened: of the failures with a code that have no retry coming, or have failed the first one of their
 --     schedule, more are open than the operator was told, or the newest came later; at most one per code and hour.
 --   failures_resolved: the operator was told, and none is open any more.
-create or replace function public.billing_claim_alerts(p_lease_id uuid, p_destination text)
+--   handler_not_listed: handlers that are not among p_handlers, those of the listed types (null: not compared); at most
+--     one a day.
+create or replace function public.billing_claim_alerts(
+  p_lease_id uuid, p_destination text, p_handlers text[] default null
+)
 returns table (id uuid, kind text, alert jsonb, created_at timestamptz)
 language plpgsql volatile set search_path = '' as $$
 #variable_conflict use_column
@@ -1693,7 +1762,15 @@ begin
   from billing.alerts a
   where a.opened_at is not null and not exists (
     select from billing.failed_events f where f.error_code = a.error_code and f.resolved_at is null
-  );
+  )
+  union all
+  select
+    md5(concat_ws('/', 'handler_not_listed', a.alerted_at))::uuid, 'handler_not_listed',
+    jsonb_build_object('error_code', 'handler_not_listed', 'handlers', array_agg('billing.' || h.name order by h.name)), now()
+  from unnest(billing.handlers()) as h (name)
+  left join billing.alerts a on a.error_code = 'handler_not_listed'
+  where h.name <> all (p_handlers) and (a.alerted_at <= now() - interval '1 day') is not false
+  group by a.alerted_at;
 end;
 $$;
 
@@ -1704,12 +1781,13 @@ begin
   results := billing.results_of(p_lease_id, p_destination, results);
   insert into billing.alerts as a (error_code, opened_at, alerted_at, reported)
   select r.alert ->> 'error_code', case r.kind when 'failure_opened' then now() end, now(),
-    coalesce(r.alert -> 'open', '0')::integer -- failures_resolved has none
+    coalesce(r.alert -> 'open', '0')::integer -- the others have none
   from jsonb_to_recordset(results) as r (result text, kind text, alert jsonb)
   where r.result = 'sent'
   on conflict (error_code) do update set
     opened_at = case when excluded.opened_at is not null then coalesce(a.opened_at, excluded.opened_at) end,
-    alerted_at = case when excluded.opened_at is null then a.alerted_at else excluded.alerted_at end,
+    -- Not by failures_resolved, which ends opened_at.
+    alerted_at = case when a.opened_at is null or excluded.opened_at is not null then excluded.alerted_at else a.alerted_at end,
     reported = excluded.reported;
   return (select count(*) from jsonb_path_query(results, '$[*] ? (@.result == "sent")'));
 end;
@@ -1933,6 +2011,16 @@ group by hour, e.type, e.outcome
 order by hour desc, events desc;
 comment on view billing.events_per_hour is 'Events of the last three days. failed: still open.';
 
+-- Returns the app's handlers that can be called.
+create or replace function billing.handlers()
+returns text[] language sql stable set search_path = ''
+return array(
+  select p.proname::text from pg_catalog.pg_proc p
+  where p.pronamespace = 'billing'::regnamespace and p.proname like 'on\_%'
+    and oidvectortypes(p.proargtypes) = 'text, jsonb' and has_function_privilege('service_role', p.oid, 'execute')
+  order by p.proname
+);
+
 -- Fast with a large ledger, too.
 create or replace view billing.health with (security_invoker = true) as
 select
@@ -1941,12 +2029,7 @@ select
   (select count(*) from billing.notifications d where d.status in ('dead', 'undeliverable')) as notifications_given_up,
   (select case when count(l.scheduled_run_at) = 2 then min(l.scheduled_run_at) end from billing.leases l)
     as last_scheduled_run_at,
-  array(
-    select p.proname::text from pg_catalog.pg_proc p
-    where p.pronamespace = 'billing'::regnamespace and p.proname like 'on\_%'
-      and oidvectortypes(p.proargtypes) = 'text, jsonb' and has_function_privilege('service_role', p.oid, 'execute')
-    order by p.proname
-  ) as handlers
+  billing.handlers() as handlers
 from (
   select
     count(*) as open_failures, min(o.first_failed_at) as oldest_open_failure,
@@ -2090,6 +2173,8 @@ create or replace function public.billing_resolve_failed_event(
 )
 returns text language sql volatile set search_path = ''
 as 'select billing.resolve_failed_event(event_id, reason, who, of_provider)';
+create or replace function public.billing_reopen_failed_event(event_id text, of_provider text default null)
+returns text language sql volatile set search_path = '' as 'select billing.reopen_failed_event(event_id, of_provider)';
 create or replace function public.billing_account_of_customer(provider text, customer_id text) returns text
 language plpgsql stable set search_path = '' as 'begin return billing.account_of_customer(provider, customer_id); end';
 create or replace function public.billing_account_email(account_id text) returns text
@@ -2107,7 +2192,7 @@ begin
   end loop;
   foreach name in array '{apply_events, apply_handled_event, try_event, record_failed_event, claim_failed_events,
     settle_failed_events, claim_notifications, settle_notifications, claim_alerts, settle_alerts, release_lease,
-    retry_failed_event, retry_failed_events, resolve_failed_event, account_of_customer, account_email,
+    retry_failed_event, retry_failed_events, resolve_failed_event, reopen_failed_event, account_of_customer, account_email,
     has_access, feature_amount, has_feature}'::text[] loop
     execute format('revoke all on function public.billing_%s from public, anon, authenticated, service_role', name);
     execute format('grant execute on function public.billing_%s to service_role', name);

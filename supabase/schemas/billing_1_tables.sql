@@ -83,7 +83,7 @@ comment on column billing.failed_events.payload_encoding is 'json; text if jsonb
 comment on column billing.failed_events.error is 'Of the newest failure, but one with repair_pending keeps it.';
 comment on column billing.failed_events.retry_requested_at is 'Null again after the worker has tried.';
 comment on column billing.failed_events.next_retry_at is 'When the worker retries it by itself; null if it does not.';
-comment on column billing.failed_events.resolution is 'As the ledger says; ignored: it has no effect; or by hand.';
+comment on column billing.failed_events.resolution is 'As the ledger says; ignored (UNMAPPED_SUBSCRIPTIONS); or by hand.';
 comment on column billing.failed_events.kind is 'What the event does (billing.event); null if it cannot be read.';
 
 create table billing.plan_features (
@@ -143,7 +143,7 @@ create table billing.alerts (
   alerted_at timestamptz not null, -- when the operator was last told of new ones: at most once an hour
   reported integer not null check (reported >= 0) -- how many of the open failures the operator was told about
 );
-comment on table billing.alerts is 'What the operator was told about the failures of each error code.';
+comment on table billing.alerts is 'What the operator was told about failures, per error code, and about handlers.';
 
 create table billing.erasures (
   hash bytea primary key, -- sha256(key || provider || ':' || id), with the key in billing.erasure_key

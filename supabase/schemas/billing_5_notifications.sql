@@ -134,7 +134,11 @@ $$;
 --   failure_opened: of the failures with a code that have no retry coming, or have failed the first one of their
 --     schedule, more are open than the operator was told, or the newest came later; at most one per code and hour.
 --   failures_resolved: the operator was told, and none is open any more.
-create or replace function public.billing_claim_alerts(p_lease_id uuid, p_destination text)
+--   handler_not_listed: handlers that are not among p_handlers, those of the listed types (null: not compared); at most
+--     one a day.
+create or replace function public.billing_claim_alerts(
+  p_lease_id uuid, p_destination text, p_handlers text[] default null
+)
 returns table (id uuid, kind text, alert jsonb, created_at timestamptz)
 language plpgsql volatile set search_path = '' as $$
 #variable_conflict use_column
@@ -177,7 +181,15 @@ begin
   from billing.alerts a
   where a.opened_at is not null and not exists (
     select from billing.failed_events f where f.error_code = a.error_code and f.resolved_at is null
-  );
+  )
+  union all
+  select
+    md5(concat_ws('/', 'handler_not_listed', a.alerted_at))::uuid, 'handler_not_listed',
+    jsonb_build_object('error_code', 'handler_not_listed', 'handlers', array_agg('billing.' || h.name order by h.name)), now()
+  from unnest(billing.handlers()) as h (name)
+  left join billing.alerts a on a.error_code = 'handler_not_listed'
+  where h.name <> all (p_handlers) and (a.alerted_at <= now() - interval '1 day') is not false
+  group by a.alerted_at;
 end;
 $$;
 
@@ -188,12 +200,13 @@ begin
   results := billing.results_of(p_lease_id, p_destination, results);
   insert into billing.alerts as a (error_code, opened_at, alerted_at, reported)
   select r.alert ->> 'error_code', case r.kind when 'failure_opened' then now() end, now(),
-    coalesce(r.alert -> 'open', '0')::integer -- failures_resolved has none
+    coalesce(r.alert -> 'open', '0')::integer -- the others have none
   from jsonb_to_recordset(results) as r (result text, kind text, alert jsonb)
   where r.result = 'sent'
   on conflict (error_code) do update set
     opened_at = case when excluded.opened_at is not null then coalesce(a.opened_at, excluded.opened_at) end,
-    alerted_at = case when excluded.opened_at is null then a.alerted_at else excluded.alerted_at end,
+    -- Not by failures_resolved, which ends opened_at.
+    alerted_at = case when a.opened_at is null or excluded.opened_at is not null then excluded.alerted_at else a.alerted_at end,
     reported = excluded.reported;
   return (select count(*) from jsonb_path_query(results, '$[*] ? (@.result == "sent")'));
 end;

@@ -216,6 +216,16 @@ group by hour, e.type, e.outcome
 order by hour desc, events desc;
 comment on view billing.events_per_hour is 'Events of the last three days. failed: still open.';
 
+-- Returns the app's handlers that can be called.
+create or replace function billing.handlers()
+returns text[] language sql stable set search_path = ''
+return array(
+  select p.proname::text from pg_catalog.pg_proc p
+  where p.pronamespace = 'billing'::regnamespace and p.proname like 'on\_%'
+    and oidvectortypes(p.proargtypes) = 'text, jsonb' and has_function_privilege('service_role', p.oid, 'execute')
+  order by p.proname
+);
+
 -- Fast with a large ledger, too.
 create or replace view billing.health with (security_invoker = true) as
 select
@@ -224,12 +234,7 @@ select
   (select count(*) from billing.notifications d where d.status in ('dead', 'undeliverable')) as notifications_given_up,
   (select case when count(l.scheduled_run_at) = 2 then min(l.scheduled_run_at) end from billing.leases l)
     as last_scheduled_run_at,
-  array(
-    select p.proname::text from pg_catalog.pg_proc p
-    where p.pronamespace = 'billing'::regnamespace and p.proname like 'on\_%'
-      and oidvectortypes(p.proargtypes) = 'text, jsonb' and has_function_privilege('service_role', p.oid, 'execute')
-    order by p.proname
-  ) as handlers
+  billing.handlers() as handlers
 from (
   select
     count(*) as open_failures, min(o.first_failed_at) as oldest_open_failure,

@@ -130,6 +130,8 @@ create or replace function public.billing_resolve_failed_event(
 )
 returns text language sql volatile set search_path = ''
 as 'select billing.resolve_failed_event(event_id, reason, who, of_provider)';
+create or replace function public.billing_reopen_failed_event(event_id text, of_provider text default null)
+returns text language sql volatile set search_path = '' as 'select billing.reopen_failed_event(event_id, of_provider)';
 create or replace function public.billing_account_of_customer(provider text, customer_id text) returns text
 language plpgsql stable set search_path = '' as 'begin return billing.account_of_customer(provider, customer_id); end';
 create or replace function public.billing_account_email(account_id text) returns text
@@ -147,7 +149,7 @@ begin
   end loop;
   foreach name in array '{apply_events, apply_handled_event, try_event, record_failed_event, claim_failed_events,
     settle_failed_events, claim_notifications, settle_notifications, claim_alerts, settle_alerts, release_lease,
-    retry_failed_event, retry_failed_events, resolve_failed_event, account_of_customer, account_email,
+    retry_failed_event, retry_failed_events, resolve_failed_event, reopen_failed_event, account_of_customer, account_email,
     has_access, feature_amount, has_feature}'::text[] loop
     execute format('revoke all on function public.billing_%s from public, anon, authenticated, service_role', name);
     execute format('grant execute on function public.billing_%s to service_role', name);

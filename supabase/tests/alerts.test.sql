@@ -3,7 +3,7 @@
  * moving all times back.
  */
 begin;
-select plan(40);
+select plan(49);
 set local timezone = 'UTC';
 truncate billing.failed_events, billing.alerts, billing.leases, billing.pauses;
 
@@ -199,5 +199,48 @@ select ok(
 );
 update billing.pauses set paused_until = now();
 select is(pg_temp.wake(), 'failure_opened event_invalid 1 of 1', 'after which it is sent');
+
+-- Handlers that no listed type calls. The run says which are called.
+create function pg_temp.compare(called text[], result text default 'sent')
+returns text language plpgsql as $$
+declare
+  alerts constant jsonb := (
+    select coalesce(jsonb_agg(to_jsonb(c)), '[]') from public.billing_claim_alerts(pg_temp.run(1), 'alerts', called) as c
+  );
+begin
+  perform public.billing_settle_alerts(pg_temp.run(1), 'alerts', (
+    select jsonb_agg(a || jsonb_build_object('result', result)) from jsonb_array_elements(alerts) as a
+  ));
+  return (
+    select string_agg(concat_ws(' ', a ->> 'kind', a #>> '{alert,error_code}', a #>> '{alert,handlers}'), ', ') from jsonb_array_elements(alerts) as a
+  );
+end;
+$$;
+select pg_temp.start_again();
+create function billing.on_tap_b(provider text, event jsonb) returns void language sql as '';
+create function billing.on_tap_a(provider text, event jsonb) returns void language sql as '';
+-- These cannot be called, so they are no handlers.
+create function billing.on_tap_c(event jsonb) returns void language sql as '';
+create function billing.on_tap_d(provider text, event jsonb) returns void language sql as '';
+revoke execute on function billing.on_tap_d from public;
+select is(pg_temp.compare('{on_tap_a,on_tap_b,on_tap_e}'), null, 'all handlers are called');
+select is(pg_temp.compare(null), null, 'a run that was not woken by the schedule compares none');
+set local role service_role;
+select is(
+  pg_temp.compare('{}', 'failed'), 'handler_not_listed handler_not_listed ["billing.on_tap_a", "billing.on_tap_b"]', 'if none is called, an alert names them'
+);
+select is(pg_temp.compare('{on_tap_b}'), 'handler_not_listed handler_not_listed ["billing.on_tap_a"]', 'again, until it was sent');
+reset role;
+select pg_temp.pass('23 hours 59 minutes');
+select is(pg_temp.compare('{}'), null, 'none is due within a day');
+select pg_temp.pass('1 minute');
+select is(pg_temp.compare('{on_tap_b}'), 'handler_not_listed handler_not_listed ["billing.on_tap_a"]', 'after a day, one is');
+select pg_temp.pass('23 hours 59 minutes');
+select is(pg_temp.compare('{}'), null, 'and then none for another day');
+drop function billing.on_tap_a, billing.on_tap_b;
+select pg_temp.pass('1 day');
+select is(pg_temp.compare('{}'), null, 'nobody is told that it is over');
+select pg_temp.fail('tap_h');
+select is(pg_temp.compare('{}'), 'failure_opened event_invalid', 'failures are reported beside it');
 select * from finish();
 rollback;

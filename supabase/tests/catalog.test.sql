@@ -66,7 +66,7 @@ select set_eq(
   $$select proname::text, provolatile::text from functions where provolatile <> 'v' and prokind = 'f'$$,
   $$values
     -- They read tables.
-    ('account_email', 's'), ('account_of_customer', 's'), ('is_erased', 's'), ('ids_of', 's'), ('has_request', 's'),
+    ('account_email', 's'), ('account_of_customer', 's'), ('is_erased', 's'), ('ids_of', 's'), ('has_request', 's'), ('handlers', 's'),
     ('billing_account_email', 's'), ('billing_account_of_customer', 's'), ('billing_has_access', 's'), ('billing_has_feature', 's'), ('billing_feature_amount', 's'),
     -- They compute; times in text depend on the time zone.
     ('mark', 's'), ('next', 's'), ('next_retry', 's'), ('settle', 's'), ('as_stored', 's'),

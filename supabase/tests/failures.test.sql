@@ -3,7 +3,7 @@
  * repaired, and resolved by hand.
  */
 begin;
-select plan(76);
+select plan(90);
 set local timezone = 'UTC';
 
 create function pg_temp.file(event_id text, body text, encoding text default 'text', error text default 'Unreadable')
@@ -241,6 +241,43 @@ select is(
   (select jsonb_build_array(resolved_at, resolution, resolution_note, resolved_by, attempts) from pg_temp.failed('tap_4')),
   '[null, null, null, null, 3]', 'if the event fails again, the row opens again, without reason and name'
 );
+
+-- Opened again.
+select public.billing_record_failed_event('b', 'tap_o1', '{"n": 1}', 'text', 'apply_failed', 'Failed');
+select pg_temp.file('tap_o' || i, '{"n": 1}') from generate_series(1, 5) as i;
+update billing.failed_events set
+  resolved_at = now(), resolution = case event_id when 'tap_o2' then 'ignored' when 'tap_o4' then 'stale' else 'by hand' end,
+  resolution_note = 'a test', resolved_by = 'somebody', scheduled_retries = 7, next_retry_at = null
+where event_id like 'tap_o%' and event_id <> 'tap_o5';
+update billing.failed_events set payload = null where event_id = 'tap_o3';
+select throws_ok(format('select billing.reopen_failed_event(%L, of_provider => %L)', e.id, e.provider), 'P0001', e.message, e.message)
+from (
+  values
+    ('tap_none', null, 'No failed event has the id tap_none.'), ('tap_o2', 'b', 'No failed event has the id tap_o2 (provider b).'),
+    ('tap_o1', null, 'Providers a and b both have a failed event with the id tap_o1: add of_provider.'),
+    ('tap_o4', 'a', 'Cannot open tap_o4 again: its resolution is stale, so the event has had its effect.'),
+    ('tap_o5', null, 'The failed event tap_o5 is open already.')
+) as e (id, provider, message);
+select matches(
+  billing.reopen_failed_event('tap_o1', of_provider => 'b'), '^It is open again\. Retry it with: .*tap_o1.*b.*;$', 'of two providers, the named one is opened'
+);
+select is(
+  (
+    select jsonb_build_array(resolution, resolved_at, resolution_note, resolved_by, error_code, next_retry_at, retry_requested_at, scheduled_retries)
+    from pg_temp.failed('tap_o1', 'b')
+  ), '[null, null, null, null, "apply_failed", null, null, 0]', 'with its error, without a retry that is coming'
+);
+select is((pg_temp.failed('tap_o1')).resolution, 'by hand', 'and no other');
+select matches(billing.reopen_failed_event('tap_o1'), '^It is open again', 'if only one is resolved so, it needs no provider');
+select throws_ok(
+  $$select billing.reopen_failed_event('tap_o1')$$, 'P0001', 'The failed event tap_o1 is open already.', 'once both are open, none can be opened'
+);
+select matches(billing.reopen_failed_event('tap_o3'), 'pruned: have the provider send', 'without its payload, it says what to do');
+set local role service_role;
+select matches(public.billing_reopen_failed_event('tap_o2', of_provider => 'a'), '^It is open again', 'what was ignored is opened, too, by the console');
+select matches(billing.retry_failed_event('tap_o2'), '^Retry requested: 1\.', 'and can be retried');
+reset role;
+select is((select count(*)::integer from billing.open_failures where event_id like 'tap_o%'), 5, 'all are open but the stale one');
 
 -- The console reaches the same functions, as service_role.
 set local role service_role;

@@ -4,7 +4,7 @@
  * nor a run that has claimed the old body takes its place.
  */
 begin;
-select plan(101);
+select plan(113);
 set local timezone = 'UTC';
 truncate billing.failed_events, billing.leases;
 analyze billing.failed_events;
@@ -218,6 +218,13 @@ select is(
   'i, 1, j, 1, k, n, 1, l, 1, m, 1, -', 'the next run gets what was left one by one, and the rest together'
 );
 
+-- More events of one subscription are held back than a claim looks at.
+truncate billing.failed_events, billing.leases;
+select pg_temp.file('q' || i, 'update', 'sub_q', i) from generate_series(10, 40) as i;
+select pg_temp.file('other', 'update', 'sub_other', 99), billing.retry_failed_events();
+select is(pg_temp.claim(4, 1) || ' ' || pg_temp.claim(4, 1), 'q10 other', 'those of others are claimed all the same');
+select is(pg_temp.claim(4, 1), null, 'and no later one of it');
+
 -- A batch has at most 4 MiB of JSON text.
 create function pg_temp.file_bytes(event_id text, bytes integer)
 returns void language sql as $$
@@ -365,6 +372,37 @@ select is(pg_temp.claim(4), 'h3, h6, h1, h2, h4, h5', 'failures that a handler m
 select is(pg_temp.settle(4, 'h1', 'untried') + pg_temp.settle(5, 'h2', 'untried'), 0, 'what was not tried is not settled');
 select is(pg_temp.claim(4), 'h1', 'the same run claims it again');
 select is(((pg_temp.failed('h1')).attempts, (pg_temp.failed('h1')).scheduled_retries)::text, '(1,0)', 'and no attempt is counted');
+
+-- The setting that lets an event in was lost: it stays open, and a person has to look at it.
+truncate billing.failed_events, billing.leases, billing.alerts;
+create function pg_temp.state_of(event_id text)
+returns text language sql as $$
+  select concat_ws(' ', coalesce(resolution, 'open'), error_code, case when retry_requested_at is not null then 'requested' end,
+    case when next_retry_at is not null then 'scheduled' end)
+  from pg_temp.failed(event_id)
+$$;
+select is(billing.next_retry('no_longer_handled', false, 0), null, 'no schedule retries what is not handled any more');
+select pg_temp.file('n1', error_code => 'apply_failed'), pg_temp.file('n2', error_code => 'subscription_unknown'), pg_temp.file('n3');
+update billing.failed_events set next_retry_at = now() where event_id = 'n1';
+select billing.retry_failed_event('n2');
+select is(pg_temp.claim(4), 'n2, n1', 'a scheduled and a requested retry');
+select is(
+  (select sum(pg_temp.settle(4, id, 'failed', '{"error_code": "no_longer_handled", "error": "look at NOTIFY"}')) from unnest(array['n1', 'n2']) as id),
+  2::bigint, 'find that the event is not handled any more'
+);
+select is(pg_temp.state_of('n1') || ', ' || pg_temp.state_of('n2'), 'open no_longer_handled, open no_longer_handled', 'both stay open, and no retry is coming');
+select is(
+  (select string_agg(concat_ws(' ', alert ->> 'error_code', alert ->> 'open', alert ->> 'error'), ', ') from public.billing_claim_alerts(pg_temp.run(4), 'ops')),
+  'no_longer_handled 2 look at NOTIFY', 'so an alert is due'
+);
+select matches(billing.retry_failed_event('n1'), '^Retry requested: 1\.', 'a person can request a retry');
+select is(pg_temp.claim(4) || ' ' || pg_temp.apply('n1', 4), 'n1 applied', 'which applies it, if the setting is back');
+select matches(billing.retry_failed_events(of_error_code => 'no_longer_handled'), '^Retry requested: 1\.', 'or of all with this code');
+select pg_temp.claim(4), pg_temp.settle(4, 'n2', 'failed', '{"error_code": "apply_failed", "error": "x"}');
+select is(pg_temp.state_of('n2'), 'open apply_failed scheduled', 'if that fails for a cause that may pass, the schedule begins');
+update billing.failed_events set scheduled_retries = 7, next_retry_at = null where event_id = 'n2';
+select billing.retry_failed_event('n2'), pg_temp.claim(4), pg_temp.settle(4, 'n2', 'failed', '{"error_code": "apply_failed", "error": "x"}');
+select is(pg_temp.state_of('n2'), 'open apply_failed', 'but not if all of it have failed');
 
 -- The account of its customer became known while a creation was tried.
 select pg_temp.file('c1', 'creation', 's1', error_code => 'event_invalid'), pg_temp.file('c2', 'creation', 's2', error_code => 'event_invalid');

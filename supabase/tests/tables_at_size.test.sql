@@ -4,7 +4,7 @@
  * often it reads one from beginning to end. Plans do not depend on privileges, so this runs once.
  */
 begin;
-select plan(34);
+select plan(44);
 
 create function pg_temp.event(event_id text, kind text, subscription_id text, second integer, place integer default 1)
 returns jsonb language sql
@@ -135,6 +135,53 @@ select cmp_ok(pg_temp.rows_read('alerts', 'notifications', 'notifications'), '<'
 select cmp_ok((select ledger_rows + failures + notifications from billing.prune()), '>', 500::bigint, 'there is something to prune');
 select pg_temp.snapshot('prune');
 select is(pg_temp.scanned('notifications', 'prune'), 'none', 'prune scans no table');
+
+-- Many that failed at once, or are due at once, of which the statistics say nothing: they were made while none was.
+-- Then a plan that joins by anything but the key reads each row for each other one.
+create function pg_temp.fail_many(subscription text)
+returns void language sql as $$
+  truncate billing.failed_events, billing.leases;
+  insert into billing.failed_events (
+    provider, event_id, payload, payload_encoding, error_code, error, kind, subscription_id, occurred_at, resolved_at, resolution
+  )
+  select
+    'a', 'many_' || i, '{}', 'json', 'apply_failed', 'Failed', 'update', case subscription when 'each' then 'sub_' || i else subscription end,
+    now() - i * interval '1 s', now(), 'by hand'
+  from generate_series(1, 3000) as i;
+  analyze billing.failed_events;
+  update billing.failed_events set resolved_at = null, resolution = null;
+$$;
+create function pg_temp.claim_many(number integer)
+returns integer language sql as $$
+  select count(*)::integer from public.billing_claim_failed_events(lpad(number::text, 32, '0')::uuid, 25)
+$$;
+select pg_temp.fail_many('each'), pg_temp.snapshot('many');
+select matches(billing.retry_failed_events(), '^Retry requested: 3000\.', 'a retry of all is requested');
+select pg_temp.snapshot('requested');
+select cmp_ok(pg_temp.rows_read('many', 'requested', 'failed_events'), '<=', 3 * 3000::bigint, 'which reads each of them a few times');
+select is(pg_temp.claim_many(1), 25, 'a batch is claimed');
+select pg_temp.snapshot('claimed');
+select cmp_ok(pg_temp.rows_read('requested', 'claimed', 'failed_events'), '<=', 3000::bigint + 3 * 25, 'which reads each once, and its own rows a few times');
+select is(public.billing_settle_failed_events(lpad('1', 32, '0')::uuid, (
+  select jsonb_agg(jsonb_build_object('provider', 'a', 'event_id', 'many_' || i, 'outcome', 'ignored')) from generate_series(2976, 3000) as i
+)), 25, 'and settled');
+select pg_temp.snapshot('settled');
+select cmp_ok(pg_temp.rows_read('claimed', 'settled', 'failed_events'), '<=', 5 * 25::bigint, 'which reads only these');
+select billing.resolve_failed_event('many_7', 'a test'), billing.reopen_failed_event('many_7'), pg_temp.snapshot('named');
+select cmp_ok(pg_temp.rows_read('settled', 'named', 'failed_events'), '<=', 10::bigint, 'so does what a person names');
+-- Of one subscription, or of none; and by the schedule.
+create function pg_temp.rows_of_claim(subscription text)
+returns bigint language plpgsql as $$
+begin
+  perform pg_temp.fail_many(subscription);
+  update billing.failed_events set next_retry_at = now();
+  perform pg_temp.snapshot('before');
+  perform pg_temp.claim_many(2), pg_temp.snapshot('after');
+  return pg_temp.rows_read('before', 'after', 'failed_events');
+end;
+$$;
+select cmp_ok(pg_temp.rows_of_claim(s), '<=', 3000::bigint + 3 * 25, format('so does a claim of scheduled ones, of subscription %s', s))
+from unnest(array['each', 'one', null]) as s;
 select is(billing.account_of_customer('a', 'cus_7'), 'acc_7', 'a customer has an account');
 select pg_temp.snapshot('customer');
 select is(pg_temp.rows_read('prune', 'customer', 'subscriptions'), 1::bigint, 'and only its subscription is read');

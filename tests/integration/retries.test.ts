@@ -1,5 +1,5 @@
 /** Requested retries, by workers in processes of their own. */
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertStringIncludes } from "@std/assert";
 import { createHash } from "node:crypto";
 import { edited } from "../support/edited.ts";
 import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
@@ -125,6 +125,26 @@ for (
     await assertAppliedOnce(id);
   });
 }
+
+Deno.test("an event that a setting lets in no more stays open, and a retry with the setting back applies it", async () => {
+  const { id } = await earlyInvoice();
+  await using live = await startWorker({ PROVIDER_A_MODE: "live" });
+  const { retries: counts } = await takeTurn(live);
+  assertEquals(counts, { ...NOTHING, claimed: 1, failed: 1 });
+  const { error_code, error, resolution, next_retry_at } = await failureOf(
+    sql,
+    id,
+  );
+  assertEquals([error_code, resolution, next_retry_at], [
+    "no_longer_handled",
+    null,
+    null,
+  ]);
+  assertStringIncludes(error, "PROVIDER_A_MODE");
+  assertEquals(await retries(), NOTHING);
+  await requestRetry(sql, id);
+  assertEquals(await retries(), APPLIED);
+});
 
 Deno.test("of workers that are woken together, one retries, each event once and none before the creation that it waits for", async () => {
   const subscription = uniqueId("sub");

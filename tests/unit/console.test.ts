@@ -383,8 +383,10 @@ Deno.test("a filter becomes conditions, and the arguments of a retry", async () 
   });
   await read("/search?q=%00x");
   await send("/failure/reopen", KEY);
-  const patch = calls.find(({ method }) => method === "PATCH");
-  assertStringIncludes(patch!.url, "resolution=eq.by+hand");
+  const { url, sent } = calls.findLast(({ sent }) => sent)!;
+  assertStringIncludes(url, "/rpc/billing_reopen_failed_event");
+  const named = { event_id: ROW.event_id, of_provider: ROW.provider };
+  assertEquals(JSON.parse(sent), named);
   for (const { method, url, headers } of calls) {
     assertEquals(url.includes("%00"), false, "no ID has a NUL");
     const name = method === "GET" ? "accept-profile" : "content-profile";
@@ -432,6 +434,18 @@ Deno.test("a failure says what comes next, and to whom it is left", async () => 
     assertStringIncludes(page, `>${expected}<`);
     assertEquals(page.includes("<blockquote>"), changes !== resolved);
   }
+  // What had no effect can be opened again.
+  for (
+    const [resolution, isLeft] of [
+      ...[["applied", false], ["duplicate", false], ["stale", false]],
+      ...[["ignored", true], ["by hand", true]],
+    ] as [string, boolean][]
+  ) {
+    const changes = { ...resolved, resolution };
+    const page = await openConsole(answering("", changes)).read(PAGE);
+    assertEquals(page.includes("Open again"), isLeft, resolution);
+    assertEquals(page.includes("Nothing is left to do"), !isLeft, resolution);
+  }
 });
 
 const failing = (error_code: string) => ({
@@ -460,14 +474,14 @@ Deno.test("a repair is sent as it was typed, or says why it is not saved and kee
         ['{}, "resolved_at": "now"', "This is not JSON"],
         [DELETION.replace("evt_1", "evt_2"), "must be evt_1"],
         [DELETION.replace('"sub_1"', '""'), "data.object.id"],
-        [FURTHER, "no effect"],
+        [FURTHER, "look at HANDLE_EVENT_TYPES, PROVIDER_A_FORMAT"],
         [FURTHER, "the worker does not answer", undefined, { worker: "" }],
         [FURTHER, "", saved, { worker: LISTED }],
-        [NOTICE, "no effect", undefined, { worker: LISTED }],
+        [NOTICE, "look at NOTIFY", undefined, { worker: LISTED }],
         [NOTICE, "", saved, { worker: TELLS }],
         [MIXED, "items.data[0].current_period_end"],
         [MIXED, "", saved, { worker: LICENSED }],
-        ['{"id":"evt_1","type":"v1.billing.meter.error"}', "thin event"],
+        ['{"id":"evt_1","type":"v1.billing.meter.error"}', "not handled"],
         [DELETION, "has changed since you opened", undefined, { old: "740" }],
         [DELETION, "has changed since you opened", () => Response.json([])],
         [DELETION, perhaps, () => Promise.reject(new TypeError("reset"))],

@@ -257,9 +257,9 @@ Deno.test("the doctor compares the listed types with the functions that are ther
         LISTED,
         ["on_charge_refund"],
         "FAIL events of charge.refunded fail: service_role cannot call billing.on_charge_refunded(text, jsonb). Create",
-        "no listed type calls billing.on_charge_refund(text, jsonb). Add",
+        "no listed type calls billing.on_charge_refund(text, jsonb), so what",
       ],
-      [{ handledTypes: [] }, ["on_x", "on_y"], "warning no listed type calls"],
+      [{ handledTypes: [] }, ["on_x", "on_y"], "FAIL no listed type calls"],
       [{ handledTypes: [], handledTypesFault: fault }, [], `FAIL ${fault}. U`],
     ] as [object | undefined, string[] | undefined, ...string[]][]
   ) {

@@ -41,6 +41,7 @@ interface Report {
 
 const IGNORED = {
   not_handled: ["info", "event ignored", "ignored"],
+  no_subscription: ["info", "event ignored", "ignored"],
   other_mode: ["info", "event of the other mode ignored", "ignored"],
   connect: ["info", "event of a connected account ignored", "connect_ignored"],
   thin: [
@@ -49,6 +50,9 @@ const IGNORED = {
     "ignored",
   ],
 } as const;
+
+/** Of the doctor's event. */
+export const PING_TYPE = "doctor.ping";
 
 const ERASED = {
   level: "info",
@@ -144,8 +148,10 @@ async function handleFailure(
   }
   const logFields = { ...event, body_sha256: failed.bodyHash };
   // An overloaded receiver must not make one more call per event, and a key that is
-  // refused says nothing of the event.
-  if (code === "overloaded" || code === "key_refused") {
+  // refused says nothing of the event. No provider has sent the doctor's.
+  if (
+    code === "overloaded" || code === "key_refused" || event.type === PING_TYPE
+  ) {
     throw withLogFields(error, logFields);
   }
   const stored = await recordFailure(error, { provider, failed, database })

@@ -61,6 +61,8 @@ export interface DeliveryOptions {
   /** Undefined if none is configured; that for alerts likewise. */
   readonly channel: Channel | undefined;
   readonly alertChannel?: Channel<Alert> | undefined;
+  /** The functions that listed types call; undefined: they are not compared. */
+  readonly handlers?: readonly string[] | undefined;
   /** Resolves when the next notification may be sent: see {@linkcode pacer}. */
   readonly pace: () => Promise<void>;
   /** When the time of the run is over; the rest waits for the next run. */
@@ -98,17 +100,18 @@ export async function deliverNotifications(
 
 /** Delivers the alerts that are due, all at once; throws as the function above. */
 export async function deliverAlerts(
-  { alertChannel, ...rest }: DeliveryOptions,
+  { alertChannel, handlers, ...rest }: DeliveryOptions,
 ): Promise<NotificationCounts> {
   if (alertChannel === undefined) return count([]);
   const options = { ...rest, pace: () => Promise.resolve() };
-  return count(await deliverBatch("alerts", {}, alertChannel, options));
+  const claim = handlers && { p_handlers: handlers };
+  return count(await deliverBatch("alerts", claim, alertChannel, options));
 }
 
 /** Claims the messages that are due, sends each, and settles what became of them. */
 async function deliverBatch<Message extends Notification | Alert>(
   queue: "notifications" | "alerts",
-  claim: { p_limit?: number },
+  claim: { p_limit: number } | { p_handlers: readonly string[] } | undefined,
   { destination, send }: Channel<Message>,
   { database, leaseId, log, pace }: Omit<DeliveryOptions, "channel">,
 ): Promise<readonly Result[]> {

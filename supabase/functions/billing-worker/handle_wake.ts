@@ -1,4 +1,4 @@
-import type { PlanItem } from "../_shared/billing/config.ts";
+import { handlerName, type PlanItem } from "../_shared/billing/config.ts";
 import { callFunction } from "../_shared/billing/database.ts";
 import {
   type DeliveryError,
@@ -37,7 +37,10 @@ export interface Settings {
 }
 
 /** What one run of the worker needs, besides what each run makes anew. */
-export type Worker = Omit<Run, "leaseId" | "endMs" | "limit" | "isScheduled">;
+export type Worker = Omit<
+  Run,
+  "leaseId" | "endMs" | "limit" | "isScheduled" | "handlers"
+>;
 
 interface Run extends RetryOptions, DeliveryOptions {
   /** What the doctor is told: it cannot read the settings of a project. */
@@ -75,11 +78,18 @@ export async function handleWake(
     return new Response("", { status: 405, headers: { allow: "POST" } });
   }
   const only = new URL(request.url).searchParams.get("queue");
+  const isScheduled = only === null;
+  const { types, fault } = worker.handledTypes;
+  // With a fault, no event is lost: it is stored as a failure.
+  const handlers = isScheduled && fault === undefined
+    ? [...types].map(handlerName)
+    : undefined;
   const run: Run = {
     ...worker,
     leaseId: crypto.randomUUID(),
     endMs: worker.clock() + RUN_TIME_MS,
-    isScheduled: only === null,
+    isScheduled,
+    handlers,
   };
   const counts = {
     retries: { ...NO_RETRIES },
@@ -134,9 +144,9 @@ export async function handleWake(
       return isGood;
     });
   }
-  const [fault] = faults;
-  if (fault !== undefined) {
-    const { status, body } = ERRORS[fault.code];
+  const [first] = faults;
+  if (first !== undefined) {
+    const { status, body } = ERRORS[first.code];
     return new Response(body, { status });
   }
   return Response.json({ ...counts, settings: worker.settings });

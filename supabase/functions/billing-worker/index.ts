@@ -36,7 +36,10 @@ const worker: Worker = {
   channel,
   alertChannel: chooseAlertChannel(env, { fetch, clock: Date.now }),
   ...config,
-  formatOf: (provider) => FORMATS[readProviderSettings(env, provider).format],
+  readingOf(provider) {
+    const settings = readProviderSettings(env, provider);
+    return { ...settings, format: FORMATS[settings.format] };
+  },
   settings: {
     acknowledging: Object.keys(providers)
       .filter((name) => providers[name]!.acknowledges),

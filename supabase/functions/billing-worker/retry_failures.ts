@@ -4,7 +4,7 @@ import {
   type Outcome,
   type RetriedEvent,
 } from "../_shared/billing/apply_events.ts";
-import type { EventSettings } from "../_shared/billing/config.ts";
+import type { EventMode, EventSettings } from "../_shared/billing/config.ts";
 import {
   callFunction,
   type DatabaseClient,
@@ -21,6 +21,7 @@ import {
   decodeBody,
   isUnmapped,
   parseEvent,
+  whyIgnored,
 } from "../_shared/billing/parse_event.ts";
 import { describeText } from "../_shared/billing/record_failure.ts";
 import { type Format, withPlaces } from "../_shared/billing/formats/format.ts";
@@ -30,6 +31,7 @@ type ClaimedFailure = Readonly<
   DatabaseFunctions["billing_claim_failed_events"]["Returns"][number]
 >;
 
+/** `ignored`: of no account of yours, by `UNMAPPED_SUBSCRIPTIONS`, or erased. */
 type RetryOutcome = Exclude<Outcome, "erased"> | "ignored";
 
 /** `untried`: the run had no time for it. */
@@ -41,10 +43,17 @@ export const NO_RETRIES: RetryCounts = {
   ...{ claimed: 0, failed: 0, applied: 0, duplicate: 0, stale: 0, ignored: 0 },
 };
 
+/** How a provider's events are read. */
+export interface Reading {
+  readonly format: Format;
+  readonly mode: EventMode;
+  readonly connect: boolean;
+}
+
 export interface RetryOptions extends Omit<EventSettings, "maxBodyBytes"> {
   readonly database: DatabaseClient;
-  /** Returns a provider's format; throws if its setting is wrong. */
-  readonly formatOf: (provider: string) => Format;
+  /** Returns how a provider's events are read; throws if a setting is wrong. */
+  readonly readingOf: (provider: string) => Reading;
   readonly leaseId: string;
   readonly log: Log;
   readonly clock: () => number;
@@ -116,9 +125,9 @@ interface Read {
   readonly format: Format | undefined;
   /** The event as text; empty if the body is not text. */
   readonly text: string;
-  /** What is to be applied, or else what becomes of it. */
+  /** What is to be applied, or else why it cannot be. */
   readonly event?: RetriedEvent;
-  readonly result: "ignored" | DeliveryError;
+  readonly fault?: DeliveryError;
 }
 
 async function applyAll(
@@ -128,8 +137,8 @@ async function applyAll(
   const events = read.flatMap(({ event }) => event ?? []);
   const applied = await applyInOrder(events, options);
   const outcomes = lockWithCreations(events, applied);
-  return read.map(({ format, text, event, result }) => {
-    const outcome = event ? outcomes[events.indexOf(event)]! : result;
+  return read.map(({ format, text, event, fault }) => {
+    const outcome = event ? outcomes[events.indexOf(event)]! : fault!;
     if (!(outcome instanceof DeliveryError) || !format) return outcome;
     const isIgnored = options.unmappedSubscriptions === "ignore" &&
       isUnmapped(outcome, text, format);
@@ -189,25 +198,43 @@ async function apply(
   }
 }
 
+/**
+ * Reads a failure as a delivery. It was stored because it was handled: if it is not now,
+ * a setting has changed, and it stays open.
+ */
 function readFailure(
   failure: ClaimedFailure,
-  { formatOf, leaseId, clock, ...settings }: RetryOptions,
+  { readingOf, leaseId, clock, ...settings }: RetryOptions,
 ): Read {
   const { provider, event_id, body, body_encoding } = failure;
   let text = "";
   let format: Format | undefined;
   try {
-    format = formatOf(provider);
+    const reading = readingOf(provider);
+    ({ format } = reading);
     text = body_encoding === "base64" ? decodeBody(fromBase64(body)) : body;
     const nowSeconds = clock() / 1000;
     const id = format.idOf && event_id;
-    const parsed = parseEvent(text, { ...settings, format, id, nowSeconds });
-    const read = { failure, format, text, result: "ignored" as const };
-    if (!parsed.handled) return read;
+    const options = { ...settings, ...reading, id, nowSeconds };
+    const parsed = parseEvent(text, options);
+    if (!parsed.handled) {
+      const why = whyIgnored(parsed, { provider, format });
+      throw new DeliveryError("no_longer_handled", why);
+    }
     const retry = { event_id, lease_id: leaseId };
-    return { ...read, event: { ...parsed.event, provider, retry } };
+    const event = { ...parsed.event, provider, retry };
+    return { failure, format, text, event };
   } catch (thrown) {
-    return { failure, format, text, result: toDeliveryError(thrown) };
+    const error = toDeliveryError(thrown);
+    // Another format could read its type.
+    const isOfOther = error.code === "event_invalid" && failure.type !== null &&
+      format && describeText(text, format).type === undefined;
+    const why =
+      `It has no type: look at PROVIDER_${provider.toUpperCase()}_FORMAT`;
+    const fault = isOfOther
+      ? new DeliveryError("no_longer_handled", why)
+      : error;
+    return { failure, format, text, fault };
   }
 }
 

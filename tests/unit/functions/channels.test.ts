@@ -28,6 +28,7 @@ import {
   RESOLVED,
   SLACK,
   STATED,
+  UNLISTED,
 } from "./fixtures.ts";
 
 const URL_TEXT = "https://hooks.test:8443/LEAKED?token=LEAKED";
@@ -203,7 +204,9 @@ Deno.test("the channels keep the URL out of their errors, and name its setting",
     (url: string) => `error sending request for url (${url}): client error`,
     (url: string) => `error sending from 127.0.0.1:5 for ${url} (127.0.0.1:6)`,
   ];
-  const alerts = [OPENED, RESOLVED].map((alert) => ["ALERT_URL", alert]);
+  const alerts = [OPENED, RESOLVED, UNLISTED].map((
+    alert,
+  ) => ["ALERT_URL", alert]);
   const settings = [["NOTIFICATION_URL", NOTIFICATION], ...alerts];
   for (const [url, normal] of URLS) {
     for (const text of texts) {
@@ -434,6 +437,7 @@ const ALERTS: Alert[] = [
       opened_at: "2026-11-28T08:20:02.25+00:00",
     },
   },
+  { ...UNLISTED, id: NOTIFICATION.id, created_at: OCCURRED.created_at },
 ];
 Deno.test("docs/notifications.md and messages.txt show what accounts and operators are sent", async () => {
   const mails = EXAMPLES.map((one) => renderEmail(emailTexts(one)));

@@ -116,7 +116,7 @@ const IGNORED: [reason: string, types: string[], object, EventMode?][] = [
   ["not_handled", ["constructor", "__proto__", `${FAILED} `], {}],
   ["not_handled", [FAILED.toUpperCase(), "v10.x", "v3.x", "a.v1.x", "v1"], {}],
   ...ONE_OFF.map((object): typeof IGNORED[number] => {
-    return ["not_handled", [FAILED], { data: { object } }];
+    return ["no_subscription", [FAILED], { data: { object } }];
   }),
   ["thin", [`v1.${CREATED}`, "v2.core.account.updated"], {}],
   ["thin", ["some.type", `v1.${DELETED}`], { object: "v2.core.event" }],

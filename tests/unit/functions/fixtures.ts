@@ -183,3 +183,14 @@ export const RESOLVED: Alert = {
     opened_at: "2026-11-21T06:25:00.113987+00:00",
   },
 };
+
+/** The alert that handlers are not called. */
+export const UNLISTED: Alert = {
+  id: "66ea7bdb-ac40-475d-b354-f87fe5d7c4c1",
+  created_at: "2026-11-21T09:00:00.5+00:00",
+  kind: "handler_not_listed",
+  alert: {
+    error_code: "handler_not_listed",
+    handlers: ["billing.on_charge_refunded", "billing.on_invoice_paid"],
+  },
+};

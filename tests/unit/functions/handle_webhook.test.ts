@@ -42,6 +42,8 @@ interface Setting {
   readonly ignores?: boolean;
   /** Settings of the provider. */
   readonly env?: Readonly<Record<string, string>>;
+  /** What is wrong with `HANDLE_EVENT_TYPES`. */
+  readonly fault?: string;
 }
 
 const OUTCOMES = ["applied", "duplicate", "stale", "erased"];
@@ -50,9 +52,10 @@ const says = (answer: string) => () => Response.json(answer);
 /** What becomes of a signed body: the reply, and what was logged and called. */
 async function handle(
   body: string,
-  { apply = "applied", record = says("stored"), ignores, env }: Setting = {},
+  { apply = "applied", record = says("stored"), ...setting }: Setting = {},
   edit = (request: Request) => request,
 ) {
+  const { ignores, env, fault } = setting;
   const lines: [string, string, Record<string, unknown>][] = [];
   let [called, ticks] = ["", 0];
   const { database } = fakeDatabase((name) => {
@@ -68,6 +71,7 @@ async function handle(
   const response = await handleWebhook(request, {
     ...{ providers, database, toleranceSeconds: 300, ...NO_FURTHER },
     accountFromCheckout: true,
+    handledTypes: { types: new Set(), ...(fault && { fault }) },
     unmappedSubscriptions: ignores ? "ignore" : "fail",
     body: { maxBytes: 4_096, timeLimitMs: 5_000 },
     apply: ({ provider }) => {
@@ -114,10 +118,13 @@ const REFUSED =
   "error: delivery failed (apply_failed): The database refused the event with 22P02: see its row in";
 const UNAVAILABLE = "error: delivery failed (database_unavailable): down";
 const MISTAKEN = "error: delivery failed (internal_error): why";
+const MALFORMED = "error: delivery failed (deployment_fault): why";
 const OVERLOADED = "error: delivery failed (overloaded): wait";
 const LOST =
   "error: delivery failed (failure_not_recorded): database_unavailable, and the failure could not be stored in failed_events: The database refused";
 
+const eventOf = (type: string) => JSON.stringify({ id: "evt_1", type });
+const ping = eventOf("doctor.ping");
 const down = databaseError("57014", "down");
 const lost = { apply: down, record: says("applied") };
 const nowhere = { apply: down, record: () => refusal("22P02", "LEAKED") };
@@ -181,6 +188,9 @@ const DELIVERIES: [line: string, known: string, string, string, Setting?][] = [
   [LOST, DELETED_1, "ar", DELETION, { ...nowhere, env }],
   [OVERLOADED, DELETED_1, "a", DELETION, { ...full, env }],
   [UNMAPPED, CREATED_1, "a", NOBODYS, unmapped],
+  // The doctor's event is not stored, whatever is wrong; those of a provider are.
+  [MALFORMED, "evt_1, doctor.ping, ", "", ping, { env, fault: "why" }],
+  [MALFORMED, "evt_1, ping, ", "r", eventOf("ping"), { fault: "why" }],
   // It was applied before, by a call whose answer was lost.
   [BEFORE, DELETED_1, "arw", DELETION, lost],
   [NO_JSON, HASHED, "r", "{"],

@@ -1,6 +1,7 @@
 /** One run of the worker: retries, notifications and alerts. */
 import { assert, assertEquals } from "@std/assert";
 import type { Log } from "../../../supabase/functions/_shared/billing/log.ts";
+import { FORMATS } from "../../../supabase/functions/_shared/billing/formats/formats.ts";
 import { stripe } from "../../../supabase/functions/_shared/billing/formats/stripe.ts";
 import { describeText } from "../../../supabase/functions/_shared/billing/record_failure.ts";
 import type {
@@ -13,6 +14,7 @@ import {
   handleWake,
   type Worker,
 } from "../../../supabase/functions/billing-worker/handle_wake.ts";
+import type { Reading } from "../../../supabase/functions/billing-worker/retry_failures.ts";
 import { settle, useFakeTimers } from "../../support/fake_timers.ts";
 import {
   type Call,
@@ -59,7 +61,7 @@ const textOf = (body: Body) =>
   typeof body === "string" ? body : new TextDecoder().decode(body);
 
 function claimed([, body]: Row, index: number) {
-  const row = { provider: "b", event_id: `evt_${index}` };
+  const row = { provider: "b", event_id: `evt_${index}`, type: "x" };
   return typeof body === "string"
     ? { ...row, body, body_encoding: "json" }
     : { ...row, body: body.toBase64(), body_encoding: "base64" };
@@ -118,7 +120,7 @@ async function wake(
   const response = await handleWake(request, {
     ...{ database, toleranceSeconds: 300, clock: Date.now, ...NO_FURTHER },
     ...{ unmappedSubscriptions: "fail", oncePerInvoice: false },
-    formatOf: () => stripe,
+    readingOf: () => ({ format: stripe, mode: "any", connect: true }),
     alertChannel: { ...channel, destination: "alerts to ops.test" },
     log: (...line) => lines.push(line),
     ...{ pace, ...worker },
@@ -244,7 +246,7 @@ Deno.test("handleWake() claims and settles what was told to whom, as it can be s
     };
   });
   assertEquals(run.named(/notifications$|alerts$/).sort(), [
-    ["claim_alerts", alerts],
+    ["claim_alerts", { ...alerts, p_handlers: [] }],
     ["claim_notifications", { ...outbox, p_limit: 100 }],
     ["settle_alerts", { ...alerts, results: both }],
     ["settle_notifications", { ...outbox, results }],
@@ -402,7 +404,8 @@ const ROWS: [worker: Partial<Worker>, ...rows: Row[]][] = [
     {},
     ["body_not_json", "{"],
     ["duplicate", invoice, "duplicate"],
-    ["ignored", '{"type":"payment_intent.payment_failed"}'],
+    ["no_longer_handled", '{"type":"payment_intent.payment_failed"}'],
+    ["no_longer_handled", '{"event_type":"subscription.created"}'],
     ["subscription_unknown", invoice, "BW001"],
     ["stale", invoice, "stale"],
     ["ignored", invoice, "erased"],
@@ -471,6 +474,75 @@ Deno.test("handleWake() retries each failure, and settles and describes it", asy
     const line = ["warn", LOCKED, { counts: { locked } }];
     const warnings = run.lines.filter(([level]) => level === "warn");
     assertEquals<unknown[]>(warnings, locked > 0 ? [line] : []);
+  }
+});
+
+const TRIAL = "customer.subscription.trial_will_end";
+const CHECKOUT = "checkout.session.completed";
+const ONE_OFF = eventOf(FAILED, { "data.object": { id: "in_1" } });
+const LIVE = eventOf(FAILED, { livemode: true });
+const CONNECTED = eventOf(FAILED, { account: "acct_1" });
+const FURTHER = "Its type is not handled: look at HANDLE_EVENT_TYPES, ";
+const TYPELESS = "It has no type: look at PROVIDER_B_FORMAT";
+/** What the error names, and what a setting does not let in any more. */
+const NO_LONGER: [error: string, body: string, Partial<Reading>?][] = [
+  ["mode: look at PROVIDER_B_MODE", LIVE, { mode: "test" }],
+  ["look at PROVIDER_B_CONNECT", CONNECTED, { connect: false }],
+  [`${FURTHER}PROVIDER_B_FORMAT`, eventOf("charge.refunded")],
+  [FURTHER, JSON.stringify({ type: "v1.x", object: "v2.core.event" })],
+  // Nothing has checked it, and Postgres could not store it.
+  [FURTHER, JSON.stringify({ type: "\0" })],
+  ["look at NOTIFY, HANDLE_EVENT_TYPES, PROVIDER_B_", eventOf(TRIAL)],
+  ["look at ACCOUNT_FROM_CHECKOUT, HANDLE_EVENT_", eventOf(CHECKOUT)],
+  ["names no subscription: look at HANDLE_EVENT_TYPES", ONE_OFF],
+  // As Stripe's, if the setting is gone.
+  [FURTHER, JSON.stringify({ type: "subscription.created" })],
+  [TYPELESS, JSON.stringify({ event_type: "subscription.created" })],
+  [TYPELESS, invoice, { format: FORMATS.paddle }],
+];
+Deno.test("handleWake() leaves open what is not handled any more, and names the setting", async () => {
+  for (const [error, body, changed] of NO_LONGER) {
+    const reading = { format: stripe, mode: "any", connect: true } as const;
+    const worker = {
+      unmappedSubscriptions: "ignore",
+      clock: () => NOW * 1000,
+      readingOf: () => ({ ...reading, ...changed }),
+    } as const;
+    const run = await wake({ failures: [["", body]], worker });
+    const [[, { results }]] = run.named(/settle_failed/) as [Call];
+    const [settled] = results as [Record<string, string>];
+    const { outcome, error_code } = settled;
+    assertEquals([outcome, error_code], ["failed", "no_longer_handled"]);
+    assert(settled["error"]!.includes(error), settled["error"]);
+    assertEquals(run.named(/apply/), []);
+  }
+  // It never had a type.
+  const row = { ...claimed(["", '{"event_type":"x"}'], 0), type: null };
+  const { named } = await wake({ due: { claim_failed_events: [[row]] } });
+  const [[, { results }]] = named(/settle_failed/) as [Call];
+  assertEquals(
+    (results as { error_code: string }[])[0]!.error_code,
+    "event_invalid",
+  );
+});
+
+Deno.test("handleWake() has the handlers compared by the runs of the schedule, unless the setting is malformed", async () => {
+  const types = new Set(["charge.refunded", FAILED]);
+  for (
+    const [queue, fault, expected] of [
+      [undefined, undefined, [
+        "on_charge_refunded",
+        "on_invoice_payment_failed",
+      ]],
+      ["notifications", undefined, undefined],
+      [undefined, "is malformed", undefined],
+    ] as const
+  ) {
+    const handledTypes = { types, ...(fault && { fault }) };
+    const setting = { ...(queue && { queue }), worker: { handledTypes } };
+    const { named } = await wake(setting);
+    const [[, { p_handlers }]] = named(/claim_alerts/) as [Call];
+    assertEquals(p_handlers, expected);
   }
 });
 

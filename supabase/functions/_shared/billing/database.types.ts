@@ -415,7 +415,11 @@ export type Database = {
         }[];
       };
       "billing_claim_alerts": {
-        Args: { "p_destination": string; "p_lease_id": string };
+        Args: {
+          "p_destination": string;
+          "p_handlers"?: (string)[];
+          "p_lease_id": string;
+        };
         Returns: {
           "alert": Json;
           "created_at": string;
@@ -430,6 +434,7 @@ export type Database = {
           "body_encoding": string;
           "event_id": string;
           "provider": string;
+          "type": string;
         }[];
       };
       "billing_claim_notifications": {
@@ -477,6 +482,10 @@ export type Database = {
           "p_queue": string;
         };
         Returns: boolean;
+      };
+      "billing_reopen_failed_event": {
+        Args: { "event_id": string; "of_provider"?: string };
+        Returns: string;
       };
       "billing_resolve_failed_event": {
         Args: {

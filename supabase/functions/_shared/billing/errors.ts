@@ -140,7 +140,11 @@ export const ERRORS = {
     ],
     handler_missing: [
       "the function of a type in HANDLE_EVENT_TYPES is missing or may not be called; the error says which",
-      "Create that function: docs/handlers.md. Or take the type out of HANDLE_EVENT_TYPES.",
+      "Create that function: docs/handlers.md. Or take the type out of HANDLE_EVENT_TYPES, and resolve the row.",
+    ],
+    no_longer_handled: [
+      "a setting has changed since it was stored; the error names it",
+      "Correct that setting, and retry all with this code. If they are not needed, resolve them.",
     ],
     deployment_fault: [
       "the database lacks a function, table, column or right; the error says which",

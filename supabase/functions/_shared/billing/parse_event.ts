@@ -8,7 +8,12 @@ import {
   lacksAccountId,
 } from "./formats/format.ts";
 
-type IgnoredReason = "not_handled" | "other_mode" | "connect" | "thin";
+type IgnoredReason =
+  | "not_handled"
+  | "other_mode"
+  | "connect"
+  | "thin"
+  | "no_subscription";
 
 /** An event of a handled type, or the reason why the event has no effect. */
 export type ParsedEvent =
@@ -126,7 +131,7 @@ export function parseEvent(
   const payload = hasHandler ? { payload: text } : {};
   // A failed payment of no subscription.
   if (event.subscription_id === null && !hasHandler) {
-    return ignored("not_handled");
+    return ignored("no_subscription");
   }
   if (!isCheckout) return { handled: true, event: { ...event, ...payload } };
   const { account_id, isUnusable } = format.checkout!.accountOf(json);
@@ -135,6 +140,30 @@ export function parseEvent(
     event: { ...event, kind: "checkout", account_id, ...payload },
     isAccountUnusable: isUnusable,
   };
+}
+
+/** Says why an event has no effect, and by which settings; repeats nothing of the event. */
+export function whyIgnored(
+  { reason, type }: ParsedEvent & { readonly handled: false },
+  { provider, format }: { provider: string; format: Format },
+): string {
+  const prefix = `PROVIDER_${provider.toUpperCase()}_`;
+  switch (reason) {
+    case "other_mode":
+      return `It is of the other mode: look at ${prefix}MODE`;
+    case "connect":
+      return `It is of a connected account: look at ${prefix}CONNECT`;
+    case "no_subscription":
+      return "It names no subscription: look at HANDLE_EVENT_TYPES";
+    default: {
+      const more = kindOf(format, type) === "notice"
+        ? "NOTIFY, "
+        : type === format.checkout?.type
+        ? "ACCOUNT_FROM_CHECKOUT, "
+        : "";
+      return `Its type is not handled: look at ${more}HANDLE_EVENT_TYPES, ${prefix}FORMAT`;
+    }
+  }
 }
 
 /** Returns the id of an event whose body has none; else, or if it cannot be read, undefined. */

@@ -32,7 +32,7 @@ export interface Alert {
   /** The same until the alert is delivered. */
   readonly id: string;
   readonly kind: string;
-  readonly alert: FailureOpened | FailuresResolved;
+  readonly alert: FailureOpened | FailuresResolved | HandlerNotListed;
   readonly created_at: string;
 }
 
@@ -57,6 +57,13 @@ interface FailuresResolved {
   readonly error_code: string;
   readonly resolved: number;
   readonly opened_at: string;
+}
+
+/** `HANDLE_EVENT_TYPES` lists no type that calls these functions of the app. */
+interface HandlerNotListed {
+  readonly error_code: string;
+  /** Such as `billing.on_charge_refunded`. */
+  readonly handlers: readonly string[];
 }
 
 export interface Attempt {

@@ -35,6 +35,14 @@ const HOSTED = /^https:\/\/([a-z0-9]+)\.supabase\.co\/?$/;
 
 function text(alert: Alert["alert"], projectUrl: string | undefined): string {
   const { error_code } = alert;
+  if ("handlers" in alert) {
+    return [
+      `Billing: no type in HANDLE_EVENT_TYPES calls ${
+        alert.handlers.join(", ")
+      }`,
+      "What they would do for new events is lost. Add their types to HANDLE_EVENT_TYPES, or drop the functions.",
+    ].join("\n");
+  }
   if (!("open" in alert)) {
     return [
       `Billing: no failed event with ${error_code} is open any more.`,

@@ -59,6 +59,7 @@ export function alertDestination(url: string): string {
 /** In an order for people to read, which the database does not keep. */
 function alertData(alert: Alert["alert"]) {
   const { error_code } = alert;
+  if ("handlers" in alert) return { error_code, handlers: alert.handlers };
   if (!("open" in alert)) {
     const { resolved, opened_at } = alert;
     return { error_code, resolved, opened_at: toIso(opened_at) };
