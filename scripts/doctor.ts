@@ -61,7 +61,8 @@ async function doctor(args: readonly string[]): Promise<number> {
   const target = parseDoctorArguments(args, { env, warn: printError, local });
   const { url, projectUrl } = target;
   const project = projectUrl ? `project ${projectUrl}` : "without a project";
-  const columns = Deno.stdout.isTerminal() ? Deno.consoleSize().columns : 80;
+  const width = Deno.stdout.isTerminal() ? Deno.consoleSize().columns : 0;
+  const columns = width < 40 ? 80 : width; // Some terminals say 0.
   printError(...wrap(`Checking ${url}, ${project}`, columns));
   const settings = functionEnvironment(env, await readEnvFile());
   const here = { env: settings, fetch, clock: Date.now };

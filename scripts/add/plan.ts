@@ -123,39 +123,37 @@ export async function writePlan(supabase: string, plan: Plan): Promise<void> {
   }
 }
 
-/**
- * Returns why files of a project cannot be written or removed, if git is to show
- * it: the way there leads through a link or into another repository, or something
- * else has the place of a file or of a folder.
- */
+/** Returns why files cannot be written or removed, for each place that is wrong. */
 async function obstacles(project: string, files: readonly string[]) {
   const found = new Set<string>();
   for (const file of files) {
     const names = file.split("/");
     for (const depth of names.keys()) {
       const path = names.slice(0, depth + 1).join("/");
-      const place = join(project, path);
-      const entry = await Deno.lstat(place).catch(ifMissing);
-      if (entry === undefined) break;
-      const isFolder = path !== file;
-      const wrong = entry.isSymlink
-        ? `is a link to ${await Deno.readLink(
-          place,
-        )}, and add writes through no link`
-        : isFolder !== entry.isDirectory || isFolder === entry.isFile
-        ? `is not a ${isFolder ? "folder" : "file"}`
-        : isFolder && await Deno.lstat(join(place, ".git")).catch(ifMissing)
-        ? "is a git repository of its own, so that yours would not show what add changes"
-        : undefined;
+      const kind = path === file ? "file" : "folder";
+      const wrong = await obstacleAt(join(project, path), kind);
       if (wrong === undefined) continue;
-      const kind = isFolder ? "folder" : "file";
-      found.add(
-        `${path} ${wrong}. Put a ${kind} of the project there, and commit.`,
-      );
+
+      found.add(`${path} ${wrong}. Put a ${kind} there instead, and commit.`);
       break;
     }
   }
   return found;
+}
+
+async function obstacleAt(place: string, wanted: "file" | "folder") {
+  const entry = await Deno.lstat(place).catch(ifMissing);
+  if (entry === undefined) return undefined;
+  if (entry.isSymlink) {
+    const target = await Deno.readLink(place);
+    return `is a link to ${target}, and add does not write through links`;
+  }
+  if (wanted === "file") return entry.isFile ? undefined : "is not a file";
+  if (!entry.isDirectory) return "is not a folder";
+
+  const repository = await Deno.lstat(join(place, ".git")).catch(ifMissing);
+  return repository &&
+    "is a git repository of its own, so yours would not show what add changes";
 }
 
 /** Whether the project's own declarative files have the receiver's tables. */

@@ -1,5 +1,4 @@
-/** Refuses a Deno that is too old, before the command fails with a riddle. */
-
+/** Refuses a Deno that is too old, which would fail with an unclear error. */
 import manifest from "../../package.json" with { type: "json" };
 
 requireDeno("2.7.13");

@@ -8,6 +8,9 @@ import { asTyped } from "../common/how_started.ts";
 import type { Project } from "./project.ts";
 import * as ui from "./ui.tsx";
 
+/** A notification that works is sent within a minute or two. */
+const LATE_MS = 5 * 60_000;
+
 const CODES = Object.keys(ERRORS).length;
 
 export function addOverview({ app, project, show }: ui.Console): void {
@@ -24,6 +27,8 @@ export function addOverview({ app, project, show }: ui.Console): void {
       time ? `the oldest: ${ui.distance(Date.parse(time))}` : "";
     const oldest = since(health?.oldest_open_failure);
     const waiting = since(health?.oldest_pending_notification);
+    const oldestMs = Date.parse(health?.oldest_pending_notification ?? "");
+    const isLate = oldestMs < Date.now() - LATE_MS;
     const run = health?.last_scheduled_run_at;
     const schedule = run
       ? `the schedule ran ${ui.distance(Date.parse(run))}`
@@ -31,7 +36,8 @@ export function addOverview({ app, project, show }: ui.Console): void {
     const headline = [
       open && ui.counted(open, "event has failed", "events have failed"),
       givenUp && `${ui.counted(givenUp, "notification")} given up`,
-    ].filter((part) => part !== 0).join(", ");
+      isLate && `${ui.counted(pending, "notification")} waiting`,
+    ].filter(Boolean).join(", ");
     const tile = (href: string, name: string, count: number, note = "") => (
       <article class={count > 0 && /open|given/i.test(name) ? "bad" : ""}>
         <a href={href}>{name}</a>

@@ -181,10 +181,10 @@ export async function* checkProject(
     const [live, test] = [await has(true), await has(false)];
     if (!live) {
       return test
-        ? `only test subscriptions; before real payments, set ${setting}`
+        ? `no live subscription is recorded; before real payments, set ${setting}`
         : "no recorded subscription says its mode yet";
     }
-    if (!test) return "all recorded subscriptions are live";
+    if (!test) return "no test subscription is recorded";
     const set = isLoopback(project())
       ? `Set ${setting} in supabase/functions/.env`
       : `supabase secrets set ${setting}`;

@@ -243,6 +243,24 @@ Deno.test("hidden characters are shown by their codes, and long texts are cut", 
   assertEquals(page.includes(`${found}x`), false);
 });
 
+Deno.test("the first page does not say that all is well while notifications wait", async () => {
+  const waiting = { notifications_pending: 2 };
+  const ago = (ms: number) => new Date(Date.now() - ms).toISOString();
+  for (
+    const [ms, says] of [
+      [60_000, "Nothing is failing"],
+      [600_000, "2 notifications waiting"],
+    ] as const
+  ) {
+    const oldest = { oldest_pending_notification: ago(ms) };
+    const { read } = openConsole(({ url }) => {
+      const rows = url.includes("health") ? [{ ...waiting, ...oldest }] : [];
+      return Response.json(rows);
+    });
+    assertStringIncludes(await read("/"), `<h1>${says}</h1>`);
+  }
+});
+
 const RECORD = {
   ...{ id: "sub_1", account_id: "acc_1", provider: "a", items: [] },
   ...{ status: "active", provider_status: "active", cancel_at: null },

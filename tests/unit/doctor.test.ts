@@ -166,8 +166,8 @@ const ANSWERS = [
   ["overdue sent", rows({}), "notifications", SENT],
   ["failing", rows({ last_error: "x".repeat(161) }), "notifications", OFTEN],
   ["", noAnswer, "live and test", "ok no recorded subscription says its mod"],
-  ["live", rows({}), "live and test", "ok all recorded subscriptions are li"],
-  ["test", rows({}), "live and test", "ok only test subscriptions; before r"],
+  ["live", rows({}), "live and test", "ok no test subscription is recorded"],
+  ["test", rows({}), "live and test", "ok no live subscription is recorded;"],
   ["live test", rows({}), "live and test", "ones. supabase secrets set PROV"],
 ] as const;
 
