@@ -71,7 +71,9 @@ create index failed_events_open on billing.failed_events (error_code, first_fail
 create index failed_events_to_retry on billing.failed_events (retry_requested_at) where retry_requested_at is not null;
 create index failed_events_next_retry on billing.failed_events (next_retry_at) where next_retry_at is not null;
 create index failed_events_waiting on billing.failed_events (subscription_id) -- a record cures them
-where resolution is null and error_code in ('subscription_unknown', 'creation_pending', 'account_unknown');
+-- "is not null", so that a plan of an empty table cannot take this one for the customers as well.
+where resolution is null and subscription_id is not null
+  and error_code in ('subscription_unknown', 'creation_pending', 'account_unknown');
 create index failed_events_no_account on billing.failed_events (customer_id) -- an account of the customer cures them
 where resolution is null and error_code = 'account_unknown';
 create index failed_events_resolved on billing.failed_events (resolved_at) where resolved_at is not null;
