@@ -27,7 +27,7 @@ create index subscriptions_account_id on billing.subscriptions (account_id);
 create index subscriptions_customer_id on billing.subscriptions (provider, customer_id) where customer_id is not null;
 comment on table billing.subscriptions is 'One row per subscription; ..._as_of and changed_in_second order events.';
 comment on column billing.subscriptions.provider is 'a or b, as in the settings. The other one''s events for it are refused.';
-comment on column billing.subscriptions.account_id is 'Of the newest creation with one, else of account_of_customer.';
+comment on column billing.subscriptions.account_id is 'Of the newest event that names one, else of its customer.';
 comment on column billing.subscriptions.status is 'active from a creation, canceled from a deletion, else as reported.';
 comment on column billing.subscriptions.plan_id is 'Price of the first item, or of the first licensed one (PLAN_ITEM).';
 comment on column billing.subscriptions.canceled_at is 'When this service handled its end; null without one.';
