@@ -67,7 +67,7 @@ create index subscriptions_account_id on billing.subscriptions (account_id);
 create index subscriptions_customer_id on billing.subscriptions (provider, customer_id) where customer_id is not null;
 comment on table billing.subscriptions is 'One row per subscription; ..._as_of and changed_in_second order events.';
 comment on column billing.subscriptions.provider is 'a or b, as in the settings. The other one''s events for it are refused.';
-comment on column billing.subscriptions.account_id is 'Of the newest creation with one, else of account_of_customer.';
+comment on column billing.subscriptions.account_id is 'Of the newest event that names one, else of its customer.';
 comment on column billing.subscriptions.status is 'active from a creation, canceled from a deletion, else as reported.';
 comment on column billing.subscriptions.plan_id is 'Price of the first item, or of the first licensed one (PLAN_ITEM).';
 comment on column billing.subscriptions.canceled_at is 'When this service handled its end; null without one.';
@@ -111,7 +111,9 @@ create index failed_events_open on billing.failed_events (error_code, first_fail
 create index failed_events_to_retry on billing.failed_events (retry_requested_at) where retry_requested_at is not null;
 create index failed_events_next_retry on billing.failed_events (next_retry_at) where next_retry_at is not null;
 create index failed_events_waiting on billing.failed_events (subscription_id) -- a record cures them
-where resolution is null and error_code in ('subscription_unknown', 'creation_pending', 'account_unknown');
+-- "is not null", so that a plan of an empty table cannot take this one for the customers as well.
+where resolution is null and subscription_id is not null
+  and error_code in ('subscription_unknown', 'creation_pending', 'account_unknown');
 create index failed_events_no_account on billing.failed_events (customer_id) -- an account of the customer cures them
 where resolution is null and error_code = 'account_unknown';
 create index failed_events_resolved on billing.failed_events (resolved_at) where resolved_at is not null;
@@ -2223,8 +2225,9 @@ from service_role;
 -- By default, the account is that in billing.customers, or else that of the customer's other subscriptions, ended ones
 -- included. If they have different accounts, it is null: a wrong one would give a stranger what somebody else paid for.
 --
--- If it returns null, the creation fails until an account is known. It runs while the locks of the call are held, so
--- it must be quick, and find its rows by an index. If it raises an error, only the event fails.
+-- If it returns null, what the provider keeps with the customer counts, or else the event fails until an account is
+-- known. It runs while the locks of the call are held, so it must be quick, and find its rows by an index. If it raises
+-- an error, only the event fails.
 create or replace function billing.account_of_customer(provider text, customer_id text)
 returns text language sql stable set search_path = '' as $$
   select coalesce(

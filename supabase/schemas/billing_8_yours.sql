@@ -4,8 +4,9 @@
 -- By default, the account is that in billing.customers, or else that of the customer's other subscriptions, ended ones
 -- included. If they have different accounts, it is null: a wrong one would give a stranger what somebody else paid for.
 --
--- If it returns null, the creation fails until an account is known. It runs while the locks of the call are held, so
--- it must be quick, and find its rows by an index. If it raises an error, only the event fails.
+-- If it returns null, what the provider keeps with the customer counts, or else the event fails until an account is
+-- known. It runs while the locks of the call are held, so it must be quick, and find its rows by an index. If it raises
+-- an error, only the event fails.
 create or replace function billing.account_of_customer(provider text, customer_id text)
 returns text language sql stable set search_path = '' as $$
   select coalesce(

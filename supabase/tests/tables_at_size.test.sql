@@ -11,7 +11,7 @@ returns jsonb language sql
 return jsonb_build_object(
   'place', place, 'provider', 'a', 'event_id', event_id, 'type', 'x', 'kind', kind, 'occurred_at', to_timestamp(1800000000 + second),
   'subscription_id', subscription_id, 'account_id', case when kind = 'creation' then 'acc_1' end,
-  'report', '{"plan_id": "plan_1", "provider_status": "active"}'::jsonb, 'payment', case when kind = 'payment_failed' then '{"invoice_id": "in_1"}'::jsonb end
+  'report', jsonb_build_object('plan_id', 'plan_1', 'provider_status', 'active', 'customer_id', 'cus_' || subscription_id), 'payment', case when kind = 'payment_failed' then '{"invoice_id": "in_1"}'::jsonb end
 );
 
 create temporary table snapshots (what text, relname name, scans bigint, rows bigint);
@@ -74,12 +74,15 @@ select
   now() - interval '91 days' * (i / 20000.0), now() + interval '1 day' * (i % 3 - 1)
 from generate_series(1, 20000) as i;
 insert into billing.failed_events (
-  provider, event_id, payload, payload_encoding, error_code, error, first_failed_at, last_failed_at, resolved_at, resolution
+  provider, event_id, payload, payload_encoding, error_code, error, first_failed_at, last_failed_at, resolved_at, resolution,
+  subscription_id, customer_id
 )
 select
   -- Payloads that are old enough are deleted: pruning runs often.
   'a', 'e' || i, case when f.failed_at > now() - interval '31 days' or i % 100 = 0 then '{}'::jsonb end,
-  'json', 'event_invalid', 'Failed', f.failed_at, f.failed_at, case when i % 100 > 0 then f.failed_at end, case when i % 100 > 0 then 'applied' end
+  -- A record, and an account, cure those that are open.
+  'json', 'account_unknown', 'Failed', f.failed_at, f.failed_at, case when i % 100 > 0 then f.failed_at end, case when i % 100 > 0 then 'applied' end,
+  'sub_' || i, 'cus_' || i
 from generate_series(1, 20000) as i, lateral (select now() - interval '91 days' * (i / 20000.0) as failed_at) as f;
 
 -- With the plans of the empty tables.

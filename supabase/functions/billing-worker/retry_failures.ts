@@ -238,6 +238,13 @@ function readFailure(
   }
 }
 
+/** What an event without a record fails with. */
+const UNRECORDED: readonly ErrorCode[] = [
+  "subscription_unknown",
+  "creation_pending",
+  "account_unknown",
+];
+
 /**
  * An event whose subscription is unknown may wait for a creation beside it that
  * somebody has locked. Then it fails as that does, and is due again with it.
@@ -252,12 +259,7 @@ function lockWithCreations(
     ).filter(([, outcome]) => hasFailed(outcome, "record_locked")),
   );
   return outcomes.map((outcome, index) =>
-    hasFailed(
-        outcome,
-        "subscription_unknown",
-        "creation_pending",
-        "account_unknown",
-      )
+    hasFailed(outcome, ...UNRECORDED)
       ? locked.get(events[index]!.subscription_id) ?? outcome
       : outcome
   );

@@ -100,6 +100,11 @@ Deno.test("parseEvent() names a field that is missing or malformed, and what is 
     const message = fault(event(type, { [PERIOD_END]: null, [inItem]: 1.5 }));
     assert(message.startsWith(inItem.replace(".0", "[0]")), message);
   }
+  const elsewhere = fault(event(CREATED, {
+    "data.object.metadata": {},
+    "data.object.subscription": { metadata: { accountId: 1.5 } },
+  }));
+  assert(elsewhere.startsWith("data.object.metadata.accountId: must be"));
   const blank = "\n".repeat(256);
   const worse = {
     ...{ id: blank, "data.object.id": blank, created: 1.5 },

@@ -113,9 +113,8 @@ export function identifierOrNull(value: unknown): string | null {
 }
 
 /**
- * Returns what a field says of an account: a whole number counts as its digits, a blank
- * text as nothing. A number that `JSON.parse` may have rounded is left as it is, and no
- * usable id: it could name another account.
+ * Returns the account in a field: a whole number counts as its digits, a blank text as
+ * missing. A number that may have been rounded stays one, which is no usable id.
  */
 export function accountIn(value: unknown): unknown {
   if (Number.isSafeInteger(value) && Number(value) >= 0) return `${value}`;
@@ -128,7 +127,7 @@ export function timeOrNull(value: unknown): string | null {
   return isUnixSeconds(value) ? dateTime(value) : null;
 }
 
-/** Returns a computed time as ISO 8601 text; null if it is far from any that is stated. */
+/** Returns a computed time as ISO 8601 text; null out of the range of stated ones. */
 export function dateTimeOrNull(milliseconds: number): string | null {
   return isUnixSeconds(Math.floor(milliseconds / 1000))
     ? new Date(milliseconds).toISOString()

@@ -28,12 +28,9 @@ export type HandledEvent = {
   readonly subscription_id?: string | null;
   /** Of what makes a record. If it is null, the database asks `account_of_customer`. */
   readonly account_id?: string | null;
-  /** What the provider keeps with the customer: it counts if that knows none either. */
+  /** What the provider keeps with the customer: it counts if that knows none. */
   readonly fallback_account?: string | null;
-  /**
-   * The columns that the event sets; of a payment the customer. A deletion that has them
-   * all makes the record, ended, if there is none.
-   */
+  /** The columns that the event sets, or would set if it made the record. */
   readonly report: Partial<Report> & { subscription_id?: string | null };
   /** Of an update: what it replaced; null if it does not say. */
   readonly previous?: Partial<Report> | null;
@@ -212,22 +209,18 @@ function accountsOf({ accounts, fallback_account }: Omit<Parts, "type">) {
   return [...accounts, fallback_account].map(accountIn);
 }
 
-/**
- * Returns a failure as operators see it: the database, which knows no provider, cannot
- * say where a format has the account that is missing.
- */
+/** Returns a failure that names where this format has an account, if that is missing. */
 export function withPlaces(
   error: DeliveryError,
   { names: { account_ids, fallback_account } }: Format,
 ): DeliveryError {
   const { code, logFields, sqlState } = error;
   if (code !== "account_unknown") return error;
-  const places = [...account_ids, fallback_account].filter(Boolean);
+  const places = [...account_ids, fallback_account].filter(Boolean)
+    .join(" or ");
   return new DeliveryError(
     code,
-    `${
-      places.join(" or ")
-    } is missing, and account_of_customer knows no account of the customer.`,
+    `${places} is missing, and account_of_customer knows no account of the customer.`,
     { logFields, sqlState, cause: error },
   );
 }

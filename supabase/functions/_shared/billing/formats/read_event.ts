@@ -105,19 +105,22 @@ export function defineFormat(provider: Definition): Format {
         : undefined;
       const accounts = parts.accounts.map(accountIn);
       const account = accounts.findIndex((one) => one !== undefined);
+      const kept = accountIn(parts.fallback_account);
       const given = {
-        ...{ ...stated, ...parts, kind, id: id ?? parts.id },
+        ...stated,
+        ...parts,
+        kind,
+        id: id ?? parts.id,
         account_id: accounts[account],
-        fallback_account: account < 0
-          ? accountIn(parts.fallback_account)
-          : undefined,
+        fallback_account: account < 0 ? kept : undefined,
       };
       const { data: read, error } = schema.safeParse(given, {
         error: describeFault,
       });
       if (read === undefined) {
         const places = {
-          ...{ ...names, account_id: names.account_ids[Math.max(account, 0)] },
+          ...names,
+          account_id: names.account_ids[account] ?? names.account_ids[0],
           ...(!isSubscription(event) &&
             { subscription_id: names.payment_subscription_id }),
           ...provider.namesOf?.(event, planItem),
@@ -141,7 +144,8 @@ export function defineFormat(provider: Definition): Format {
           const mayRecover = provider_status === "active" &&
             (previous === null || previous.provider_status !== undefined);
           return {
-            ...{ ...common, subscription_id },
+            ...common,
+            subscription_id,
             ...changeOf(read, { ...stated, customer_id }),
             ...(read.kind !== "creation" && {
               previous,
@@ -155,7 +159,8 @@ export function defineFormat(provider: Definition): Format {
           const whole = stated &&
             schema.safeParse({ ...given, kind: "opening_update" }).data;
           return {
-            ...{ ...common, subscription_id },
+            ...common,
+            subscription_id,
             ...(whole?.kind === "opening_update" &&
               changeOf(whole, { ...stated, customer_id })),
             payment: { kind: "ended" },
@@ -186,21 +191,27 @@ export function defineFormat(provider: Definition): Format {
   return format;
 }
 
+/** A change that was read; an update of Stripe's names no account. */
+type Change = Pick<Report, Required> & {
+  readonly account_id?: string | undefined;
+  readonly fallback_account?: string | undefined;
+};
+
 /** Returns what a change sets, and whose it says the subscription is. */
 function changeOf(
-  { plan_id, current_period_end, provider_status, ...read }: {
-    readonly plan_id: string;
-    readonly current_period_end: string | null;
-    readonly provider_status: string | null;
-    readonly account_id?: string | undefined;
-    readonly fallback_account?: string | undefined;
-  },
+  read: Change,
   stated: Partial<Omit<Report, Required>>,
 ) {
+  const { plan_id, current_period_end, provider_status } = read;
   const { account_id = null, fallback_account } = read;
-  const must = { plan_id, current_period_end, provider_status };
   return {
-    report: { ...NO_REPORT, ...stated, ...must },
+    report: {
+      ...NO_REPORT,
+      ...stated,
+      plan_id,
+      current_period_end,
+      provider_status,
+    },
     ...("account_id" in read && { account_id }),
     ...(fallback_account !== undefined && { fallback_account }),
   };
