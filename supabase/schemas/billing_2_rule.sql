@@ -47,9 +47,8 @@ declare
   -- Whether another deletion has told of this end, or the subscription has come back since.
   is_known_end constant boolean := case
     when mark is null then r.status = 'canceled' and r.canceled_at is not null
-    when r.canceled_as_of is not null then (
-      r.alive_as_of < mark and (r.alive_as_of > r.canceled_as_of or r.status not in ('canceled', 'incomplete_expired'))
-    ) is not true
+    when r.canceled_as_of is not null then r.alive_as_of >= mark
+      or (r.alive_as_of > r.canceled_as_of or r.status not in ('canceled', 'incomplete_expired')) is not true
   end;
   payment jsonb := e.payment;
   outcome text := 'applied';

@@ -375,7 +375,7 @@ cross join (
       null, 'A10 active P20', false, '%s: of a value that changes back, the later arrival wins')
 ) as c (arriving, not_applied, after, any_order, why);
 
-select plan(49 + count(*)::integer) from cases;
+select plan(51 + count(*)::integer) from cases;
 
 select is(
   pg_temp.check_case(c.arriving), coalesce(c.not_applied || ': ', '') || c.after, c.why || ' (' || c.arriving || ')'
@@ -496,6 +496,7 @@ from (
     ('creation 10, deletion 20, update 40 canceled, update 30, deletion 40', '20 40'),
     ('creation 10, deletion 20, creation 30, update 40 canceled, deletion 50', '20 50'),
     ('creation 10, deletion 20, update - trialing, deletion 40', '20 40'),
+    ('creation -, deletion 20, update - trialing, deletion 40', '20 40'), ('creation -, deletion 20, deletion 40', '20'),
     -- One end.
     ('creation 10, deletion 20, deletion 20', '20'), ('creation 10, deletion 21, deletion 20', '21'),
     ('creation 10, deletion 20, update 21 canceled, deletion 22', '20'),
