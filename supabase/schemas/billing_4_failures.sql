@@ -188,42 +188,44 @@ comment on function billing.retry_failed_event is
   'Run in the SQL editor: requests a retry of an open failure, through the code that handles deliveries. Raises an error if no open failure has this id, if both providers have one and of_provider is missing, or if the payload was pruned.';
 
 -- The schedule of each begins anew. This locks many rows, so it must not wait for a locked one: the transaction that
--- holds the lock may wait for one of these rows (a deadlock), and deliveries of these events would wait as well. By
--- ctid, as in billing.prune: a join may compare each row with each other one if statistics are old.
+-- holds the lock may wait for one of these rows (a deadlock), and deliveries of these events would wait as well. With
+-- old statistics, any join but by hash may compare each row with each other one.
 create or replace function billing.retry_failed_events(
   of_type text default null, of_error_code text default null, failed_since timestamptz default null,
   failed_until timestamptz default null
 )
-returns text language plpgsql volatile set search_path = '' as $$
+returns text language plpgsql volatile set search_path = ''
+set enable_nestloop = off
+set enable_mergejoin = off
+as $$
 declare
-  matching tid[];
-  asked tid[];
+  asked integer;
   locked integer;
 begin
-  matching := array(
-    select f.ctid from billing.failed_events f
+  with matching as materialized (
+    select f.provider, f.event_id from billing.failed_events f
     where f.resolved_at is null and f.payload is not null
       and (of_type is null or f.type = of_type) and (of_error_code is null or f.error_code = of_error_code)
       and f.last_failed_at >= coalesce(failed_since, '-infinity')
       and f.last_failed_at < coalesce(failed_until, 'infinity')
-  );
-  asked := array(
-    select f.ctid from billing.failed_events f
-    where f.ctid = any (matching) and f.resolved_at is null
-    for update skip locked
-  );
-  update billing.failed_events f set
-    retry_requested_at = coalesce(f.retry_requested_at, now()),
-    scheduled_retries = 0,
-    next_retry_at = billing.next_retry(f.error_code, f.original_payload is not null, 0)
-  where f.ctid = any (asked);
-
-  locked := cardinality(matching) - cardinality(asked);
+  ),
+  unlocked as materialized (
+    select f.provider, f.event_id from matching m join billing.failed_events f using (provider, event_id)
+    where f.resolved_at is null for update of f skip locked
+  ),
+  requested as (
+    update billing.failed_events f set
+      retry_requested_at = coalesce(f.retry_requested_at, now()), scheduled_retries = 0,
+      next_retry_at = billing.next_retry(f.error_code, f.original_payload is not null, 0)
+    from unlocked u where f.provider = u.provider and f.event_id = u.event_id and f.resolved_at is null
+    returning 1
+  )
+  select r.count, m.count - r.count into asked, locked
+  from (select count(*) from requested) as r, (select count(*) from matching) as m;
   return case
-    when matching = '{}' then 'No open failure matches: nothing to retry.'
-    when locked = 0 then billing.retry_request_answer(cardinality(asked))
-    else format('Somebody else has locked %s of them: run this again. ', locked)
-      || billing.retry_request_answer(cardinality(asked))
+    when asked + locked = 0 then 'No open failure matches: nothing to retry.'
+    when locked = 0 then billing.retry_request_answer(asked)
+    else format('Somebody else has locked %s of them: run this again. ', locked) || billing.retry_request_answer(asked)
   end;
 end;
 $$;
