@@ -36,7 +36,7 @@ const worker: Worker = {
   channel,
   alertChannel: chooseAlertChannel(env, { fetch, clock: Date.now }),
   ...config,
-  formatOf: (provider) => FORMATS[readProviderSettings(env, provider).format],
+  formatOf: (provider) => FORMATS[readFormatName(env, provider)],
   settings: {
     acknowledging: Object.keys(providers)
       .filter((name) => providers[name]!.acknowledges),
