@@ -213,7 +213,7 @@ Deno.test("docs/operate.md finds what a missing account ID made fail, and the cu
       found.map((row) => row["subscription_id"]),
       [subscription, subscription],
     );
-    const [{ customer_id } = {}] = found;
+    const customer_id = found[0]?.["customer_id"];
     assertEquals(customer_id, creation.data.object.customer);
     await tx.unsafe(blockWith("select provider, customer_id, '")).simple();
     await tx`set constraints all immediate`;
