@@ -48,6 +48,7 @@ Deno.test("advice() says what a type needs, and what to do about a failure", () 
       [OF_TYPE, 401, "", LOG],
       [`${OF_FILE} --format paddle`, 401, "", /PROVIDER_A_FORMAT=paddle/],
       [OF_FILE, 422, "event_invalid", /^The event is in .*\nTo repair it: /s],
+      [OF_TYPE, 422, "account_unknown", /^account_unknown: Add the account/],
       [OF_TYPE, 500, "apply_failed", /^apply_failed: Correct .* SQL$/s],
       [OF_TYPE, 500, "subscription_unknown", /created --subscription sub_1\n/],
       [`${UPDATED} ${elsewhere}`, 500, "creation_pending", CREATE],
