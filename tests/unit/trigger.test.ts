@@ -61,6 +61,7 @@ Deno.test("advice() says what a type needs, and what to do about a failure", () 
       [`${OF_FILE} --format paddle`, 401, "", /PROVIDER_A_FORMAT=paddle/],
       [OF_FILE, 422, "event_invalid", /^The event is in .* console$/s],
       [`${OF_FILE} --url ${STACK}`, 422, "event_invalid", CONSOLE],
+      [OF_TYPE, 422, "account_unknown", /^account_unknown: Add the account/],
       [OF_TYPE, 500, "apply_failed", /^apply_failed: Correct .* console$/s],
       [OF_TYPE, 500, "subscription_unknown", /created --subscription sub_1\n/],
       [`${UPDATED} ${elsewhere}`, 500, "creation_pending", CREATE],
