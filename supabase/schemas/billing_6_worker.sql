@@ -3,13 +3,18 @@
 
 -- Wakes the worker without waiting for it: it claims its work in the database, so a lost or duplicate call does no
 -- harm. A long timeout may delay the project's other calls through pg_net. Without a queue, it is the schedule that
--- wakes it. Returns false if nothing is scheduled, or if the caller may not use Vault or pg_net; the schedule may.
+-- wakes it. Returns false if nothing is scheduled, or if the caller may not use Vault or pg_net; the schedule may. What
+-- fails besides, such as Vault in a project that was restored elsewhere, is a warning: it must not undo its caller.
 create or replace function billing.wake_worker(queue text default null)
-returns boolean language plpgsql volatile set search_path = '' as $$
+returns boolean language plpgsql volatile set search_path = ''
+set lock_timeout = '100ms'
+as $$
 declare
   call bigint;
 begin
-  if to_regclass('vault.decrypted_secrets') is null or to_regproc('net.http_post') is null then
+  if to_regclass('vault.decrypted_secrets') is null or not exists (
+    select from pg_proc p where p.pronamespace = to_regnamespace('net') and p.proname = 'http_post'
+  ) then
     return false;
   end if;
   execute $sql$
@@ -18,11 +23,18 @@ begin
       headers := jsonb_build_object('content-type', 'application/json', 'apikey', k.decrypted_secret)
     )
     from vault.decrypted_secrets u, vault.decrypted_secrets k
-    where u.name = 'billing_worker_url' and k.name = 'billing_worker_key' and u.decrypted_secret is not null
+    where u.name = 'billing_worker_url' and k.name = 'billing_worker_key'
+      and u.decrypted_secret is not null and k.decrypted_secret is not null
   $sql$ into call using queue;
   return call is not null;
-exception when insufficient_privilege then
-  return false;
+exception
+  when insufficient_privilege then
+    return false;
+  when others or assert_failure then
+    raise warning 'The worker was not woken: %', sqlerrm using
+      errcode = sqlstate,
+      hint = 'Run billing.schedule_worker again, with the URL and the secret key of this project.';
+    return false;
 end;
 $$;
 
@@ -110,13 +122,18 @@ begin
   get diagnostics notifications = row_count;
 
   -- pg_cron keeps a row of each run for ever; that of a run that could not connect has no end.
-  if has_table_privilege(to_regclass('cron.job_run_details'), 'delete') then
-    execute $sql$
-      delete from cron.job_run_details d using cron.job j
-      where j.jobname in ('billing-worker', 'billing-prune') and d.jobid = j.jobid
-        and coalesce(d.end_time, d.start_time, '-infinity') < now() - interval '1 day'
-    $sql$;
-  end if;
+  begin
+    if has_table_privilege(to_regclass('cron.job_run_details'), 'delete') then
+      execute $sql$
+        delete from cron.job_run_details d using cron.job j
+        where j.jobname in ('billing-worker', 'billing-prune') and d.jobid = j.jobid
+          and coalesce(d.end_time, d.start_time, '-infinity') < now() - interval '1 day'
+      $sql$;
+    end if;
+  exception when others then
+    raise warning 'Old rows of cron.job_run_details were not deleted: %', sqlerrm
+      using errcode = sqlstate;
+  end;
   return next;
 end;
 $$;

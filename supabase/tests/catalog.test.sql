@@ -77,7 +77,8 @@ select set_eq(
   $$select proname::text, s.setting from functions, unnest(proconfig) as s (setting) where s.setting ~ 'timeout'$$,
   $$values ('billing_apply_events', 'lock_timeout=500ms'), 
     ('billing_apply_handled_event', 'lock_timeout=500ms'), ('run_handler', 'lock_timeout=2s'),
-    ('billing_apply_handled_event', 'statement_timeout=2500ms'), ('billing_try_event', 'statement_timeout=2500ms'), ('billing_record_failed_event', 'lock_timeout=500ms'), ('billing_settle_failed_events', 'lock_timeout=20ms')$$,
+    ('billing_apply_handled_event', 'statement_timeout=2500ms'), ('billing_try_event', 'statement_timeout=2500ms'), ('billing_record_failed_event', 'lock_timeout=500ms'), ('billing_settle_failed_events', 'lock_timeout=20ms'),
+    ('wake_worker', 'lock_timeout=100ms')$$,
   'how long functions wait for locks, below the time limits of their callers'
 );
 
