@@ -1245,6 +1245,8 @@ returns boolean language plpgsql volatile set search_path = '' as $$
 declare
   was_wanted boolean;
 begin
+  -- Locked before it is read: whoever is just asking for the queue holds the row, and has asked or gets the queue.
+  perform from billing.leases l where l.queue = p_queue for update;
   update billing.leases l set is_wanted = false
   where l.queue = p_queue and l.lease_id = p_lease_id and l.is_wanted;
   was_wanted := found;
@@ -1256,8 +1258,7 @@ begin
   values (p_queue, p_lease_id, clock_timestamp(), case when p_is_scheduled then now() end)
   on conflict (queue) do update set
     held_until = case when l.lease_id = p_lease_id then clock_timestamp() else l.held_until end,
-    scheduled_run_at = coalesce(excluded.scheduled_run_at, l.scheduled_run_at)
-  returning was_wanted or l.is_wanted and l.lease_id = p_lease_id into was_wanted;
+    scheduled_run_at = coalesce(excluded.scheduled_run_at, l.scheduled_run_at);
   perform billing.wake_worker(p_queue) where was_wanted;
   return false;
 end;

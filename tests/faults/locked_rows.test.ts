@@ -349,3 +349,32 @@ for (const [what, [known, event]] of Object.entries(OF_ACCOUNT)) {
     });
   }
 }
+
+Deno.test("a run that is asked for while the one before it ends is not lost", async () => {
+  const [ends, asks] = [crypto.randomUUID(), crypto.randomUUID()];
+  const holds = (via: ISql, run: string) =>
+    via<{ held: boolean }[]>`
+      select billing.hold_lease('retries', ${run}) as held`;
+  await holds(sql, ends);
+  const { ended } = await whileHeld(async (via) => {
+    assertEquals([...await holds(via, asks)], [{ held: false }]);
+  }, async () => {
+    const ended = sql`
+      select public.billing_release_lease('retries', ${ends}, false) as goes_on`
+      .execute();
+    await waitsForLock("billing_release_lease");
+    return { ended };
+  });
+  assertEquals([...await ended], [{ goes_on: true }]);
+  // And the other way round: who asks while it ends has the queue.
+  const { asked } = await whileHeld(
+    (via) =>
+      via`select public.billing_release_lease('retries', ${ends}, false)`,
+    async () => {
+      const asked = holds(sql, asks).execute();
+      await waitsForLock("hold_lease");
+      return { asked };
+    },
+  );
+  assertEquals([...await asked], [{ held: true }]);
+});
