@@ -1,4 +1,8 @@
-import type { BillingEvent, Outcome } from "../_shared/billing/apply_events.ts";
+import {
+  type BillingEvent,
+  describeErased,
+  type Outcome,
+} from "../_shared/billing/apply_events.ts";
 import type { EventSettings } from "../_shared/billing/config.ts";
 import type { DatabaseClient } from "../_shared/billing/database.ts";
 import {
@@ -47,11 +51,6 @@ const IGNORED = {
     "thin event ignored, and its change is lost: at the provider, replace this destination with one that sends snapshot payloads",
     "ignored",
   ],
-} as const;
-
-const ERASED = {
-  level: "info",
-  message: "event of an erased account ignored",
 } as const;
 
 /**
@@ -107,7 +106,7 @@ async function applyOrIgnore(
   });
   const outcomes = { [outcome]: 1 };
   const fields = { provider, event_id, type, subscription_id, outcomes };
-  if (outcome === "erased") return { ...ERASED, fields };
+  if (outcome === "erased") return { ...describeErased(event.kind), fields };
   // A duplicate too: the first delivery may have ended before it woke the worker.
   if (outcome !== "stale" && event.payment !== undefined) {
     wakeWorker("notifications");
@@ -158,7 +157,8 @@ async function handleFailure(
       throw new DeliveryError("failure_not_recorded", message, { logFields });
     });
   if (stored === "erased") {
-    return { ...ERASED, fields: { ...event, outcomes: { erased: 1 } } };
+    const fields = { ...event, outcomes: { erased: 1 } };
+    return { ...describeErased(failed.event.kind), fields };
   }
   if (stored === "applied") {
     // For example by a call whose answer was lost.
