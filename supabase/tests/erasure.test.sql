@@ -4,7 +4,7 @@
  * come back with another account.
  */
 begin;
-select plan(66);
+select plan(69);
 truncate billing.failed_events, billing.subscriptions, billing.processed_events, billing.notifications, billing.erasures;
 
 -- A creation names acc_ and its subscription, or account; '' is none.
@@ -161,5 +161,28 @@ select set_eq($$select public.billing_is_erased('[
     {"provider": "a", "kind": "creation", "subscription_id": "t_2", "report": {"customer_id": "cus_w"}, "account_id": "acc_x"},
     {"provider": "b", "kind": "creation", "subscription_id": "t_3", "account_id": "acc_w"}
   ]')$$, array['t_old', 't_1', 't_3'], 'import and reconcile may ask');
+
+-- What the provider keeps with the customer counts last, as for the account of a record.
+create function pg_temp.kept(event_id text, customer_id text)
+returns text language sql as $$
+  select a.outcome
+  from public.billing_apply_events(jsonb_build_array(jsonb_build_object(
+    'place', 1,
+    'provider', 'a',
+    'event_id', event_id,
+    'type', 'x',
+    'kind', 'opening_update',
+    'subscription_id', event_id,
+    'fallback_account', 'acc_kept',
+    'report', jsonb_build_object('customer_id', customer_id, 'plan_id', 'p', 'provider_status', 'active')
+  ))) as a
+$$;
+select is(pg_temp.kept('k1', 'cus_k1'), 'applied', 'an account that the provider keeps with the customer');
+update billing.subscriptions set status = 'canceled' where account_id = 'acc_kept';
+select billing.erase_account('acc_kept');
+select is(pg_temp.kept('k2', 'cus_k2'), 'erased', 'is erased, whatever the customer');
+insert into billing.customers (provider, customer_id, account_id) values ('a', 'cus_k3', 'acc_new');
+select is(pg_temp.kept('k3', 'cus_k3'), 'applied', 'unless billing.customers names another one');
+
 select * from finish();
 rollback;
