@@ -30,6 +30,8 @@ declare
   half constant integer := cardinality(todo) / 2;
   latest constant timestamptz := statement_timestamp() + interval '0.3 s';
   claims text[];
+  accounts bigint[];
+  account bigint;
   claimed billing.event[] := todo;
   work record;
   _ text;
@@ -40,7 +42,11 @@ begin
     on conflict do nothing
     returning provider || '/' || event_id as claim
   )
-  select coalesce(array_agg(o.claim), '{}') into claims from own as o;
+  select
+    coalesce(array_agg(o.claim), '{}'),
+    (select array_agg(billing.account_lock(e.account_id)) from unnest(todo) as e where e.account_id is not null)
+  into claims, accounts
+  from own as o;
   if claims = '{}' then
     return array(select (e.place, 'duplicate', null, null)::billing.answer from unnest(todo) as e);
   end if;
@@ -54,13 +60,13 @@ begin
     );
   end if;
 
-  -- Only an erasure holds up an event here, before the locks that others may want. An assignment costs less than a
-  -- statement.
-  for i in 1 .. cardinality(claimed) loop
-    if claimed[i].account_id is not null then
-      _ := pg_advisory_xact_lock_shared(billing.account_lock(claimed[i].account_id));
-    end if;
-  end loop;
+  -- An assignment costs less than a statement. Only an erasure holds up an event here, before the locks that others
+  -- may want.
+  if accounts is not null then
+    foreach account in array accounts loop
+      _ := pg_advisory_xact_lock_shared(account);
+    end loop;
+  end if;
   for i in 1 .. cardinality(claimed) loop
     if clock_timestamp() > latest and current_setting('lock_timeout') <> '1ms' then
       -- It has waited before: lock_timeout is of one wait.
