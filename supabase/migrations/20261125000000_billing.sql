@@ -468,8 +468,8 @@ $$;
 -- again that found its record locked. Each wait is shorter than deadlock_timeout (a second by default), so no call
 -- becomes the victim of a deadlock; as a rule, all of a call take half a second.
 --
--- An erasure takes the locks of an account, its subscriptions and its customers, all or none, and never waits for one:
--- while it waited, the events that come after it would have to wait as well.
+-- An erasure takes the locks of an account, its subscriptions and customers, all or none, and waits for none: events
+-- that come after it would wait behind it.
 
 -- Returns how long to wait for the next lock, as a value of lock_timeout: not long, because a call that waits holds
 -- locks, and a locked event is tried once per level of halving.
@@ -744,9 +744,9 @@ create or replace function billing.customer_hash(provider text, customer_id text
 returns bigint language sql immutable
 return hashtextextended(provider || ':' || customer_id, 2);
 
--- Returns the advisory lock that who adds a customer shares with others who add one; who stores a failure that lacks
--- its account must have it alone. Customers share a thousand, since Postgres has room for a few thousand locks, and an
--- app may add a million customers in one transaction. In the order of customer_hash.
+-- Returns the advisory lock of all who add such customers; a failure that lacks the account of one is stored under it
+-- alone. There are a thousand, since Postgres has room for a few thousand locks, and an app may add a million customers
+-- in one transaction. In the order of customer_hash.
 create or replace function billing.customer_lock(provider text, customer_id text)
 returns bigint language sql immutable
 return hashtextextended('billing.customers', 0)
