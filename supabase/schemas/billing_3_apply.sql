@@ -6,8 +6,8 @@
 -- again that found its record locked. Each wait is shorter than deadlock_timeout (a second by default), so no call
 -- becomes the victim of a deadlock; as a rule, all of a call take half a second.
 --
--- An erasure takes the locks of an account, its subscriptions and its customers, all or none, and never waits for one:
--- while it waited, the events that come after it would have to wait as well.
+-- An erasure takes the locks of an account, its subscriptions and customers, all or none, and waits for none: events
+-- that come after it would wait behind it.
 
 -- Returns how long to wait for the next lock, as a value of lock_timeout: not long, because a call that waits holds
 -- locks, and a locked event is tried once per level of halving.
@@ -30,6 +30,8 @@ declare
   half constant integer := cardinality(todo) / 2;
   latest constant timestamptz := statement_timestamp() + interval '0.3 s';
   claims text[];
+  accounts bigint[];
+  account bigint;
   claimed billing.event[] := todo;
   work record;
   raised_in text;
@@ -43,7 +45,15 @@ begin
     on conflict do nothing
     returning provider || '/' || event_id as claim
   )
-  select coalesce(array_agg(o.claim), '{}') into claims from own as o;
+  select
+    coalesce(array_agg(o.claim), '{}'),
+    (
+      select array_agg(billing.account_lock(coalesce(e.account_id, e.fallback_account)))
+      from unnest(todo) as e
+      where e.account_id is not null or e.fallback_account is not null
+    )
+  into claims, accounts
+  from own as o;
   if claims = '{}' then
     return array(select (e.place, 'duplicate', null, null)::billing.answer from unnest(todo) as e);
   end if;
@@ -57,15 +67,13 @@ begin
     );
   end if;
 
-  -- Only an erasure holds up an event here, before the locks that others may want. An assignment costs less than a
-  -- statement.
-  for i in 1 .. cardinality(claimed) loop
-    if claimed[i].account_id is not null then
-      _ := pg_advisory_xact_lock_shared(billing.account_lock(claimed[i].account_id));
-    elsif claimed[i].fallback_account is not null then
-      _ := pg_advisory_xact_lock_shared(billing.account_lock(claimed[i].fallback_account));
-    end if;
-  end loop;
+  -- An assignment costs less than a statement. Only an erasure holds up an event here, before the locks that others
+  -- may want.
+  if accounts is not null then
+    foreach account in array accounts loop
+      _ := pg_advisory_xact_lock_shared(account);
+    end loop;
+  end if;
   for i in 1 .. cardinality(claimed) loop
     if clock_timestamp() > latest and current_setting('lock_timeout') <> '1ms' then
       -- It has waited before: lock_timeout is of one wait.
@@ -364,9 +372,9 @@ create or replace function billing.customer_hash(provider text, customer_id text
 returns bigint language sql immutable
 return hashtextextended(provider || ':' || customer_id, 2);
 
--- Returns the advisory lock that who adds a customer shares with others who add one; who stores a failure that lacks
--- its account must have it alone. Customers share a thousand, since Postgres has room for a few thousand locks, and an
--- app may add a million customers in one transaction. In the order of customer_hash.
+-- Returns the advisory lock of all who add such customers; a failure that lacks the account of one is stored under it
+-- alone. There are a thousand, since Postgres has room for a few thousand locks, and an app may add a million customers
+-- in one transaction. In the order of customer_hash.
 create or replace function billing.customer_lock(provider text, customer_id text)
 returns bigint language sql immutable
 return hashtextextended('billing.customers', 0)
