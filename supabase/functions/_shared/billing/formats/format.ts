@@ -34,7 +34,6 @@ export type HandledEvent = {
   readonly report: Partial<Report> & { subscription_id?: string | null };
   /** Of an update: what it replaced; null if it does not say. */
   readonly previous?: Partial<Report> | null;
-  /** What the account may be told. */
   readonly payment?: Payment;
 };
 
@@ -182,7 +181,6 @@ export function describeEvent(event: unknown, format: Format) {
   };
 }
 
-/** See {@linkcode describeEvent}. */
 export type EventDescription = ReturnType<typeof describeEvent>;
 
 /** Returns what events of this type do; undefined if they have no effect here. */
@@ -192,7 +190,6 @@ export function kindOf(format: Format, type: unknown): Kind | undefined {
     : undefined;
 }
 
-/** Returns the types that have an effect on the records. */
 export function typesOf({ kinds }: Format): string[] {
   return Object.keys(kinds).filter((type) => kinds[type] !== "notice");
 }
