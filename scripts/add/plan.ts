@@ -23,7 +23,6 @@ export type Plan = Readonly<Awaited<ReturnType<typeof makePlan>>>;
 /** The functions that the project replaces: written once, and never again. */
 const YOURS = /\/billing_8_yours\.sql$/;
 
-/** Plans how a project gets the receiver, or this version of it. */
 export async function makePlan(
   receiver: Receiver,
   project: Project,

@@ -36,7 +36,6 @@ export async function readReceiver() {
     /** The functions with the licence, and the snippets. */
     files: files as ReadonlyMap<string, string>,
     migrations: await readFolder(supabase, "migrations"),
-    /** For projects with declarative schemas. */
     schemas: await readFolder(supabase, "schemas"),
   };
 }

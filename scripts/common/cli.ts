@@ -14,7 +14,6 @@ import { print, printError, wrap, wrapLong } from "./print.ts";
  */
 export type OptionTexts = Readonly<Record<`--${string}`, string>>;
 
-/** A command line, in the order in which `--help` prints it. */
 export interface CommandLine<Options extends OptionTexts = OptionTexts> {
   /** The name of the task, and how its operands are written, if it has any. */
   readonly usage: string;
@@ -101,7 +100,6 @@ function parse(args: readonly string[], flags: readonly string[]) {
       allowPositionals: true,
     });
   } catch (error) {
-    // It repeats no value.
     const { message } = error as Error;
     const [written = ""] = /--?[^\s',]+(?=['\s])/.exec(message) ?? [];
     throw new UsageError(describeFault(written, flags));

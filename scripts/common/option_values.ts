@@ -76,7 +76,6 @@ export function givenProjectUrl(
   );
 }
 
-/** Returns a URL that a key may be sent to: https, or http on this machine. */
 export function safeUrl(text: string): URL | undefined {
   const url = URL.parse(text);
   const isSafe = url?.protocol === "https:" ||

@@ -8,7 +8,6 @@ import { asTyped } from "./how_started.ts";
 import { isLoopback } from "./loopback.ts";
 import { type Reply, type RequestTools, sendRequest } from "./requests.ts";
 
-/** Where a project is, and the key to it. */
 export interface ProjectAccess {
   /** Without a slash at its end. */
   readonly projectUrl: string;
@@ -45,7 +44,6 @@ export class ProjectError extends Error {
   }
 }
 
-/** Returns the headers with which a project accepts a secret key, old or new. */
 export function restHeaders(secretKey: string): Record<string, string> {
   return secretKey.startsWith("sb_")
     ? { apikey: secretKey }
@@ -57,7 +55,6 @@ export function openApi(
   { projectUrl: url, secretKey }: ProjectAccess,
   tools?: RequestTools,
 ) {
-  /** Makes a request, and returns the JSON of the answer with its count. */
   async function rest<T>(
     method: "GET" | "PATCH" | "POST",
     path: string,
@@ -106,7 +103,6 @@ export function openApi(
   };
 }
 
-/** Returns the settings in the worker's answer; undefined if it is none. */
 export function settingsOf(
   { status, body }: Pick<Reply, "status" | "body">,
 ): Partial<Settings> | undefined {

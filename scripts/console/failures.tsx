@@ -5,7 +5,6 @@ import type { ProjectError, Query, Row } from "../common/project_api.ts";
 import type { Call, Project } from "./project.ts";
 import * as ui from "./ui.tsx";
 
-/** A failure in a list, which has only these columns. */
 type Listed = Row<"billing_failed_events">;
 export const LISTED =
   "provider,event_id,type,subscription_id,error_code,error,attempts,first_failed_at,last_failed_at,next_retry_at,retry_requested_at,resolved_at,resolution";
@@ -36,7 +35,6 @@ export function failureLink({ provider, event_id: event }: Listed): string {
   return ui.link("/failure", { provider, event });
 }
 
-/** Reads a filter. What is not given is empty. */
 function readFilter({ state, code = "", type = "" }: ui.Fields) {
   return { state: state === "resolved" ? state : "", code, type };
 }

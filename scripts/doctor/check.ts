@@ -8,7 +8,6 @@ import {
   sendRequest,
 } from "../common/requests.ts";
 
-/** What to check, and with which rights. */
 export interface Target {
   /** The endpoint, as it is registered at the provider. */
   readonly url: string;

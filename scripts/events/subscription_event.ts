@@ -15,7 +15,6 @@ import { uniqueId } from "./unique_id.ts";
 
 /** Null leaves out what Stripe leaves out. */
 export interface SubscriptionEventOptions extends EventOptions {
-  /** By default a new one for every event. */
   readonly subscription?: string;
   readonly account?: string | null;
   /** By default one for each subscription. */

@@ -38,7 +38,6 @@ export function createLiveView(
     /** Asked for each line: a terminal's width changes. */
     readonly columns: () => number;
     readonly paint: (style: Style, text: string) => string;
-    /** Returns milliseconds since the epoch. */
     readonly clock: () => number;
   },
 ) {
@@ -160,7 +159,6 @@ function noteOf(line: string, source: string) {
   return { word: source, text, isFailure: fields["level"] !== "info" };
 }
 
-/** Returns what failed in a delivery, and what to do about it. */
 function failureText(
   { code, error = "", provider = "a" }: LogFields,
 ): string {

