@@ -26,7 +26,6 @@ export const SIGNING_SECRET = "whsec_deployed_0123456789";
 /** That of the endpoint in live mode. */
 export const LIVE_SECRET = "whsec_live_0123456789";
 
-/** A hosted project. */
 export type HostedProject = Awaited<ReturnType<typeof createHostedProject>>;
 
 /** Makes a project, to which nothing was deployed yet, with a database of this name. */
@@ -168,7 +167,6 @@ project_host: loopback.invalid
   return terminal;
 }
 
-/** Asserts that a command has worked, and returns what it said. */
 export function assertWorks({ code, said }: Typed): string {
   assertEquals(code, 0, said);
   return said;
@@ -302,7 +300,6 @@ const PROJECT = {
   },
 };
 
-/** How the project's database is reached through the pooler. */
 function pooler(connectionString: string) {
   return {
     identifier: PROJECT_REF,
@@ -320,7 +317,6 @@ function pooler(connectionString: string) {
   };
 }
 
-/** A function as it is after its deployment. */
 function deployed(name: string) {
   return {
     id: ID,
@@ -334,7 +330,6 @@ function deployed(name: string) {
   };
 }
 
-/** Reads the multipart form in which the Supabase CLI uploads a function. */
 async function readUpload(request: Request): Promise<Upload> {
   const form = await request.formData();
   const parts = form.getAll("file").filter((part) => part instanceof File);

@@ -40,7 +40,6 @@ await sql.unsafe(`
   create sequence public.runs;
   grant usage on public.runs to service_role`).simple();
 
-/** Makes the handler of a type: its effect is a row, and what else it does. */
 async function handle(type: string, body = ""): Promise<void> {
   await sql.unsafe(`
     create or replace function billing.${
@@ -54,7 +53,6 @@ async function handle(type: string, body = ""): Promise<void> {
     end $$`);
 }
 
-/** Forgets all effects, runs and failures. */
 async function forget(): Promise<void> {
   await sql`truncate public.effects, billing.failed_events`;
   await sql`select setval('public.runs', 1, false)`;
@@ -81,7 +79,6 @@ const STATES = [
 interface Harm {
   readonly body: string;
   readonly count: number;
-  /** How many of the events come at once. */
   readonly atOnce: number;
   /** Answers with the error that is stored: each is one of these. */
   readonly some: RegExp[];

@@ -156,7 +156,6 @@ function makeDelivery(
   return { scheme, headers, body: sentBody };
 }
 
-/** Returns whether the scheme's package accepts it with a secret. */
 async function isAcceptedByPackage(
   secret: string,
   { scheme, headers, body }: Delivery,

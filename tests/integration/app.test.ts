@@ -59,7 +59,6 @@ async function accountWith(columns: Record<string, unknown>): Promise<string> {
   return account;
 }
 
-/** What a user reads of a view, or the code of the refusal. */
 async function seenBy(
   claims: Record<string, unknown> | undefined,
   view = "billing_subscriptions",
@@ -70,7 +69,6 @@ async function seenBy(
   return error ? error.code : data.map(({ id }) => id);
 }
 
-/** What the page's function answers, or the code of the refusal. */
 function answer(app: Client, account: string) {
   return code.hasAccess(app, account).catch(({ code }) => code);
 }
@@ -184,7 +182,6 @@ Deno.test("a user asks for the access of their own account, and learns nothing a
   );
 });
 
-/** Items of these products, in these quantities. */
 const itemsOf = (products: Record<string, number>) => ({
   items: sql.json(
     Object.entries(products)

@@ -33,7 +33,6 @@ async function broadcasting(): Promise<AsyncDisposable> {
   return opened.move();
 }
 
-/** Delivers an update of a subscription, and asserts that it is applied. */
 async function update(subscription: string): Promise<object> {
   const event = subscriptionEvent("customer.subscription.updated", {
     subscription,

@@ -61,7 +61,6 @@ interface Sent {
   readonly event: JsonObject;
 }
 
-/** Returns what is recorded of a subscription. */
 async function recordOf(provider: Provider, id: string) {
   const key = provider === "lemon-squeezy" ? `ls_${id}` : id;
   const [row] = await sql`
@@ -94,7 +93,6 @@ for (const provider of Object.keys(LIVES) as Provider[]) {
     await using receiver = await startReceiver({ env });
     await using worker = await startWorker({ PROVIDER_B_FORMAT: provider });
 
-    /** Signs and sends an event; returns the status. */
     async function send(
       id: string,
       event: unknown,

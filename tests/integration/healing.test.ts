@@ -38,7 +38,6 @@ Deno.test.afterAll(async () => {
 });
 const webhook = `${stack.urls.webhookProcess}/billing-webhook`;
 
-/** Wakes the worker as the schedule does. */
 async function wakeBySchedule() {
   const headers = { apikey: stack.keys.secret };
   const { status, body } = await post(stack.urls.worker, { headers });

@@ -53,7 +53,6 @@ const creation = subscriptionEvent("customer.subscription.created", {
   subscription,
 });
 
-/** Files an event as one that failed. */
 async function file(
   event: { id: string; type: string },
   code: string,

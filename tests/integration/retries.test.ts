@@ -31,7 +31,6 @@ Deno.test.afterAll(async () => {
   await sql.end();
 });
 
-/** Delivers an event that comes to this answer. */
 async function send(expected: number, event: object): Promise<void> {
   const { status, body } = await deliver(receiver.url, event);
   assertEquals(status, expected, body);

@@ -21,16 +21,13 @@ import {
 import { TEST_API_KEY } from "../support/run_script.ts";
 import { setting } from "../support/test_environment.ts";
 
-/** A subscription as the API shows it. */
 type ShownSubscription = SubscriptionObject & { created: number };
 
-/** What the API lists. */
 export interface Created {
   readonly id: string;
   readonly created?: number;
 }
 
-/** A Stripe account. */
 export interface StripeAccount {
   /** By id, the oldest first. */
   readonly subscriptions: Map<string, ShownSubscription>;
@@ -128,7 +125,6 @@ interface ApiOptions {
   readonly clockAheadSeconds?: number;
 }
 
-/** Serves an account on a free port. */
 export function serveStripeApi(
   account: StripeAccount,
   options: ApiOptions = {},

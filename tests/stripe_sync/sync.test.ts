@@ -61,7 +61,6 @@ async function fixed(context: Context): Promise<readonly Difference[]> {
   return await found(context);
 }
 
-/** Adds events that Stripe could not deliver. */
 function undelivered(account: StripeAccount, ...events: Created[]): void {
   for (const event of events) account.events.set(event.id, event);
 }

@@ -32,7 +32,6 @@ interface ServeOptions {
   readonly env?: Readonly<Record<string, string | undefined>>;
 }
 
-/** Serves a function, by its folder's name, on a free port. */
 export async function serveFunction(
   name: string,
   { env = {} }: ServeOptions = {},
@@ -124,7 +123,6 @@ export async function startWorker(
   return { ...served, wake };
 }
 
-/** Wakes a worker, and returns its counts of a turn. */
 export async function takeTurn(
   worker: ServedFunction,
 ): Promise<Record<"retries" | "alerts" | "notifications", Counts>> {
@@ -133,7 +131,6 @@ export async function takeTurn(
   throw new Error(`The worker answered ${status}\n${worker.output()}`);
 }
 
-/** Wakes a worker with the stack's secret key, and returns its answer. */
 export async function wake(worker: ServedFunction): Promise<Answer> {
   const { secret } = await localKeys();
   return await post(worker.url, { headers: { apikey: secret } });

@@ -19,7 +19,6 @@ export const receiver: Receiver = {
   migrations: new Map([...newest.migrations].slice(0, 1)),
 };
 
-/** The texts of a project of somebody else's. */
 export const THEIRS = {
   "config.toml": 'project_id = "app" # ours\n',
   "functions/hello/index.ts": "export default {};\n",
@@ -54,7 +53,6 @@ export async function makeProject(
       const now = Date.parse("2026-11-22T10:00:00Z");
       return makePlan(version, await readProject(path), now);
     },
-    /** Plans, and makes the changes unless something blocks them. */
     async add(version = receiver): Promise<Plan> {
       const plan = await project.plan(version);
       if (plan.blockers.length === 0) await writePlan(folder, plan);

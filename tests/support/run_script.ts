@@ -29,7 +29,6 @@ export function command(
   });
 }
 
-/** Runs a command; returns its exit code and what it printed. */
 export async function runCommand(...of: Parameters<typeof command>) {
   const { code, stdout, stderr } = await command(...of).output();
   const text = (bytes: BufferSource) => new TextDecoder().decode(bytes);

@@ -19,7 +19,6 @@ import { setting } from "./test_environment.ts";
 /** A database whose migrations met the default privileges of older projects. */
 const LEGACY_DATABASE = "legacy_default_privileges";
 
-/** Makes a folder that is removed with what was opened. */
 export async function temporaryFolder(
   opened: AsyncDisposableStack,
 ): Promise<string> {

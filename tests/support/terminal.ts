@@ -160,7 +160,6 @@ export async function placeForStack(
   return stackPlace(data);
 }
 
-/** Removes colours, and a terminal's carriage returns. */
 function plain(text: string): string {
   // deno-lint-ignore no-control-regex
   return text.replaceAll(/\u001b\[[\d;]*m|\r/g, "");

@@ -370,7 +370,6 @@ Deno.test("formatAmount() has as many decimals as Stripe", () => {
   }
 });
 
-/** Compares a file with what it is to be, or writes it. */
 async function checkFile(path: string, change: (found: string) => string) {
   const file = new URL(`../../../${path}`, import.meta.url);
   const found = await Deno.readTextFile(file);

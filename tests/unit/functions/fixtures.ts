@@ -14,7 +14,6 @@ import type {
 } from "../../../supabase/functions/billing-worker/channels/channel.ts";
 import { edited } from "../../support/edited.ts";
 
-/** The receiver's clock, in Unix seconds. */
 export const NOW = 1_793_700_000;
 
 export const CREATED = "customer.subscription.created";
@@ -41,7 +40,6 @@ export const SUBSCRIPTION = {
   cancel_at_period_end: false,
 };
 
-/** An invoice whose payment failed. */
 export const INVOICE = {
   id: "in_1",
   customer: "cus_1",
@@ -129,7 +127,6 @@ export function refusal(code: string, message = "says"): Response {
   return Response.json({ code, message }, { status: 500 });
 }
 
-/** Returns the code of the failure with which a promise is rejected. */
 export async function codeOf(work: Promise<unknown>): Promise<ErrorCode> {
   return (await assertRejects(() => work, DeliveryError)).code;
 }
@@ -158,7 +155,6 @@ export const NOTIFICATION: Notification = {
   created_at: "2026-11-21T06:24:03.113987+00:00",
 };
 
-/** An alert, as the database hands it to a worker. */
 export const OPENED: Alert = {
   id: "22ea7bdb-ac40-475d-b354-f87fe5d7c4c1",
   created_at: "2026-11-21T06:25:00.113987+00:00",
@@ -184,7 +180,6 @@ export const RESOLVED: Alert = {
   },
 };
 
-/** The alert that handlers are not called. */
 export const UNLISTED: Alert = {
   id: "66ea7bdb-ac40-475d-b354-f87fe5d7c4c1",
   created_at: "2026-11-21T09:00:00.5+00:00",
