@@ -60,12 +60,7 @@ Deno.test("options and variables name the account and the project", () => {
       [`${TEST} PROVIDER_A_FORMAT=paddle --provider b --account-from team`, {
         ...{ provider: "b", accountFrom: "team" },
       }],
-      [`${TEST} UNMAPPED_SUBSCRIPTIONS=ignore`, {
-        unmappedSubscriptions: "ignore",
-      }],
-      [`${TEST} NOTIFY_ONCE_PER_INVOICE=true`, { oncePerInvoice: true }],
       [`${TEST} PLAN_ITEM=licensed`, { planItem: "licensed" }],
-      [`${TEST} NOTIFY=ended`, { notify: new Set(["ended"]) }],
       // reconcile changes nothing without --apply.
       [`${TEST} --dry-run`, { apply: false, json: false }],
       [`${TEST} --json`, { apply: false, json: true }],
@@ -91,8 +86,6 @@ Deno.test("what is missing or does not fit is refused, and no key repeated", () 
       // Stripe's key is sent to Stripe or this machine only.
       [`${TEST} --stripe-url http://localhost.example.com:1`, "--stripe-url"],
       [`${TEST} UNMAPPED_SUBSCRIPTIONS=yes`, "fail or ignore"],
-      [`${TEST} NOTIFY_ONCE_PER_INVOICE=yes`, "false or true"],
-      [`${TEST} PLAN_ITEM=last`, "first or licensed"],
       [`${TEST} --apply --dry-run`, "not both"],
       // Of the chosen provider, before anything about a key of Stripe's.
       ["PROVIDER_A_FORMAT=paddle", "are Stripe's, but PROVIDER_A_FORMAT is"],
