@@ -33,7 +33,6 @@ import {
 } from "./hosted_project.ts";
 import { schemaOf } from "./schema_of.ts";
 
-/** What a person answers when the CLI asks. */
 const env = { SUPABASE_YES: "1" };
 const port = Number(new URL(setting("TEST_DATABASE_URL")).port);
 /** Where the CLI finds the local database, which `--remote` has to keep out. */

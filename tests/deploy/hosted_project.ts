@@ -28,7 +28,6 @@ export const LIVE_SECRET = "whsec_live_0123456789";
 
 export type HostedProject = Awaited<ReturnType<typeof createHostedProject>>;
 
-/** Makes a project, to which nothing was deployed yet, with a database of this name. */
 export async function createHostedProject(
   { port, name }: { port: number; name: string },
 ) {
@@ -54,7 +53,6 @@ export async function createHostedProject(
   const apiPort = await freePort();
   const url = `http://127.0.0.1:${apiPort}`;
 
-  /** Serves what was deployed by then, with the secrets that were set. */
   async function run(): Promise<AsyncDisposable> {
     await using opened = new AsyncDisposableStack();
     const rest = opened.use(await startPostgrest(databaseUrl));
@@ -134,7 +132,6 @@ async function serveUpload(
   return { port, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }
 
-/** Opens a terminal whose CLI reaches a hosted project, in a folder. */
 export async function openDeployer(project: HostedProject, folder: string) {
   const terminal = await openTerminal(folder, {
     "https://<project-ref>.supabase.co": project.url,
@@ -172,7 +169,6 @@ export function assertWorks({ code, said }: Typed): string {
   return said;
 }
 
-/** The account's access token; the CLI takes only this form. */
 export const ACCESS_TOKEN = `sbp_${"0123456789".repeat(4)}`;
 
 /** The project that the stand-in knows; Supabase makes 20 letters. */
@@ -180,7 +176,6 @@ const PROJECT_REF = "abcdefghijklmnopqrst";
 
 const ID = "00000000-0000-4000-8000-000000000001";
 
-/** What `supabase functions deploy` sends for a function. */
 interface Upload {
   readonly metadata: {
     readonly name: string;

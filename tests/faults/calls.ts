@@ -40,7 +40,6 @@ export function update(subscription_id: string): WireEvent {
   });
 }
 
-/** Records new subscriptions, in the order in which calls work on them. */
 export async function recorded(count: number): Promise<string[]> {
   const ids = Array.from(
     { length: count },
@@ -112,7 +111,6 @@ export async function whileHeld<T>(
   }) as T;
 }
 
-/** Resolves as soon as so many statements that contain a text wait for a lock. */
 export async function waitsForLock(text: string, count = 1): Promise<void> {
   await eventually(async () => {
     const rows = await sql`

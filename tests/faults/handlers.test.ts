@@ -22,7 +22,6 @@ const CONNECTIONS = 32;
 const REFUND = "charge.refunded";
 /** It has an effect of its own besides. */
 const CREATION = "customer.subscription.created";
-/** What a handler that does harm is for. */
 const HARM = "harm.done";
 
 const HANDLE_EVENT_TYPES = [REFUND, CREATION, HARM].join();
@@ -58,7 +57,6 @@ async function forget(): Promise<void> {
   await sql`select setval('public.runs', 1, false)`;
 }
 
-/** Returns how many handlers have begun, and how often each effect is there. */
 async function done() {
   const [row] = await sql`select nextval('public.runs')::int - 1 as runs`;
   const rows = await sql<{ event_id: string; times: number }[]>`

@@ -16,7 +16,6 @@ import { verifyDelivery } from "../../supabase/functions/billing-webhook/verify_
 import { caseCount, freshSeed } from "../support/random.ts";
 import { macOf } from "../support/sign.ts";
 
-/** The receiver's clock, in Unix seconds. */
 const NOW = 1_800_000_000;
 const TOLERANCE_SECONDS = 300;
 

@@ -30,7 +30,6 @@ const DOCUMENTS = `
 const TEAM_MEMBERS = `
   create table public.team_members (team_id uuid, user_id uuid)`;
 
-/** The page's policy for documents, changed as it says. */
 const WITH_FEATURE = sqlOf('"Accounts with access').replace(
   "billing_has_access((select auth.uid())::text, '3 days')",
   "billing_has_feature((select auth.uid())::text, 'documents', '3 days')",
@@ -51,7 +50,6 @@ async function serverApp(): Promise<Client> {
   return createClient<Database>(setting("TEST_API_URL"), secret);
 }
 
-/** Makes a subscription with these columns; returns its account. */
 async function accountWith(columns: Record<string, unknown>): Promise<string> {
   const account = crypto.randomUUID();
   const id = await subscribe(receiver.url, account);

@@ -70,7 +70,6 @@ Deno.test("the trigger sends each change to the topic of its account, and only w
   );
 });
 
-/** Returns whether a user may join a topic, found out as Realtime does. */
 async function mayJoin(
   topic: string,
   { role, sub, extension = "broadcast" }: {

@@ -28,7 +28,6 @@ const SECRETS: Record<Provider, string> = {
   "lemon-squeezy": "lemon-squeezy-secret",
 };
 const OLD = "the-secret-before-the-rotation";
-/** The types of a life: creation, update, failed payment, end. */
 const LIVES: Record<Provider, string[]> = {
   paddle: [
     "subscription.created",

@@ -42,7 +42,6 @@ export interface StripeAccount {
   change(id: string, values: object): ShownSubscription;
 }
 
-/** Returns an account with a number of subscriptions, of acc_0, acc_1 and so on. */
 export function createStripeAccount(
   count = 0,
   valuesOf: (i: number) => Partial<Values> = () => ({}),
@@ -199,7 +198,6 @@ function lookUp(
   return { status: 200, body };
 }
 
-/** Returns what the commands work with, for use in this process, without waits. */
 export function testContext(
   stripeUrl: string,
   changes: Partial<Context> = {},

@@ -85,7 +85,6 @@ export function handlersPage(): { handlers: string[]; test: string } {
   };
 }
 
-/** Replaces a block's placeholders, which look like `<event id>`. */
 export function fillIn(
   sql: string,
   values: Readonly<Record<string, string>>,

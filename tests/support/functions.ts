@@ -114,7 +114,6 @@ export const NO_COUNTS: NotificationCounts = {
 
 type Counts = Record<string, number>;
 
-/** Starts a worker; its `wake` takes a turn, and returns counts of notifications. */
 export async function startWorker(
   env: Environment,
 ): Promise<ServedFunction & { wake(): Promise<Counts> }> {

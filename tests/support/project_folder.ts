@@ -26,7 +26,6 @@ export const THEIRS = {
   "migrations/20250101000000_first.sql": "select 1;\n",
 } as const;
 
-/** Makes a project with these files, by their paths below `supabase`. */
 export async function makeProject(
   files: Readonly<Record<string, string>> = THEIRS,
 ) {
@@ -67,7 +66,6 @@ export async function makeProject(
   return project;
 }
 
-/** Makes a folder a repository, if it is none, and commits all that is in it. */
 export async function commitAll(path: string): Promise<void> {
   const commit = "git -c user.name=a -c user.email=a@b commit -qm All";
   const args = ["-c", `git init -q && git add -A && ${commit}`];

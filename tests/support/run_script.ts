@@ -8,7 +8,6 @@ type Variables = Readonly<Record<string, string>>;
 /** The key that the stand-in for Stripe's API expects. */
 export const TEST_API_KEY = "sk_test_stand_in";
 
-/** Returns a command by the name of its script; it has no terminal. */
 export function command(
   name: string,
   args: readonly string[],

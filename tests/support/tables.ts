@@ -26,7 +26,6 @@ export async function storedEvent(sql: postgres.Sql, eventId: string) {
   return { ledger, failures, notifications };
 }
 
-/** Returns how many rows each table holds, to show that nothing was stored. */
 export async function rowCounts(
   sql: postgres.Sql,
 ): Promise<Record<string, number>> {
@@ -39,7 +38,6 @@ export async function rowCounts(
   return { ...row };
 }
 
-/** Empties the tables for the next tests on the same database. */
 export async function emptyTables(sql: postgres.Sql): Promise<void> {
   await sql`
     truncate billing.subscriptions, billing.processed_events,

@@ -17,7 +17,6 @@ import { eventually } from "./hang_limit.ts";
 /** The last line of `start` before it serves. */
 export const READY = "Stop with Ctrl-C";
 
-/** What a command printed, without colours, and its exit code. */
 export interface Typed {
   readonly code: number;
   readonly said: string;
@@ -91,7 +90,6 @@ export async function openTerminal(
   };
 }
 
-/** Reads what a stack prints, from the time when it is ready. */
 async function outputOf({ child, ended }: ProcessGroup) {
   let raw = "";
   let isEnded = false;

@@ -25,7 +25,6 @@ const LIVE = "STRIPE_API_KEY=rk_live_1";
 const SECRET = "SUPABASE_SECRET_KEY=sb_secret_1";
 const REMOTE = "SUPABASE_URL=https://abc.supabase.co";
 
-/** Parses a line of a shell: variables, and then options. */
 function parsed(line: string) {
   const words = line.split(" ").filter(Boolean);
   const variables = words.filter((word) => /^[A-Z]/.test(word));
@@ -140,7 +139,6 @@ const CREATED = { provider_status: "trialing", changed_by_update: false };
 const AHEAD = "2026-11-21T10:05:01+00:00";
 const TOO_LATE = "2026-11-21T10:05:01.000Z, at most 2026-11-21T10:05:00.000Z";
 
-/** Compares a subscription with a record that has these values, or with none. */
 function compared(
   changes: object,
   record: Partial<SubscriptionRecord> | undefined,
@@ -334,7 +332,6 @@ type Answer = () => Response | Promise<Response>;
 
 const DATE = Date.parse("2026-11-21T10:00:30Z") / 1000;
 
-/** Returns what a call results in, and the waits before it was repeated. */
 async function called<T>(call: (wait: Wait) => Promise<T>) {
   const waits: number[] = [];
   const wait = (ms: number) => Promise.resolve(void waits.push(ms));
@@ -342,7 +339,6 @@ async function called<T>(call: (wait: Wait) => Promise<T>) {
   return { result, waits };
 }
 
-/** Calls a Stripe that gives these answers. */
 function asked(answers: readonly Answer[]) {
   const left = [...answers];
   const stripe = new Stripe("sk_test_unit", {

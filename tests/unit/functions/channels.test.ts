@@ -38,7 +38,6 @@ const NOW = Date.parse("2026-11-21T06:24:01.500Z");
 type Reply = (signal: AbortSignal) => Response | Promise<Response>;
 type Message = Notification | Alert;
 
-/** Sends a notification, or an alert to a service or to Slack, answered so. */
 async function send(
   message: Message,
   reply: Reply = () => new Response("OK"),

@@ -28,7 +28,6 @@ export function items(changes: object = {}) {
   return { items: { object: "list", data: [first, { price: null }, "x"] } };
 }
 
-/** A subscription as Stripe sends it, with fields that nothing reads. */
 export const SUBSCRIPTION = {
   id: "sub_1",
   status: "active",
@@ -51,7 +50,6 @@ export const INVOICE = {
   next_payment_attempt: 1_800_000_000,
 };
 
-/** Returns an event of Stripe, with other values at some paths. */
 export function stripeEvent(
   type: string,
   changes: Record<string, unknown> = {},
@@ -95,7 +93,6 @@ interface Sent {
   readonly signal: AbortSignal;
 }
 
-/** Returns the real client of a database that answers so, and the calls. */
 export function fakeDatabase(
   answer: (...call: [...Call, Sent]) => Response | Promise<Response>,
   secretKey = "sb_secret_unit",
@@ -169,7 +166,6 @@ export const OPENED: Alert = {
   },
 };
 
-/** The alert after it. */
 export const RESOLVED: Alert = {
   id: "44ea7bdb-ac40-475d-b354-f87fe5d7c4c1",
   created_at: "2026-11-21T09:00:00.5+00:00",

@@ -62,7 +62,6 @@ const ALERTS = { ALERT_SIGNING_SECRET: NOTIFICATION_SECRET };
 // Not Slack, which needs no secret.
 const ALERTS_TO = { ALERT_URL: "https://hooks.slack.com.x.test/LEAKED" };
 
-/** Reads the settings, and chooses both channels; nothing may be sent. */
 function read(env: Environment) {
   const logged: string[] = [];
   const refuse = () => JSON.parse("Nothing is to be sent here");
