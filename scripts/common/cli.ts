@@ -106,7 +106,6 @@ function parse(args: readonly string[], flags: readonly string[]) {
   }
 }
 
-/** Returns what is wrong with an option, by its name with dashes. */
 function describeFault(written: string, flags: readonly string[]): string {
   const names = flags.map((flag) => flag.split(" ")[0]!);
   const flag = flags[names.indexOf(written)];

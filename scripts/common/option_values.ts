@@ -45,7 +45,6 @@ export function oneOf<T extends string>(
   );
 }
 
-/** Returns the choices in one short line, or with a line for each. */
 export function chooseOne(choices: readonly string[]): string {
   const line = choices.join(", ");
   return line.length < 50

@@ -16,7 +16,6 @@ export interface ProjectAccess {
 
 export type Views = Database["public"]["Views"];
 
-/** A row of one of the database's windows. */
 export type Row<Name extends keyof Views> = Views[Name]["Row"];
 
 /** Columns and conditions in PostgREST's words, such as `id: "eq.sub_1"`. */
@@ -142,7 +141,6 @@ const REFUSALS: Record<number, readonly [string, string]> = {
   ],
 };
 
-/** Returns what an answer that is none means, and what to do. */
 function meaningOf(
   url: string,
   status: number,

@@ -16,7 +16,6 @@ export interface Failure extends Listed {
   readonly original: string | null;
 }
 
-/** Returns the failure that a URL or a form names, if there is one. */
 export async function readFailure(
   project: Project,
   { provider = "", event = "" }: ui.Fields,
@@ -172,7 +171,6 @@ export function failureTable(failures: readonly Listed[]): Child {
   });
 }
 
-/** Returns whether a failure is open, and what comes next, with a color. */
 export function stateOf(row: Listed): Child {
   if (row.resolved_at !== null) {
     return <strong class="good">resolved: {ui.value(row.resolution)}</strong>;

@@ -93,7 +93,6 @@ export function linked(
   return shown === id ? <a href={href}>{visible(id)}</a> : visible(shown);
 }
 
-/** Returns a time with its distance from now; a dash if there is none. */
 export function time(text: string | null): Child {
   const timeMs = Date.parse(text ?? "");
   if (Number.isNaN(timeMs)) return text ?? "–"; // such as infinity

@@ -233,7 +233,6 @@ export async function acceptsKey(url: string, key: string, here: Here) {
   );
 }
 
-/** Each type that is listed has its function, and each function its type. */
 function areListed(
   types: readonly string[],
   functions: readonly string[],

@@ -24,7 +24,6 @@ export interface SubscriptionEventOptions extends EventOptions {
   readonly quantity?: number | null;
   /** Of the first item's price, by default `licensed`. */
   readonly usageType?: string;
-  /** The items after the first. */
   readonly addOns?: readonly AddOn[];
   /** Unix time in seconds, by default a month or a year after `created`. */
   readonly periodEnd?: number;
@@ -35,7 +34,6 @@ export interface SubscriptionEventOptions extends EventOptions {
   readonly cancelAtPeriodEnd?: boolean;
   /** Unix time in seconds, by default null, or in 3 days if the trial will end. */
   readonly trialEnd?: number | null;
-  /** How the collection of payments is paused. */
   readonly paused?: string | null;
   /** By default false. */
   readonly livemode?: boolean | null;

@@ -145,7 +145,6 @@ function describe(counts: Readonly<Record<string, number>>): string {
     .join(", ");
 }
 
-/** Returns whose line it is, or how urgent, and what it says. */
 function noteOf(line: string, source: string) {
   const fields = parseLine(line);
   if (fields["message"] === undefined) {

@@ -7,7 +7,6 @@ import { LOCAL_PASSWORD } from "./databases.ts";
 import type { ServiceSpec } from "./service.ts";
 import { NODE_MODULES, runTool } from "./tools.ts";
 
-/** Where a server's programs and data are, and who runs it. */
 export interface PostgresPlace {
   readonly binaries: string; // the folder with `bin`, `lib` and `share`
   readonly data: string;

@@ -74,7 +74,6 @@ export function differenceLines(
   ];
 }
 
-/** Returns what to do by hand, once per kind of difference. */
 export function adviceLines(differences: readonly Difference[]): string[] {
   const kinds = new Set<string>(differences.map(({ kind }) => kind));
   return Object.entries(ADVICE)
