@@ -6,7 +6,6 @@ export type EventMode = "any" | "live" | "test";
 /** See `PLAN_ITEM` in docs/stripe.md. */
 export type PlanItem = "first" | "licensed";
 
-/** What an account may be told, by its name in `NOTIFY`. */
 const NOTIFICATION_KINDS: readonly string[] = [
   ...["payment_failed", "trial_ending", "action_required"],
   ...["recovered", "ended"],

@@ -84,9 +84,7 @@ export interface Parts {
   readonly customer_id: unknown;
   /** Wherever the purchase itself may name its account. */
   readonly accounts: readonly unknown[];
-  /** The account that the provider keeps with the customer. */
   readonly fallback_account?: unknown;
-  /** What the event is about. */
   readonly data: unknown;
   /** Anything but a boolean belongs to either mode. */
   readonly livemode?: unknown;

@@ -269,7 +269,6 @@ function invoiceSubscription(invoice: unknown): Found {
   return { value: null, path: "subscription" };
 }
 
-/** Its own, or else the end of the period. */
 function cancelAt(subscription: unknown): string | null {
   const own = timeOrNull(member(subscription, "cancel_at"));
   return own === null && member(subscription, "cancel_at_period_end") === true
