@@ -87,7 +87,6 @@ function findSignature(headers: Headers, { providers }: VerifyOptions) {
   return { header, candidates };
 }
 
-/** Returns what the headers claim; throws unless the provider has signed it. */
 async function verifyAs(
   provider: SignatureProvider,
   header: string,
