@@ -19,8 +19,6 @@ export const assertEquals: Same = nodeAssert.deepEqual;
 
 export const assertMatch: Matches = nodeAssert.match;
 
-export const assertNotMatch: Matches = nodeAssert.doesNotMatch;
-
 export function assertStringIncludes(
   actual: string,
   expected: string,

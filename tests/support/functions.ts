@@ -9,7 +9,6 @@ import {
 } from "../../scripts/local_stack/functions.ts";
 import { startGateway } from "../../scripts/local_stack/gateway.ts";
 import { createService } from "../../scripts/local_stack/service.ts";
-import type { NotificationCounts } from "../../supabase/functions/billing-worker/deliver_notifications.ts";
 import { freePort } from "./machine.ts";
 import { eventually } from "./hang_limit.ts";
 import { type Answer, post } from "./send.ts";
@@ -101,16 +100,6 @@ export async function gatewayTo(
     [Symbol.asyncDispose]: gateway.close,
   };
 }
-
-export const NO_COUNTS: NotificationCounts = {
-  claimed: 0,
-  sent: 0,
-  failed: 0,
-  dead: 0,
-  undeliverable: 0,
-  limited: 0,
-  unsent: 0,
-};
 
 type Counts = Record<string, number>;
 

@@ -2,6 +2,7 @@
  * A user at a terminal, who types commands as the docs have them, but for what
  * stands for something (`<project-ref>`, `whsec_...`) and for ports.
  */
+import { stripVTControlCharacters } from "node:util";
 import { createCommand } from "../../scripts/common/create_command.ts";
 import {
   type ProcessGroup,
@@ -159,8 +160,7 @@ export async function placeForStack(
 }
 
 function plain(text: string): string {
-  // deno-lint-ignore no-control-regex
-  return text.replaceAll(/\u001b\[[\d;]*m|\r/g, "");
+  return stripVTControlCharacters(text).replaceAll("\r", "");
 }
 
 async function makeTools(folder: string): Promise<void> {

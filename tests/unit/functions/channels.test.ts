@@ -23,13 +23,13 @@ import {
 import {
   hanging,
   NOTIFICATION,
-  NOTIFICATION_SECRET as secret,
   OPENED,
   RESOLVED,
   SLACK,
   STATED,
   UNLISTED,
 } from "./fixtures.ts";
+import { NOTIFICATION_SECRET as secret } from "../../support/notified.ts";
 
 const URL_TEXT = "https://hooks.test:8443/LEAKED?token=LEAKED";
 // A second and a half past the full minute.

@@ -128,9 +128,6 @@ export async function codeOf(work: Promise<unknown>): Promise<ErrorCode> {
   return (await assertRejects(() => work, DeliveryError)).code;
 }
 
-export const NOTIFICATION_SECRET =
-  "whsec_c2lnbmluZy1zZWNyZXQtb2YtdGhlLXRlc3RzLTAx";
-
 export const SLACK = "https://hooks.slack.com/services/T0/B0/LEAKED";
 
 /** What a notification says of the payment if its event states everything. */

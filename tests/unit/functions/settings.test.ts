@@ -28,7 +28,8 @@ import {
   chooseAlertChannel,
   chooseChannel,
 } from "../../../supabase/functions/billing-worker/channels/choose_channel.ts";
-import { NOTIFICATION_SECRET, SLACK } from "./fixtures.ts";
+import { NOTIFICATION_SECRET } from "../../support/notified.ts";
+import { SLACK } from "./fixtures.ts";
 
 const KEYS = "SUPABASE_SECRET_KEYS";
 const TOLERANCE = "SIGNATURE_TOLERANCE_SECONDS";
