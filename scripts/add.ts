@@ -101,7 +101,6 @@ function mayWrite(): boolean {
   throw new UsageError("There is no terminal to ask: add --yes or --dry-run.");
 }
 
-/** One line for the files of a folder that are added, changed or removed. */
 function changeLines({ changes, kept }: Plan): string[] {
   const groups = Map.groupBy(changes, ({ verb, path }) => {
     const [folder] = /^functions\/(_shared\/)?[^/]+|^[^/]+/.exec(path)!;

@@ -47,7 +47,6 @@ and resolves it. Only the browser that opens the printed link is let in.`,
 wrong command line.`,
 } as const satisfies CommandLine;
 
-/** How each system opens a URL in the user's browser. */
 const OPENERS: Partial<Record<typeof Deno.build.os, readonly string[]>> = {
   linux: ["xdg-open"],
   darwin: ["open"],

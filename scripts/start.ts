@@ -165,7 +165,6 @@ function watchFault(): string | undefined {
   }
 }
 
-/** Does the work again and again, unless it is still in progress. */
 function every(
   ms: number,
   work: () => Promise<void>,

@@ -82,7 +82,6 @@ async function trigger(args: readonly string[]): Promise<number> {
   return reply.status >= 200 && reply.status < 300 ? 0 : 1;
 }
 
-/** Returns the bytes to send: of a file, or of an event. */
 async function bodyOf(
   { source, provider, format, print }: TriggerArguments,
   project: ProjectAccess | undefined,

@@ -32,7 +32,6 @@ export function readConfig(name: string, text: string): Config {
   }
 }
 
-/** Returns what is at a path of keys; undefined if there is nothing. */
 export function valueAt(content: unknown, keys: readonly string[]): unknown {
   return keys.reduce((value, key) => Object(value)[key], content);
 }

@@ -64,7 +64,6 @@ function firstLines(lines: readonly string[]): string {
   return first.join("\n");
 }
 
-/** Returns the output of git; throws what it says if it fails or is not there. */
 async function read(project: string, ...args: string[]): Promise<string> {
   const { text, fault } = await run(project, ...args);
   if (fault === undefined) return text;

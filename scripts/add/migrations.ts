@@ -7,7 +7,6 @@
  */
 import { fingerprint, type Project, type Receiver } from "./project.ts";
 
-/** What follows "migrations/" and the version in a path. */
 const suffixOf = (path: string) => path.replace(/^migrations\/\d+/, "");
 
 /**

@@ -23,7 +23,6 @@ export type Plan = Readonly<Awaited<ReturnType<typeof makePlan>>>;
 /** The functions that the project replaces: written once, and never again. */
 const YOURS = /\/billing_8_yours\.sql$/;
 
-/** Plans how a project gets the receiver, or this version of it. */
 export async function makePlan(
   receiver: Receiver,
   project: Project,
@@ -156,7 +155,6 @@ async function obstacleAt(place: string, wanted: "file" | "folder") {
     "is a git repository of its own, so yours would not show what add changes";
 }
 
-/** Whether the project's own declarative files have the receiver's tables. */
 function hasOwnExport({ sql, schemas }: Project): boolean {
   return [...sql].some(([path, text]) =>
     path.startsWith(`${schemas}/`) && !/\/billing_\d_\w+\.sql$/.test(path) &&

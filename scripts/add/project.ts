@@ -33,10 +33,8 @@ export async function readReceiver() {
   files.set("functions/_shared/billing/LICENSE", licence);
   return {
     version: manifest.version,
-    /** The functions with the licence, and the snippets. */
     files: files as ReadonlyMap<string, string>,
     migrations: await readFolder(supabase, "migrations"),
-    /** For projects with declarative schemas. */
     schemas: await readFolder(supabase, "schemas"),
   };
 }
@@ -81,7 +79,6 @@ export async function readProject(path: string) {
     supabase,
     config,
     manifest: parseManifest(await readText(join(supabase, MANIFEST))),
-    /** The texts of its migrations and declarative schemas, by path. */
     sql: new Map([...await readFolder(supabase, "migrations"), ...declarative]),
     /** Where its declarative schemas are, below `supabase/`, if it has any. */
     schemas: hasSql ? schemas : undefined,

@@ -14,7 +14,6 @@ import { print, printError, wrap, wrapLong } from "./print.ts";
  */
 export type OptionTexts = Readonly<Record<`--${string}`, string>>;
 
-/** A command line, in the order in which `--help` prints it. */
 export interface CommandLine<Options extends OptionTexts = OptionTexts> {
   /** The name of the task, and how its operands are written, if it has any. */
   readonly usage: string;
@@ -108,14 +107,12 @@ function parse(args: readonly string[], flags: readonly string[]) {
       allowPositionals: true,
     });
   } catch (error) {
-    // It repeats no value.
     const { message } = error as Error;
     const [written = ""] = /--?[^\s',]+(?=['\s])/.exec(message) ?? [];
     throw new UsageError(describeFault(written, flags));
   }
 }
 
-/** Returns what is wrong with an option, by its name with dashes. */
 function describeFault(written: string, flags: readonly string[]): string {
   const names = flags.map((flag) => flag.split(" ")[0]!);
   const flag = flags[names.indexOf(written)];

@@ -14,7 +14,6 @@ export type Environment = Readonly<Record<string, string>>;
 
 const ENV_FILE = join(PROJECT, "supabase", "functions", ".env");
 
-/** Reads a file of settings, by default that of the functions, if there is one. */
 export async function readEnvFile(file = ENV_FILE): Promise<Environment> {
   try {
     // A copy, because the result has no prototype.

@@ -22,7 +22,6 @@ const TASK = Deno.env.get("npm_command") === "exec"
   ? `npx -y deno@${Deno.version.deno} task`
   : "deno task";
 
-/** Returns a command of this project as the user types it. */
 export function asTyped(command: string): string {
   return `${PACKAGE_COMMAND ?? TASK} ${command}`;
 }

@@ -7,7 +7,6 @@ export const LOCAL_WEBHOOK_URL =
 /** 127.0.0.0/8 (RFC 5735), [::1] and localhost, but not 127.example.com. */
 const LOOPBACK = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/i;
 
-/** Returns whether a URL leads to this machine; false for other text. */
 export function isLoopback(url: string): boolean {
   return LOOPBACK.test(URL.parse(url)?.hostname ?? "");
 }

@@ -45,7 +45,6 @@ export function oneOf<T extends string>(
   );
 }
 
-/** Returns the choices in one short line, or with a line for each. */
 export function chooseOne(choices: readonly string[]): string {
   const line = choices.join(", ");
   return line.length < 50
@@ -76,7 +75,6 @@ export function givenProjectUrl(
   );
 }
 
-/** Returns a URL that a key may be sent to: https, or http on this machine. */
 export function safeUrl(text: string): URL | undefined {
   const url = URL.parse(text);
   const isSafe = url?.protocol === "https:" ||

@@ -31,7 +31,6 @@ export function printError(...lines: readonly string[]): void {
   for (const line of lines) console.error(printable(line));
 }
 
-/** Returns the lines of a text, wrapped at words. A longer word stays whole. */
 export function wrap(text: string, width: number): readonly string[] {
   return text.match(new RegExp(`\\S.{0,${width - 1}}(?= |$)|\\S+`, "g")) ?? [];
 }

@@ -1,6 +1,5 @@
 import { createCommand } from "./create_command.ts";
 
-/** What the operating system knows about a process. */
 export interface ProcessEntry {
   readonly parent: number;
   /** When it began, in the system's own notation; unique with the id. */

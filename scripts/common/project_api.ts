@@ -8,7 +8,6 @@ import { asTyped } from "./how_started.ts";
 import { isLoopback } from "./loopback.ts";
 import { type Reply, type RequestTools, sendRequest } from "./requests.ts";
 
-/** Where a project is, and the key to it. */
 export interface ProjectAccess {
   /** Without a slash at its end. */
   readonly projectUrl: string;
@@ -17,7 +16,6 @@ export interface ProjectAccess {
 
 export type Views = Database["public"]["Views"];
 
-/** A row of one of the database's windows. */
 export type Row<Name extends keyof Views> = Views[Name]["Row"];
 
 /** Columns and conditions in PostgREST's words, such as `id: "eq.sub_1"`. */
@@ -45,7 +43,6 @@ export class ProjectError extends Error {
   }
 }
 
-/** Returns the headers with which a project accepts a secret key, old or new. */
 export function restHeaders(secretKey: string): Record<string, string> {
   return secretKey.startsWith("sb_")
     ? { apikey: secretKey }
@@ -57,7 +54,6 @@ export function openApi(
   { projectUrl: url, secretKey }: ProjectAccess,
   tools?: RequestTools,
 ) {
-  /** Makes a request, and returns the JSON of the answer with its count. */
   async function rest<T>(
     method: "GET" | "PATCH" | "POST",
     path: string,
@@ -106,7 +102,6 @@ export function openApi(
   };
 }
 
-/** Returns the settings in the worker's answer; undefined if it is none. */
 export function settingsOf(
   { status, body }: Pick<Reply, "status" | "body">,
 ): Partial<Settings> | undefined {
@@ -146,7 +141,6 @@ const REFUSALS: Record<number, readonly [string, string]> = {
   ],
 };
 
-/** Returns what an answer that is none means, and what to do. */
 function meaningOf(
   url: string,
   status: number,

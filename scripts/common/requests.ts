@@ -1,13 +1,11 @@
 /** How a request is sent, replaced in tests. */
 export interface RequestTools {
   readonly fetch: typeof globalThis.fetch;
-  /** Returns this machine's time in milliseconds since the epoch. */
   readonly clock: () => number;
   /** By default the longest of the providers; a cold local function takes seconds. */
   readonly timeoutMs?: number;
 }
 
-/** A reply, with this machine's times before and after it. */
 export interface Reply extends Pick<Response, "status" | "headers"> {
   readonly body: string;
   readonly startedAtMs: number;
@@ -19,7 +17,7 @@ const CONNECTING =
   /^error sending request .*?\): (?:client error \(\w+\): )?(?:tcp connect error: )?/;
 const OS_ERROR = / \(os error \d+\)$/;
 
-/** Sends a request. Redirects are not followed, as by the providers. */
+/** Redirects are not followed, as by the providers. */
 export async function sendRequest(
   url: string,
   init: RequestInit,

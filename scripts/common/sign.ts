@@ -21,7 +21,6 @@ import type { Environment } from "./environment.ts";
 export const PROVIDER_NAMES = PROVIDERS.map(({ name }) => name);
 export type ProviderName = typeof PROVIDER_NAMES[number];
 
-/** How a provider signs: the scheme, the header that it sets, and the secret. */
 type ProviderSettings = ReturnType<typeof providerSettings>;
 
 /**

@@ -47,7 +47,6 @@ export function accessCard({ account, isGiven, subscriptions }: Access): Child {
   );
 }
 
-/** Returns when access ends, as far as that is known today. */
 function until(giving: readonly Subscription[]): Child {
   const paid = giving.filter(({ paid_until }) => paid_until === "infinity");
   if (paid.length === 0) return "while the grace for a late payment lasts";

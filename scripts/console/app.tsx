@@ -41,7 +41,6 @@ const HEADERS = {
 /** What this process knows about the one browser that it lets in. */
 type Session = ReturnType<typeof createSession>;
 
-/** Makes a session with new random secrets. */
 export function createSession() {
   const secret = () => randomBytes(32).toString("base64url");
   return {
@@ -175,7 +174,6 @@ function guard(session: Session, host: () => string): MiddlewareHandler {
   }
 }
 
-/** Answers with a page that tells nothing about the project. */
 function refuse(
   c: Context,
   status: 401 | 403 | 413 | 421,

@@ -31,7 +31,6 @@ import * as ui from "./ui.tsx";
 const FACTS =
   "type,provider,subscription_id,account_id,occurred_at,first_failed_at,last_failed_at,attempts,next_retry_at,retry_requested_at,resolved_at,resolution,resolved_by,resolution_note";
 
-/** What can be done about a failure, besides the repair. */
 function actionsOn(
   { provider, event_id }: Failure,
   { reason = "<reason>", who = "<your name>" }: ui.Fields = {},
@@ -96,7 +95,6 @@ export function addFailure(console: ui.Console): void {
   });
 }
 
-/** Returns what went wrong with the project, a line each. */
 function faultsOf(error: unknown): readonly string[] {
   if (!(error instanceof ProjectError)) throw error;
   const unknown = error.isUnknown &&
@@ -168,7 +166,6 @@ async function formatToName(
   return withAccount(payload, "", format) === undefined ? undefined : format;
 }
 
-/** Returns what can be done about a failure, each with the SQL that it runs. */
 function actionCards(failure: Failure, format: Format | undefined): Child {
   const actions = actionsOn(failure);
   const key = { provider: failure.provider, event: failure.event_id };
@@ -209,7 +206,6 @@ function actionCards(failure: Failure, format: Format | undefined): Child {
   ];
 }
 
-/** Returns a field for the account, which is the usual repair. */
 function accountCard(failure: Failure, { names }: Format): Child {
   const account = { name: "account", required: true, maxlength: 255 };
   const content = [

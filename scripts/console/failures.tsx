@@ -5,7 +5,6 @@ import type { ProjectError, Query, Row } from "../common/project_api.ts";
 import type { Call, Project } from "./project.ts";
 import * as ui from "./ui.tsx";
 
-/** A failure in a list, which has only these columns. */
 type Listed = Row<"billing_failed_events">;
 export const LISTED =
   "provider,event_id,type,subscription_id,error_code,error,attempts,first_failed_at,last_failed_at,next_retry_at,retry_requested_at,resolved_at,resolution";
@@ -17,7 +16,6 @@ export interface Failure extends Listed {
   readonly original: string | null;
 }
 
-/** Returns the failure that a URL or a form names, if there is one. */
 export async function readFailure(
   project: Project,
   { provider = "", event = "" }: ui.Fields,
@@ -36,7 +34,6 @@ export function failureLink({ provider, event_id: event }: Listed): string {
   return ui.link("/failure", { provider, event });
 }
 
-/** Reads a filter. What is not given is empty. */
 function readFilter({ state, code = "", type = "" }: ui.Fields) {
   return { state: state === "resolved" ? state : "", code, type };
 }
@@ -174,7 +171,6 @@ export function failureTable(failures: readonly Listed[]): Child {
   });
 }
 
-/** Returns whether a failure is open, and what comes next, with a color. */
 export function stateOf(row: Listed): Child {
   if (row.resolved_at !== null) {
     return <strong class="good">resolved: {ui.value(row.resolution)}</strong>;

@@ -69,7 +69,6 @@ export function addNotifications(console: ui.Console): void {
   });
 }
 
-/** Returns a table, in which those given up can be sent again. */
 export function notificationTable(
   notifications: readonly Notification[],
 ): Child {

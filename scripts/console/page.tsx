@@ -32,7 +32,7 @@ nav, .spread { display: flex; flex-wrap: wrap; gap: 0 1.5rem; justify-content: s
 }
 `;
 
-/** Answers with a document. The title may come from outside. */
+/** The title may come from outside. */
 export function html(
   c: Context,
   { title, head, body }: { title?: string; head?: Child; body: Child },
@@ -62,7 +62,6 @@ const MENU = {
   "/notifications": "Notifications",
 };
 
-/** Returns a page of the project, with the menu. */
 export function page(
   c: Context,
   { url, notice, content }: {

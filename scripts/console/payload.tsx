@@ -43,7 +43,6 @@ const TOO_LONG =
 const CHANGED =
   "The failure has changed since you opened this page. Compare your text with the payload that is there now, and save again.";
 
-/** What is edited. */
 export interface Draft {
   readonly text: string;
   /** Of the row that the editing began with. */
@@ -60,7 +59,6 @@ function escapeHidden(json: string): string {
   return json.replace(hidden, (one) => one.split("").map(escape).join(""));
 }
 
-/** Parses JSON text. Numbers are written again as they were. */
 export function parseExactly(json: string) {
   const { rawJSON } = JSON as unknown as { rawJSON(text: string): unknown };
   return JSON.parse(
@@ -70,7 +68,6 @@ export function parseExactly(json: string) {
   );
 }
 
-/** Indents JSON text. Numbers stay as they are written. */
 export function prettyJson(json: string): string {
   try {
     return escapeHidden(JSON.stringify(parseExactly(json), null, 2));
@@ -80,7 +77,6 @@ export function prettyJson(json: string): string {
   }
 }
 
-/** Returns the payload, with what a repair changed, and the repair itself. */
 export function payloadSection(
   failure: Failure,
   draft: Draft | undefined,
@@ -178,7 +174,6 @@ function repairForm(
   return ui.form("/failure/repair", versionOf(failure), content, shown);
 }
 
-/** Returns the fields that say which failure is repaired, as it is now. */
 export function versionOf({ provider, event_id, version }: Failure): ui.Fields {
   return { provider, event: event_id, version: version ?? "" };
 }

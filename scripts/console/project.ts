@@ -98,7 +98,6 @@ export function openProject(
       return data.length;
     },
 
-    /** Asks the worker for the project's settings; undefined without an answer. */
     async settings() {
       const reply = await wake("none");
       return "fault" in reply ? undefined : settingsOf(reply);

@@ -12,7 +12,6 @@ import * as ui from "./ui.tsx";
 const FACTS =
   "status,provider_status,account_id,customer_id,plan_id,quantity,current_period_end,trial_end,cancel_at,canceled_at,past_due_since,paused,paused_until,provider,livemode,changed_as_of";
 
-/** Finds what has an ID: of an account, a subscription, a customer or an event. */
 async function search(project: Project, id: string) {
   async function find<Name extends Parameters<Project["read"]>[0]>(
     name: Name,

@@ -20,7 +20,6 @@ export interface Notice {
 export interface Console {
   readonly app: Hono;
   readonly project: Project;
-  /** Answers with a page. The title may come from outside. */
   show(
     c: Context,
     title: string,
@@ -31,7 +30,6 @@ export interface Console {
   showResult(c: Context, path: string, notice: Notice): Response;
 }
 
-/** Returns a URL of the console with these fields, but for empty ones. */
 export function link(path: string, fields: Fields): string {
   const given = Object.entries(fields).filter(([, value]) => value !== "");
   return given.length === 0 ? path : `${path}?${new URLSearchParams(given)}`;
@@ -72,7 +70,6 @@ export function visibleLines(text: string): Child {
   return text.split("\n").map((line, i) => [i > 0 && <br />, visible(line)]);
 }
 
-/** Cuts a text after so many characters, as Postgres counts them. */
 export function shortened(text: string, length: number): string {
   // A character is one or two units. Texts may be very long.
   const characters = [...text.slice(0, 2 * length + 1)];
@@ -80,7 +77,6 @@ export function shortened(text: string, length: number): string {
   return `${characters.slice(0, length).join("")}…`;
 }
 
-/** Returns a value from outside; a dash if there is none. */
 export function value(text: unknown): Child {
   // As long as the reason for a resolution may be.
   return text === null ? "–" : visible(shortened(String(text), 1_000));
@@ -97,7 +93,6 @@ export function linked(
   return shown === id ? <a href={href}>{visible(id)}</a> : visible(shown);
 }
 
-/** Returns a time with its distance from now; a dash if there is none. */
 export function time(text: string | null): Child {
   const timeMs = Date.parse(text ?? "");
   if (Number.isNaN(timeMs)) return text ?? "–"; // such as infinity
@@ -112,7 +107,6 @@ const UNITS = [
   [0, 1, "s"],
 ] as const;
 
-/** Returns how long ago a time is, or how far ahead. */
 export function distance(timeMs: number, nowMs = Date.now()): string {
   const seconds = Math.abs(timeMs - nowMs) / 1000;
   const [, size, name] = UNITS.find(([from]) => seconds >= from)!;
@@ -120,7 +114,6 @@ export function distance(timeMs: number, nowMs = Date.now()): string {
   return timeMs > nowMs ? `in ${amount}` : `${amount} ago`;
 }
 
-/** Returns those columns of a row that have a value, by their names. */
 export function facts(row: object, columns: string): Child {
   const values = new Map(Object.entries(row));
   const shown = (name: string): Child => {
@@ -159,7 +152,6 @@ export function table<Row>(
   );
 }
 
-/** Returns a form; with an action, also the statement that it runs. */
 export function form(
   path: string,
   fields: Fields,

@@ -25,7 +25,6 @@ export const OWN_PACKAGES = [
   "tests/postgres_15",
 ] as const;
 
-/** Returns the options for the import map and lock file of such a folder. */
 export function ownOptions(folder: string): string[] {
   return [
     "--no-config",
@@ -35,7 +34,6 @@ export function ownOptions(folder: string): string[] {
   ];
 }
 
-/** Returns the arguments that download all that the tests of such a folder import. */
 export function ownDownload(folder: string): string[] {
   const entry = `${folder}/${basename(folder)}.test.ts`;
   return ["cache", ...ownOptions(folder), entry];

@@ -49,7 +49,6 @@ only their tests. Those in tests/unit need no database and start none.`,
 interface Run {
   readonly name: string;
   readonly args: readonly string[];
-  /** The folder whose own packages it needs. */
   readonly own?: string | undefined;
   readonly env?: Record<string, string>;
 }
@@ -164,7 +163,6 @@ async function testNamed(paths: readonly string[], filter?: string) {
   await runInLanes(template, others, 1);
 }
 
-/** Returns a run of tests; `denoPath` is the Deno that serves the functions. */
 function tests(
   name: string,
   path: string,

@@ -8,7 +8,6 @@ import {
   sendRequest,
 } from "../common/requests.ts";
 
-/** What to check, and with which rights. */
 export interface Target {
   /** The endpoint, as it is registered at the provider. */
   readonly url: string;
@@ -37,7 +36,6 @@ export type Findings = AsyncGenerator<Finding>;
 /** Thrown by a check that fails. The message ends with what to do. */
 export class Failed extends Error {}
 
-/** Thrown by a check that could not connect. */
 class Down extends Failed {}
 
 /** Thrown by a check that finds what may be intended. The message ends like that. */
@@ -65,7 +63,6 @@ export async function check(
   }
 }
 
-/** Returns what a check needs; without it, the check is not made. */
 export function orSkip<T>(value: T | undefined, why: string): T {
   if (value === undefined) throw new Skipped(why);
   return value;
@@ -99,7 +96,6 @@ export async function answerTo(
   );
 }
 
-/** Returns how things are fixed in the place that a URL leads to. */
 export function instructionsFor(url: string, functionName = "") {
   const start = asTyped("start");
   return isLoopback(url)

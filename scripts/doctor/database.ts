@@ -21,7 +21,6 @@ const MOST_QUEUED = 100;
 
 type CodedError = Error & { readonly code?: string };
 
-/** Checks the connection to the database, the migration and the schedule. */
 export async function* checkDatabase(
   { projectUrl, dbUrl }: Target,
   here: Here,
@@ -67,7 +66,6 @@ export async function* checkDatabase(
   }
 }
 
-/** Returns the server's version, if it is one that the migration takes. */
 async function supportedVersion(sql: postgres.Sql): Promise<string> {
   const [server] = await sql<{ version: string; isTooOld: boolean }[]>`
     select

@@ -19,7 +19,6 @@ import {
 /** Far more than a network adds, far less than the 300 s of a signature. */
 const MAX_SKEW_SECONDS = 30;
 
-/** Checks the receiver at its public URL, as a provider reaches it. */
 export async function* checkEndpoint(target: Target, here: Here): Findings {
   const { url } = target;
   let unsigned: Reply | undefined;

@@ -34,7 +34,6 @@ const IMPATIENT: Partial<Record<FormatName, string>> = {
   "lemon-squeezy": "Lemon Squeezy sends an event 4 times in 2.5 minutes",
 };
 
-/** Checks the worker, and what the project's REST API tells. */
 export async function* checkProject(
   { projectUrl, secretKey, provider }: Target,
   here: Here,
@@ -242,7 +241,6 @@ export async function acceptsKey(url: string, key: string, here: Here) {
   );
 }
 
-/** Each type that is listed has its function, and each function its type. */
 function areListed(
   types: readonly string[],
   functions: readonly string[],

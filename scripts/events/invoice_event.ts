@@ -23,7 +23,6 @@ type InvoiceObject = Omit<Invoice, "customer" | "parent" | "lines"> & {
 export interface InvoiceEventOptions extends EventOptions {
   /** By default a new one for every event. */
   readonly invoice?: string;
-  /** By default a new one for every event. */
   readonly subscription?: string;
   readonly account?: string;
   /** By default one for each subscription. */

@@ -88,7 +88,6 @@ export function statusesOf(format: FormatName): readonly string[] {
   return format === "stripe" ? STATUSES : PROVIDERS[format].statuses;
 }
 
-/** The providers whose events have a shape of their own. */
 export type Provider = keyof typeof PROVIDERS;
 
 export function providerEvent(

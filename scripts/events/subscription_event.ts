@@ -15,7 +15,6 @@ import { uniqueId } from "./unique_id.ts";
 
 /** Null leaves out what Stripe leaves out. */
 export interface SubscriptionEventOptions extends EventOptions {
-  /** By default a new one for every event. */
   readonly subscription?: string;
   readonly account?: string | null;
   /** By default one for each subscription. */
@@ -25,7 +24,6 @@ export interface SubscriptionEventOptions extends EventOptions {
   readonly quantity?: number | null;
   /** Of the first item's price, by default `licensed`. */
   readonly usageType?: string;
-  /** The items after the first. */
   readonly addOns?: readonly AddOn[];
   /** Unix time in seconds, by default a month or a year after `created`. */
   readonly periodEnd?: number;
@@ -36,7 +34,6 @@ export interface SubscriptionEventOptions extends EventOptions {
   readonly cancelAtPeriodEnd?: boolean;
   /** Unix time in seconds, by default null, or in 3 days if the trial will end. */
   readonly trialEnd?: number | null;
-  /** How the collection of payments is paused. */
   readonly paused?: string | null;
   /** By default false. */
   readonly livemode?: boolean | null;

@@ -38,7 +38,6 @@ export function createLiveView(
     /** Asked for each line: a terminal's width changes. */
     readonly columns: () => number;
     readonly paint: (style: Style, text: string) => string;
-    /** Returns milliseconds since the epoch. */
     readonly clock: () => number;
   },
 ) {
@@ -146,7 +145,6 @@ function describe(counts: Readonly<Record<string, number>>): string {
     .join(", ");
 }
 
-/** Returns whose line it is, or how urgent, and what it says. */
 function noteOf(line: string, source: string) {
   const fields = parseLine(line);
   if (fields["message"] === undefined) {
@@ -160,7 +158,6 @@ function noteOf(line: string, source: string) {
   return { word: source, text, isFailure: fields["level"] !== "info" };
 }
 
-/** Returns what failed in a delivery, and what to do about it. */
 function failureText(
   { code, error = "", provider = "a" }: LogFields,
 ): string {

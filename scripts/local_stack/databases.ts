@@ -56,7 +56,6 @@ export function databaseUrls(port: number, name = "postgres") {
   };
 }
 
-/** Creates Supabase's roles on the server, unless it has them already. */
 export async function setUpServer(port: number): Promise<void> {
   await withDatabase(databaseUrls(port).adminUrl, async (sql) => {
     const found = await sql`

@@ -60,7 +60,6 @@ export function functionService(
   };
 }
 
-/** Returns the settings that Supabase itself gives to a function. */
 export function platformEnvironment(
   { apiUrl, dbUrl, keys }: { apiUrl: string; dbUrl: string; keys: LocalKeys },
 ): Environment {

@@ -178,7 +178,6 @@ function isLocal({ headers, rawHeaders }: http.IncomingMessage): boolean {
     !Object.keys(headers).some((name) => FORWARDED.test(name));
 }
 
-/** Returns the names and values that are passed on, as they were written. */
 function endToEnd(raw: readonly string[]): [name: string, value: string][] {
   return raw.flatMap((name, i) =>
     i % 2 || HOP_BY_HOP.test(name) ? [] : [[name, raw[i + 1]!]]

@@ -32,7 +32,6 @@ export async function signToken(claims: JWTPayload): Promise<string> {
     .sign(SECRET_BYTES);
 }
 
-/** Returns whether a token is signed with the local secret and not expired. */
 export async function isValidToken(
   token: string,
   nowSeconds: number,

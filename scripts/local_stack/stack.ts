@@ -136,7 +136,6 @@ export async function startStack(options: StackOptions) {
     /** The database, for the role `postgres`, and for the superuser. */
     dbUrl,
     adminUrl,
-    /** The folder with Postgres's `bin`, `lib` and `share`. */
     postgresFolder: binaries,
     /** For fault tests, which kill it and start it again. */
     postgres,

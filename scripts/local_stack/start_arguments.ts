@@ -58,7 +58,6 @@ Exit code: 0 if it was stopped, 1 if it could not start or if a part of it
 ended, 2 for a wrong command line.`,
 } as const satisfies CommandLine;
 
-/** Reads the arguments of `start`; they override the environment. */
 export function parseStartArguments(
   args: readonly string[],
   env: Environment,
@@ -90,7 +89,6 @@ export function parseStartArguments(
   };
 }
 
-/** Returns the state folder that is asked for; undefined for the usual one. */
 export function dataFolder(
   option: string | undefined,
   env: Environment,

@@ -91,7 +91,6 @@ function checkOwn(given: string): void {
   }
 }
 
-/** Asks a process to end and waits for it. After ten seconds, kills it. */
 async function endProcess(id: number): Promise<void> {
   const isGone = async () => await lookUpProcess(id) === undefined;
   for (const signal of ["SIGINT", "SIGKILL"] as const) {

@@ -36,7 +36,6 @@ export function supabaseCli(): readonly [command: string, ...args: string[]] {
   ];
 }
 
-/** Runs a command of the Supabase CLI as `runTool()` does; `home` has its files. */
 export async function runSupabaseCli(
   args: readonly string[],
   { purpose, home, cwd = REPOSITORY, env = {}, signal }: {
@@ -98,7 +97,6 @@ export function spawnGroup(
     detached: true,
     stdin: "null",
   }).spawn();
-  /** Sends a signal to each process of the group, if any is left. */
   const kill = (signal: Deno.Signal) => signalTo(-child.pid, signal);
   const end = () => kill("SIGTERM");
   signal?.addEventListener("abort", end);

@@ -88,7 +88,6 @@ export async function runCommand<Arguments extends Target>(
   }
 }
 
-/** Returns which provider's account and which project the options name. */
 export function readTarget(
   values: Values<typeof TARGET_OPTIONS>,
   here: Surroundings,
@@ -115,7 +114,6 @@ export function readTarget(
   };
 }
 
-/** Reads the receiver's settings. A wrong one is reported like a wrong option. */
 function readSettings(env: Surroundings["env"], provider: ProviderName) {
   try {
     const format = readFormatName(env, provider);

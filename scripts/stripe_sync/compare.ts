@@ -9,10 +9,8 @@ import type { Context } from "./command.ts";
 import type { Difference, FieldDifference, FieldValue } from "./differences.ts";
 import type { SubscriptionRecord, Tables } from "./tables.ts";
 
-/** One subscription at Stripe beside its record. */
 export interface Comparison {
   readonly subscription: string;
-  /** Undefined if they are the same. */
   readonly difference?: Difference;
   /** The events that correct the record; none if nothing can or need be done. */
   readonly corrections: readonly BillingEvent[];
@@ -115,7 +113,6 @@ export function customerOf({ customer }: Stripe.Subscription): string {
   return typeof customer === "string" ? customer : customer?.id ?? "";
 }
 
-/** Returns the fields of a record that differ from Stripe's `values`. */
 function changes(
   record: SubscriptionRecord,
   values: Readonly<Record<string, FieldValue>>,

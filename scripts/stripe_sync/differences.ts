@@ -3,7 +3,6 @@
 /** The value of a field; times as in ISO 8601. */
 export type FieldValue = string | number | boolean | null;
 
-/** A field with one value in the record and another one at Stripe. */
 export interface FieldDifference {
   readonly field: string;
   readonly here: FieldValue;
@@ -54,12 +53,10 @@ const LABELS: { [Kind in Difference["kind"]]?: string } = {
   erased: "erased: skipped ",
 };
 
-/** Returns whether something is to be done about a difference. */
 export function isFault({ kind }: Difference): boolean {
   return kind !== "erased";
 }
 
-/** Returns all differences, one line each, and then what to do. */
 export function differenceLines(
   differences: readonly Difference[],
   { apply }: { apply: boolean },
@@ -77,7 +74,6 @@ export function differenceLines(
   ];
 }
 
-/** Returns what to do by hand, once per kind of difference. */
 export function adviceLines(differences: readonly Difference[]): string[] {
   const kinds = new Set<string>(differences.map(({ kind }) => kind));
   return Object.entries(ADVICE)

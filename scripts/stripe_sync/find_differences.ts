@@ -18,7 +18,6 @@ export type Found = Awaited<ReturnType<typeof findDifferences>>;
  */
 const SECOND_LOOK_AFTER_MS = 2_000;
 
-/** Compares Stripe's subscriptions and events with the tables. */
 export async function findDifferences(context: Context) {
   const { stripe, tables, unmappedSubscriptions } = context;
   // Read before Stripe is asked: Stripe has whatever is recorded by now.
@@ -60,7 +59,6 @@ export async function findDifferences(context: Context) {
   return { differences, doubtful, listed: listed.size, undelivered };
 }
 
-/** Returns the difference of each subscription, if there is one, by ID. */
 async function compareAll(
   pages: AsyncIterable<Page>,
   context: Context,

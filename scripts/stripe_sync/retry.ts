@@ -30,7 +30,6 @@ export async function retry<T>(call: () => Promise<T>, wait: Wait): Promise<T> {
   return await call();
 }
 
-/** Returns whether a failure of Stripe or of the database may pass by itself. */
 export function isTransient(error: unknown): error is Error {
   return error instanceof DeliveryError
     ? error.code === "database_unavailable" || error.code === "record_locked"

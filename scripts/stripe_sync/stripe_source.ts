@@ -15,7 +15,6 @@ export interface StripeAnswer<T> {
   readonly askedAtSeconds: number;
 }
 
-/** Subscriptions as Stripe had them at one moment or later. */
 export type Page = StripeAnswer<Stripe.Subscription[]>;
 
 export type StripeSource = ReturnType<typeof openStripeSource>;
@@ -74,7 +73,7 @@ export function openStripeSource(
     );
   }
 
-  /** Reads all subscriptions, canceled ones included, the newest first. */
+  /** Canceled ones included, the newest first. */
   function subscriptions(): AsyncGenerator<Page> {
     return pages((position) =>
       stripe.subscriptions.list({ status: "all", ...position })

@@ -15,7 +15,6 @@ export type SubscriptionRecord = Readonly<
 
 export type Tables = ReturnType<typeof openTables>;
 
-/** A query of the client that was not sent yet. */
 interface Query<T> {
   abortSignal: Parameters<typeof callDatabase<T>>[0];
 }
@@ -87,7 +86,6 @@ export function openTables(
       .eq("provider", provider);
 
   return {
-    /** Reads the records of some subscriptions, of any provider, by id. */
     async recordsOf(ids: readonly string[]) {
       const rows = await readByIds(
         ids,
@@ -96,7 +94,6 @@ export function openTables(
       return new Map(rows.map((row) => [row.id, row] as const));
     },
 
-    /** Reads the ids of all of the provider's subscriptions. */
     async subscriptionIds(): Promise<string[]> {
       const rows = await readPages(
         "id",
@@ -108,7 +105,6 @@ export function openTables(
       return rows.map(({ id }) => id);
     },
 
-    /** Reads all open failures of the provider's events. */
     openFailures: () =>
       readPages("event", (last) =>
         failures().is("resolved_at", null)
@@ -149,7 +145,6 @@ export function openTables(
       return account ?? undefined;
     },
 
-    /** Returns which subscriptions are of accounts that were erased. */
     async erasedOf(
       owners: readonly {
         subscription_id: string;

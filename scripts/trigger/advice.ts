@@ -61,7 +61,6 @@ export function advice(
   );
 }
 
-/** Returns the option for the project of a URL that was given. */
 function projectOption(url = ""): string {
   const { origin, pathname = "" } = URL.parse(url) ?? {};
   return pathname.startsWith("/functions/v1/")

@@ -88,7 +88,6 @@ The signing secrets are those of the functions: from the environment, from
 supabase/functions/.env, or else the ones of the local stack.`,
 } as const satisfies CommandLine;
 
-/** Parses the command line; `env` has the functions' settings, such as the format. */
 export function parseTriggerArguments(
   args: readonly string[],
   env: Environment = {},
@@ -158,7 +157,6 @@ function readQuantity(text: string): number {
   throw new UsageError("--quantity takes a whole number, such as 5.");
 }
 
-/** Returns a time in Unix seconds; null for none. */
 function readTime(text: string): number | null {
   if (text === "") return null;
   const isDate = /^\d{4}-\d{2}-\d{2}(?:T.+)?$/.test(text);

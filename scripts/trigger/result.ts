@@ -80,7 +80,6 @@ export async function sentEvent(
   return { provider, format, id, type, ...about };
 }
 
-/** Returns the record of a subscription; undefined if there is none. */
 export async function readRecord(
   project: ProjectAccess,
   { provider, subscription }: Pick<SentEvent, "provider" | "subscription">,
@@ -111,7 +110,6 @@ export async function createdBefore(
   return row && Math.floor(Date.parse(`${row.occurred_at}`) / 1000) - 1;
 }
 
-/** Returns the ledger's outcome of an event; undefined if it was not applied. */
 export async function readLedger(
   project: ProjectAccess,
   { provider, id }: SentEvent,
@@ -181,7 +179,6 @@ export async function readResult(
   return { lines, isClaimed: true };
 }
 
-/** Returns the columns that are not null, with long values wrapped. */
 function rowLines(row: object): readonly string[] {
   const columns = Object.entries(row).filter(([, value]) => value !== null);
   const width = Math.max(...columns.map(([name]) => name.length));

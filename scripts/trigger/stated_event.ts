@@ -51,7 +51,6 @@ export function isOfSubscription(format: FormatName, type: string): boolean {
   return /^(?:creation|opening_update|update|deletion)$/.test(kind);
 }
 
-/** Whether an event changes a record, and does not begin it. */
 export function isChange(format: FormatName, type: string): boolean {
   const isFirst = kindOf(FORMATS[format], type) === "creation" ||
     type === "subscription.active"; // Dodo has no other.

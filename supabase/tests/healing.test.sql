@@ -3,7 +3,7 @@
  * retries. Time passes by moving next_retry_at back.
  */
 begin;
-select plan(75);
+select plan(73);
 truncate billing.failed_events, billing.leases, billing.subscriptions, billing.processed_events;
 
 create function pg_temp.file(event_id text, error_code text, subscription_id text default 'sub_1', provider text default 'a')
@@ -285,20 +285,6 @@ select billing.retry_failed_event('s2');
 select is((select count(*) from public.billing_claim_alerts(gen_random_uuid(), 'x')), 1::bigint, 'unless a person has requested its retry');
 truncate billing.failed_events, billing.leases;
 
--- A wake while another run has the queue is not lost.
-select is(
-  (select array[
-    (select count(*) from public.billing_claim_failed_events('00000000-0000-4000-8000-000000000001', 1)),
-    (select count(*) from public.billing_claim_failed_events('00000000-0000-4000-8000-000000000002', 1))
-  ]), '{0,0}', 'two runs find nothing'
-);
-select is(
-  array[
-    public.billing_release_lease('retries', '00000000-0000-4000-8000-000000000002', false),
-    public.billing_release_lease('retries', '00000000-0000-4000-8000-000000000001', false),
-    public.billing_release_lease('retries', '00000000-0000-4000-8000-000000000001', false)
-  ], '{f,t,f}', 'only the one that has the queue looks once more, and ends'
-);
 
 -- The schedule leaves a trace: of runs that it has woken, in both queues, without a fault.
 truncate billing.leases;

@@ -2,7 +2,7 @@
  * The views of triage and monitoring: what they show, and in which order.
  */
 begin;
-select plan(14);
+select plan(11);
 set local timezone = 'UTC';
 truncate billing.failed_events, billing.notifications, billing.processed_events, billing.leases;
 
@@ -104,7 +104,5 @@ select results_eq(
   'select account_as_of, changed_as_of, changed_by_update, canceled_as_of from public.billing_records order by id',
   $$select to_timestamp(n), to_timestamp(n), n = 1, null::timestamptz from generate_series(0, 2) as n$$, 'commands read marks as times'
 );
-select isnt_empty(format('select * from %s', v), format('service_role reads %s', v))
-from unnest(array['billing.open_failures', 'public.billing_health', 'billing.events_per_hour']) as v;
 select * from finish();
 rollback;

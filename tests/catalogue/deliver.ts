@@ -104,7 +104,6 @@ export async function checkRow(stage: Stage, row: Row): Promise<void> {
   await row.check?.(stage);
 }
 
-/** Returns a delivery that is signed when it is sent. */
 export function prepare(stage: Stage, sent: Sent) {
   const { to = "stripe", through, method = "POST", isChunked, raw } = sent;
   const endpoint = typeof to === "string" ? stage[to] : to;
@@ -132,7 +131,6 @@ export function prepare(stage: Stage, sent: Sent) {
   return { endpoint, body, event, send };
 }
 
-/** Sends and checks a delivery; returns what is stored about its event. */
 export async function deliver(stage: Stage, sent: Sent): Promise<StoredEvent> {
   const { sql } = stage;
   const { status, code = "", stored, outcome = "applied" } = sent;

@@ -40,7 +40,6 @@ const NOT_RECORDED = refused(503, "failure_not_recorded");
 const LATEST_MS = 30_000;
 const HUNG_DELIVERIES = 400;
 
-/** An answer in PostgREST's form. */
 const answer = (status: number, code: string) => ({
   status,
   body: { code, message: "out of order", details: null, hint: null },
@@ -271,7 +270,6 @@ function storedNowhere(apply: Fault, record: Fault, logs: string): Sent[] {
   ];
 }
 
-/** Delivers while service_role lacks a real grant. */
 async function withoutGrant(stage: Stage): Promise<void> {
   const { sql } = stage;
   const body = creation();
@@ -286,7 +284,6 @@ async function withoutGrant(stage: Stage): Promise<void> {
   await deliver(stage, { body, ...APPLIED });
 }
 
-/** A failed invoice that is filed, and would succeed now. */
 async function filedInvoice(stage: Stage) {
   const subscription = uniqueId("sub");
   const invoice = failedInvoice({ subscription });
@@ -295,7 +292,6 @@ async function filedInvoice(stage: Stage) {
   return invoice;
 }
 
-/** One turn of a worker; what became of the retries. */
 async function takeWorkersTurn(): Promise<Record<string, number>> {
   await using worker = await startWorker({});
   return (await takeTurn(worker)).retries;

@@ -40,7 +40,6 @@ export function rawRequest(
   });
 }
 
-/** Sends a request, or the beginning of one, and closes the connection. */
 export function abandonedRequest(url: string, request: RawRequest) {
   return connected(url, request, (_, sent) => sent);
 }

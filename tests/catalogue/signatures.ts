@@ -26,7 +26,6 @@ import {
   valueOf,
 } from "./stage.ts";
 
-/** Checks one of the three schemes after the other. */
 const toEach = (sent: Sent): Sent[] => ENDPOINTS.map((to) => ({ to, ...sent }));
 
 type Value = (parts: SignatureParts) => string;
@@ -61,7 +60,6 @@ function withMacs(...changes: readonly ((mac: string) => string)[]): Sent[] {
   );
 }
 
-/** So many other MACs before the right one. */
 const behindOthers = (count: number): Value => (parts) =>
   valueOf(parts, [...Array(count).fill(otherOf(parts)), parts.mac]);
 

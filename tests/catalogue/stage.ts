@@ -126,7 +126,6 @@ export function hashId(body: Body): string {
   return `sha256:${createHash("sha256").update(body).digest("hex")}`;
 }
 
-/** Returns an event's JSON with another text in the place of a value. */
 export function withText(event: object, from: string, to: string): string {
   const text = JSON.stringify(event);
   if (!text.includes(from)) throw new TypeError(`There is no ${from}`);
@@ -154,7 +153,6 @@ export function signatureOf(
   return { scheme, time, id, mac: macOf(scheme, body, { secret, time, id }) };
 }
 
-/** Returns the signature header's value, with these MACs. */
 export function valueOf(
   { scheme, time, mac }: SignatureParts,
   macs: readonly string[] = [mac],

@@ -2,13 +2,7 @@
  * Rows 61 to 63, 71 and 72: endpoints and APIs that the worker and the commands
  * call, and that answer badly.
  */
-import {
-  assert,
-  assertEquals,
-  assertMatch,
-  assertNotMatch,
-  assertRejects,
-} from "@std/assert";
+import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { setImmediate } from "node:timers";
 import type { Sql } from "postgres";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
@@ -17,6 +11,7 @@ import { createClient } from "../../supabase/functions/_shared/billing/database.
 import { emailChannel } from "../../supabase/functions/billing-worker/channels/email_channel.ts";
 import {
   deliverNotifications,
+  NO_NOTIFICATIONS,
   pacer,
 } from "../../supabase/functions/billing-worker/deliver_notifications.ts";
 import { RUN_TIME_MS } from "../../supabase/functions/billing-worker/handle_wake.ts";
@@ -35,7 +30,7 @@ import {
   oweNotifications,
 } from "../support/queues.ts";
 import { runScript } from "../support/run_script.ts";
-import { NO_COUNTS, serveFunction, startWorker } from "../support/functions.ts";
+import { serveFunction, startWorker } from "../support/functions.ts";
 import { setting } from "../support/test_environment.ts";
 import type { Rows } from "./deliver.ts";
 
@@ -81,7 +76,7 @@ export const WORKERS: Rows = {
         "Cannot start",
       );
       assertMatch(message, /NOTIFICATION_URL must/);
-      assertNotMatch(message, /CATALOGUE|me:x|whsec_/);
+      assert(!/CATALOGUE|me:x|whsec_/.test(message), message);
     },
   },
   "62: the notified endpoint redirects, hangs, answers 4xx/5xx/429, 410": {
@@ -152,7 +147,11 @@ export const WORKERS: Rows = {
       // As its end and the next attempt's time would come.
       await endLease(sql, "notifications");
       await makeDue(sql, event);
-      assertEquals(await next.wake(), { ...NO_COUNTS, claimed: 1, sent: 1 });
+      assertEquals(await next.wake(), {
+        ...NO_NOTIFICATIONS,
+        claimed: 1,
+        sent: 1,
+      });
       const row = await outboxRow(sql, event);
       assertEquals([row.status, row.attempts], ["sent", 2]);
       const ids = endpoint.about(event).map(({ id }) => id);

@@ -56,7 +56,6 @@ const HOSTILE: Readonly<Record<string, string>> = {
   "evt_/?&#%2F": '"</pre>"',
 };
 
-/** Returns the path of a failure's page. */
 function pathOf(event: string): string {
   return `/failure?${new URLSearchParams({ provider: "a", event })}`;
 }
@@ -76,7 +75,6 @@ Deno.test("the console in a browser", async (test) => {
   const visitor = await enterConsole(browser, running.link);
   const { page, open, tabTo, enter, texts } = visitor;
 
-  /** Opens the editor, replaces the text, and sends the form. */
   async function save(text: string): Promise<string> {
     await tabTo("main > details > summary");
     const isOpen = (await page.$$("main > details[open]")).length > 0;
@@ -319,10 +317,8 @@ async function startBrowser(): Promise<Browser> {
   }
 }
 
-/** A person at the console, with the keyboard. */
 type Visitor = Awaited<ReturnType<typeof enterConsole>>;
 
-/** Opens the console's link in a new profile of the browser. */
 async function enterConsole(browser: Browser, link: string) {
   const page = await (await browser.createBrowserContext()).newPage();
   const { origin } = new URL(link);
@@ -355,7 +351,6 @@ async function enterConsole(browser: Browser, link: string) {
     return await text();
   }
 
-  /** Presses Tab until the element has the focus. */
   async function tabTo(selector: string): Promise<void> {
     const isThere = `document.activeElement.matches(${
       JSON.stringify(selector)
@@ -376,7 +371,6 @@ async function enterConsole(browser: Browser, link: string) {
     return await text();
   }
 
-  /** Returns the texts of elements. */
   async function texts(selector: string): Promise<string[]> {
     return await page.$$eval(
       selector,

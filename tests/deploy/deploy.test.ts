@@ -33,7 +33,6 @@ import {
 } from "./hosted_project.ts";
 import { schemaOf } from "./schema_of.ts";
 
-/** What a person answers when the CLI asks. */
 const env = { SUPABASE_YES: "1" };
 const port = Number(new URL(setting("TEST_DATABASE_URL")).port);
 /** Where the CLI finds the local database, which `--remote` has to keep out. */
@@ -50,7 +49,6 @@ const left = new Set(
   ),
 );
 const blocks = [...left];
-/** Returns the only block that begins with a text. */
 function block(start: string): string {
   const found = blocks.filter((text) => text.startsWith(start));
   assertEquals(found.length, 1, start);
@@ -173,7 +171,6 @@ Deno.test("docs/deploy.md: an app gets the receiver, updates it, has it beside i
     await app.write(name, text);
   }
 
-  /** Runs add in the clone, for the app that the user is in. */
   async function add(options: string): Promise<Typed> {
     await app.commit();
     return await type(
@@ -192,7 +189,6 @@ Deno.test("docs/deploy.md: an app gets the receiver, updates it, has it beside i
     functions: [...api.uploads.keys()],
     settings: Object.fromEntries(api.secrets),
   });
-  /** Deploys the app's function; returns what was uploaded. */
   async function deployHello() {
     const deploy = "supabase functions deploy hello --use-api";
     assertWorks(await type(deploy, { env }));

@@ -54,7 +54,6 @@ Deno.test.afterAll(async () => {
   await sql.end();
 });
 
-/** Serves both functions and the REST API of the stack under one address. */
 async function startStage() {
   await using opened = new AsyncDisposableStack();
   async function serve(name: "billing-webhook" | "billing-worker") {
@@ -78,7 +77,6 @@ async function startStage() {
   };
 }
 
-/** Looks at the deployment, with what is given changed. */
 async function look(
   changes: Partial<Target> = {},
   env = {},

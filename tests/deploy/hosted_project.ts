@@ -26,10 +26,8 @@ export const SIGNING_SECRET = "whsec_deployed_0123456789";
 /** That of the endpoint in live mode. */
 export const LIVE_SECRET = "whsec_live_0123456789";
 
-/** A hosted project. */
 export type HostedProject = Awaited<ReturnType<typeof createHostedProject>>;
 
-/** Makes a project, to which nothing was deployed yet, with a database of this name. */
 export async function createHostedProject(
   { port, name }: { port: number; name: string },
 ) {
@@ -55,7 +53,6 @@ export async function createHostedProject(
   const apiPort = await freePort();
   const url = `http://127.0.0.1:${apiPort}`;
 
-  /** Serves what was deployed by then, with the secrets that were set. */
   async function run(): Promise<AsyncDisposable> {
     await using opened = new AsyncDisposableStack();
     const rest = opened.use(await startPostgrest(databaseUrl));
@@ -135,7 +132,6 @@ async function serveUpload(
   return { port, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }
 
-/** Opens a terminal whose CLI reaches a hosted project, in a folder. */
 export async function openDeployer(project: HostedProject, folder: string) {
   const terminal = await openTerminal(folder, {
     "https://<project-ref>.supabase.co": project.url,
@@ -168,13 +164,11 @@ project_host: loopback.invalid
   return terminal;
 }
 
-/** Asserts that a command has worked, and returns what it said. */
 export function assertWorks({ code, said }: Typed): string {
   assertEquals(code, 0, said);
   return said;
 }
 
-/** The account's access token; the CLI takes only this form. */
 export const ACCESS_TOKEN = `sbp_${"0123456789".repeat(4)}`;
 
 /** The project that the stand-in knows; Supabase makes 20 letters. */
@@ -182,7 +176,6 @@ const PROJECT_REF = "abcdefghijklmnopqrst";
 
 const ID = "00000000-0000-4000-8000-000000000001";
 
-/** What `supabase functions deploy` sends for a function. */
 interface Upload {
   readonly metadata: {
     readonly name: string;
@@ -302,7 +295,6 @@ const PROJECT = {
   },
 };
 
-/** How the project's database is reached through the pooler. */
 function pooler(connectionString: string) {
   return {
     identifier: PROJECT_REF,
@@ -320,7 +312,6 @@ function pooler(connectionString: string) {
   };
 }
 
-/** A function as it is after its deployment. */
 function deployed(name: string) {
   return {
     id: ID,
@@ -334,7 +325,6 @@ function deployed(name: string) {
   };
 }
 
-/** Reads the multipart form in which the Supabase CLI uploads a function. */
 async function readUpload(request: Request): Promise<Upload> {
   const form = await request.formData();
   const parts = form.getAll("file").filter((part) => part instanceof File);

@@ -113,7 +113,6 @@ Deno.test("a server older than Postgres 15 is refused by the first statement, be
   }
 });
 
-/** Migrates, and asserts that these names alone stop it before it does anything. */
 async function assertRefused(url: string, taken: string[]): Promise<void> {
   const before = await withDatabase(url, schemaOf);
   const { message } = await assertRejects(() => migrate(url), Error);

@@ -26,7 +26,6 @@ function assertEnds({ code, said }: Typed, wanted: number, says: string): void {
   assertStringIncludes(said, says);
 }
 
-/** Makes the project, and opens a terminal there whose home is new. */
 async function makeUser(opened: AsyncDisposableStack) {
   const made = await Deno.makeTempDir({ prefix: "billing-webhook-npm-" });
   opened.defer(() => Deno.remove(made, { recursive: true }));
@@ -55,7 +54,6 @@ async function makeUser(opened: AsyncDisposableStack) {
   });
   const npx = (command: string, env = {}) =>
     user.type(`${NPX} ${command}`, { env });
-  /** Runs the program that npx has installed, as npx starts it. */
   const installed = (command: string, env = {}) =>
     user.type(
       `home/.npm/_npx/*/node_modules/.bin/billing-webhook-receiver ${command}`,

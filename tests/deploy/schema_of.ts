@@ -3,7 +3,6 @@ import type postgres from "postgres";
 const OURS = "::regnamespace::text in ('public', 'billing')";
 const OF_OURS = `in (select oid from pg_class where relnamespace${OURS})`;
 
-/** What there is, one row per object. */
 const OBJECTS = [
   `nspname, nspowner::regrole, nspacl
     from pg_namespace where oid${OURS}`,

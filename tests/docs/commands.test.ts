@@ -43,7 +43,6 @@ const ELSEWHERE: readonly (readonly [commands: RegExp, where: string])[] = [
 const commands = docCommands();
 const typed = new Set<string>();
 
-/** The commands of a page, by the places of their blocks. */
 const ofPage = (page: string) =>
   commands.filter(({ place }) => place.startsWith(`${page}:`));
 

@@ -5,7 +5,6 @@ import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { eventually } from "../support/hang_limit.ts";
 import { connect } from "../support/tables.ts";
 
-/** An event as `billing_apply_events` takes it. */
 export interface WireEvent {
   readonly event_id: string;
   readonly subscription_id: string;
@@ -41,7 +40,6 @@ export function update(subscription_id: string): WireEvent {
   });
 }
 
-/** Records new subscriptions, in the order in which calls work on them. */
 export async function recorded(count: number): Promise<string[]> {
   const ids = Array.from(
     { length: count },
@@ -70,7 +68,6 @@ export async function apply(
   return rows.map(({ said }) => said);
 }
 
-/** Stores a failure of each event of provider a. */
 export async function file(...eventIds: string[]): Promise<void> {
   for (const id of eventIds) {
     await sql`
@@ -104,7 +101,6 @@ export function lockSubscriptions(...ids: string[]): Lock {
       from unnest(${ids}::text[]) as id`;
 }
 
-/** Runs work while another transaction holds locks. */
 export async function whileHeld<T>(
   lock: Lock,
   work: () => Promise<T>,
@@ -115,7 +111,6 @@ export async function whileHeld<T>(
   }) as T;
 }
 
-/** Resolves as soon as so many statements that contain a text wait for a lock. */
 export async function waitsForLock(text: string, count = 1): Promise<void> {
   await eventually(async () => {
     const rows = await sql`

@@ -141,7 +141,6 @@ Deno.test(`everything at once, for ${SECONDS} s, loses no event, applies none tw
   await assertNotified(taken, sql);
 });
 
-/** Repeats an action; returns how often, and the errors that it met. */
 async function repeat(
   name: string,
   [act, pauseMs]: Action,

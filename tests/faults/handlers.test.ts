@@ -22,7 +22,6 @@ const CONNECTIONS = 32;
 const REFUND = "charge.refunded";
 /** It has an effect of its own besides. */
 const CREATION = "customer.subscription.created";
-/** What a handler that does harm is for. */
 const HARM = "harm.done";
 
 const HANDLE_EVENT_TYPES = [REFUND, CREATION, HARM].join();
@@ -40,7 +39,6 @@ await sql.unsafe(`
   create sequence public.runs;
   grant usage on public.runs to service_role`).simple();
 
-/** Makes the handler of a type: its effect is a row, and what else it does. */
 async function handle(type: string, body = ""): Promise<void> {
   await sql.unsafe(`
     create or replace function billing.${
@@ -54,13 +52,11 @@ async function handle(type: string, body = ""): Promise<void> {
     end $$`);
 }
 
-/** Forgets all effects, runs and failures. */
 async function forget(): Promise<void> {
   await sql`truncate public.effects, billing.failed_events`;
   await sql`select setval('public.runs', 1, false)`;
 }
 
-/** Returns how many handlers have begun, and how often each effect is there. */
 async function done() {
   const [row] = await sql`select nextval('public.runs')::int - 1 as runs`;
   const rows = await sql<{ event_id: string; times: number }[]>`
@@ -81,7 +77,6 @@ const STATES = [
 interface Harm {
   readonly body: string;
   readonly count: number;
-  /** How many of the events come at once. */
   readonly atOnce: number;
   /** Answers with the error that is stored: each is one of these. */
   readonly some: RegExp[];

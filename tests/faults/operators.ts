@@ -11,7 +11,6 @@ export type Action = readonly [
   pauseMs: number,
 ];
 
-/** Returns what they do, by name. */
 export function actions(random: () => number): Record<string, Action> {
   /** Locks rows, mostly for less time than the receiver tries. */
   const lockSome = (table: string, condition: string) => (sql: Sql) =>

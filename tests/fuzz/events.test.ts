@@ -106,7 +106,6 @@ const mutated = fc.constantFrom(...FORMAT_NAMES).chain((format) => {
   });
 });
 
-/** Reads an event as the receiver does. */
 async function read(event: unknown, format: Format) {
   const text = JSON.stringify(event);
   const handledTypes = { types: new Set<string>() };

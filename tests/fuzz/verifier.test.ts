@@ -16,7 +16,6 @@ import { verifyDelivery } from "../../supabase/functions/billing-webhook/verify_
 import { caseCount, freshSeed } from "../support/random.ts";
 import { macOf } from "../support/sign.ts";
 
-/** The receiver's clock, in Unix seconds. */
 const NOW = 1_800_000_000;
 const TOLERANCE_SECONDS = 300;
 
@@ -156,7 +155,6 @@ function makeDelivery(
   return { scheme, headers, body: sentBody };
 }
 
-/** Returns whether the scheme's package accepts it with a secret. */
 async function isAcceptedByPackage(
   secret: string,
   { scheme, headers, body }: Delivery,

@@ -33,7 +33,6 @@ async function broadcasting(): Promise<AsyncDisposable> {
   return opened.move();
 }
 
-/** Delivers an update of a subscription, and asserts that it is applied. */
 async function update(subscription: string): Promise<object> {
   const event = subscriptionEvent("customer.subscription.updated", {
     subscription,
@@ -71,7 +70,6 @@ Deno.test("the trigger sends each change to the topic of its account, and only w
   );
 });
 
-/** Returns whether a user may join a topic, found out as Realtime does. */
 async function mayJoin(
   topic: string,
   { role, sub, extension = "broadcast" }: {
@@ -115,26 +113,12 @@ Deno.test("a user may listen to their own account, and to nothing else", async (
   }
 });
 
-for (
-  const [failure, breakIt] of [
-    ["there is no partition for the day", "drop table realtime.messages_today"],
-    [
-      "realtime.send raises an error",
-      `create or replace function realtime.send(
-         payload jsonb, event text, topic text, private boolean default true
-       ) returns void language plpgsql as $$ begin raise 'broken'; end $$`,
-    ],
-    ["Realtime is not there at all", "drop schema realtime cascade"],
-  ] as const
-) {
-  Deno.test(`an event is applied although ${failure}`, async () => {
-    await using _ = await broadcasting();
-    const subscription = await subscribe(receiver.url, crypto.randomUUID());
-    await sql`truncate realtime.messages`;
-    await sql.unsafe(breakIt).simple();
-    await update(subscription);
-  });
-}
+Deno.test("an event is applied although Realtime is not there", async () => {
+  await using _ = await broadcasting();
+  const subscription = await subscribe(receiver.url, crypto.randomUUID());
+  await sql`drop schema realtime cascade`;
+  await update(subscription);
+});
 
 Deno.test("an event does not wait for a session that has locked the table of messages", async () => {
   await using _ = await broadcasting();
@@ -159,9 +143,8 @@ Deno.test("an event does not wait for a session that has locked the table of mes
   assertEquals((await messages()).length, 1);
 });
 
-Deno.test("a trigger of the app's own writes with each event, and says what it lacks if it names no schema", async () => {
+Deno.test("a trigger of the app's own writes with each event", async () => {
   const page = sqlOf("create trigger note_change");
-  const name = "public.note_change";
   await using undo = new AsyncDisposableStack();
   undo.defer(async () => {
     await sql`drop function if exists public.note_change cascade`;
@@ -176,21 +159,4 @@ Deno.test("a trigger of the app's own writes with each event, and says what it l
     ),
     ["active", "past_due"],
   );
-
-  await sql.unsafe(`
-    create or replace function ${name}() returns trigger language plpgsql as $$
-    begin
-      insert into changes (subscription_id) values (new.id);
-      return null;
-    end $$`);
-  const event = subscriptionEvent("customer.subscription.deleted", {
-    subscription,
-  });
-  assertEquals((await deliver(receiver.url, event)).status, 500);
-  const { failures } = await storedEvent(sql, event.id);
-  const [{ error_code, error }] = failures as [Record<string, unknown>];
-  assertEquals([error_code, error], [
-    "apply_failed",
-    `${name} raised 42P01: relation "changes" does not exist`,
-  ]);
 });

@@ -28,7 +28,6 @@ const SECRETS: Record<Provider, string> = {
   "lemon-squeezy": "lemon-squeezy-secret",
 };
 const OLD = "the-secret-before-the-rotation";
-/** The types of a life: creation, update, failed payment, end. */
 const LIVES: Record<Provider, string[]> = {
   paddle: [
     "subscription.created",
@@ -61,7 +60,6 @@ interface Sent {
   readonly event: JsonObject;
 }
 
-/** Returns what is recorded of a subscription. */
 async function recordOf(provider: Provider, id: string) {
   const key = provider === "lemon-squeezy" ? `ls_${id}` : id;
   const [row] = await sql`
@@ -94,7 +92,6 @@ for (const provider of Object.keys(LIVES) as Provider[]) {
     await using receiver = await startReceiver({ env });
     await using worker = await startWorker({ PROVIDER_B_FORMAT: provider });
 
-    /** Signs and sends an event; returns the status. */
     async function send(
       id: string,
       event: unknown,
@@ -130,13 +127,6 @@ for (const provider of Object.keys(LIVES) as Provider[]) {
     const first = `1${crypto.getRandomValues(new Uint16Array(1))[0]}`;
     const events = life(first);
     const [creation, update] = events;
-    for (
-      const header of [
-        () => "",
-        (value: string) => value.replace(/.{8}(?==?$)/, "00000000"),
-        (value: string) => `${value},${value}`,
-      ]
-    ) assertEquals(await send(creation.id, creation.event, header), 401);
     for (const { id, event } of events) {
       assertEquals(await send(id, event, ANOTHER[provider]), 200);
     }

@@ -105,7 +105,6 @@ const PERIODS: [reason: string, lines: string[], credits?: number][] = [
   ["subscription_cycle", ["price_other"]],
 ];
 
-/** Delivers each event, over four connections, and counts the answers by status. */
 async function deliverAll(events: readonly Event[]) {
   const statuses: Record<number, number> = {};
   const left = events.values();

@@ -38,7 +38,6 @@ Deno.test.afterAll(async () => {
 });
 const webhook = `${stack.urls.webhookProcess}/billing-webhook`;
 
-/** Wakes the worker as the schedule does. */
 async function wakeBySchedule() {
   const headers = { apikey: stack.keys.secret };
   const { status, body } = await post(stack.urls.worker, { headers });
@@ -68,7 +67,6 @@ function overtaken(index: number): object[] {
     : events;
 }
 
-/** Sends each event once, over several connections; no provider resends. */
 async function sendAll(onAnswer: (answers: number) => void = () => {}) {
   const events = Array.from({ length: PAIRS }, (_, i) => overtaken(i)).flat()
     .values();
@@ -85,7 +83,6 @@ async function sendAll(onAnswer: (answers: number) => void = () => {}) {
   return failed;
 }
 
-/** Waits until all is resolved, and returns the IDs of what accounts were told. */
 async function healed(failures: number): Promise<string[]> {
   const isHealed = async () => {
     const [open] = await sql`

@@ -53,7 +53,6 @@ const creation = subscriptionEvent("customer.subscription.created", {
   subscription,
 });
 
-/** Files an event as one that failed. */
 async function file(
   event: { id: string; type: string },
   code: string,
@@ -81,7 +80,6 @@ const STARTER = `
   create policy "Allow access based on subscription status." on public.posts
     using (not requires_active_subscription);`;
 
-/** Something of everything that the blocks ask about or change. */
 async function makeFixtures(tx: postgres.TransactionSql): Promise<void> {
   const broken = edited(creation, { "data.object.metadata": {} });
   await file(broken, "account_unknown", tx);
@@ -109,7 +107,6 @@ async function makeExtensions(tx: postgres.TransactionSql): Promise<void> {
   }
 }
 
-/** Runs it in a transaction of its own, which comes to nothing. */
 async function tryOut<T>(
   work: (tx: postgres.TransactionSql) => Promise<T>,
 ): Promise<T> {

@@ -11,21 +11,14 @@ type Constructor<T> = new (...args: never[]) => T;
 type Same = <T>(actual: T, expected: T, message?: string) => void;
 type Matches = (actual: string, expected: RegExp, message?: string) => void;
 
-/** Passes when `condition` is truthy, and narrows it. */
 export function assert(condition: unknown, message = ""): asserts condition {
   nodeAssert.ok(condition, message || undefined);
 }
 
-/** Passes when the two are deeply equal. */
 export const assertEquals: Same = nodeAssert.deepEqual;
 
-/** Passes when `actual` matches the pattern. */
 export const assertMatch: Matches = nodeAssert.match;
 
-/** Passes when `actual` does not match the pattern. */
-export const assertNotMatch: Matches = nodeAssert.doesNotMatch;
-
-/** Passes when `actual` contains `expected`. */
 export function assertStringIncludes(
   actual: string,
   expected: string,
@@ -34,7 +27,6 @@ export function assertStringIncludes(
   nodeAssert.ok(actual.includes(expected), message);
 }
 
-/** Passes when `fn` throws; returns what it threw. */
 export function assertThrows<E extends Error = Error>(
   fn: () => unknown,
   ...expected: [ErrorClass?: Constructor<E>, messageIncludes?: string]
@@ -47,7 +39,6 @@ export function assertThrows<E extends Error = Error>(
   return nodeAssert.fail("Expected function to throw.");
 }
 
-/** Passes when the promise of `fn` rejects; resolves with the reason. */
 export async function assertRejects<E extends Error = Error>(
   fn: () => PromiseLike<unknown>,
   ...expected: [ErrorClass?: Constructor<E>, messageIncludes?: string]

@@ -21,16 +21,13 @@ import {
 import { TEST_API_KEY } from "../support/run_script.ts";
 import { setting } from "../support/test_environment.ts";
 
-/** A subscription as the API shows it. */
 type ShownSubscription = SubscriptionObject & { created: number };
 
-/** What the API lists. */
 export interface Created {
   readonly id: string;
   readonly created?: number;
 }
 
-/** A Stripe account. */
 export interface StripeAccount {
   /** By id, the oldest first. */
   readonly subscriptions: Map<string, ShownSubscription>;
@@ -45,7 +42,6 @@ export interface StripeAccount {
   change(id: string, values: object): ShownSubscription;
 }
 
-/** Returns an account with a number of subscriptions, of acc_0, acc_1 and so on. */
 export function createStripeAccount(
   count = 0,
   valuesOf: (i: number) => Partial<Values> = () => ({}),
@@ -128,7 +124,6 @@ interface ApiOptions {
   readonly clockAheadSeconds?: number;
 }
 
-/** Serves an account on a free port. */
 export function serveStripeApi(
   account: StripeAccount,
   options: ApiOptions = {},
@@ -203,7 +198,6 @@ function lookUp(
   return { status: 200, body };
 }
 
-/** Returns what the commands work with, for use in this process, without waits. */
 export function testContext(
   stripeUrl: string,
   changes: Partial<Context> = {},

@@ -40,7 +40,6 @@ Deno.test.afterAll(async () => {
   await sql.end();
 });
 
-/** An account whose subscriptions are recorded, an hour later. */
 async function recorded(count: number) {
   const account = createStripeAccount(count);
   account.nowSeconds -= 3_600;
@@ -55,13 +54,11 @@ async function found(context: Context): Promise<readonly Difference[]> {
   return (await findDifferences(context)).differences;
 }
 
-/** Fixes what is found, and returns what still differs. */
 async function fixed(context: Context): Promise<readonly Difference[]> {
   await fix(await findDifferences(context), context);
   return await found(context);
 }
 
-/** Adds events that Stripe could not deliver. */
 function undelivered(account: StripeAccount, ...events: Created[]): void {
   for (const event of events) account.events.set(event.id, event);
 }

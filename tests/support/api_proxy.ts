@@ -15,7 +15,6 @@ export type Fault =
 /** Runs before a call; if it returns a response, the call is not made. */
 type Interception = () => Promise<Response | void>;
 
-/** Starts a proxy in front of the project's API. */
 export async function startApiProxy() {
   const interceptions = new Map<string, Interception>();
   let faults: Readonly<Record<string, Fault>> = {};
@@ -60,7 +59,6 @@ export async function startApiProxy() {
     intercept: (name: string, interception: Interception) => {
       interceptions.set(name, interception);
     },
-    /** How often a function was called since `fails` was. */
     calls: (wanted: string) => calls.filter((name) => name === wanted).length,
     [Symbol.asyncDispose]: async () => {
       // First, so that no connection is accepted after the others were closed: it

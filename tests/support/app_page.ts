@@ -45,7 +45,6 @@ const UNDO = `
 
 const page = readPage("docs/app.md");
 
-/** Returns the page's SQL block that holds a text. */
 export function sqlOf(text: string): string {
   const found = sqlBlocks(page, "app.md").filter(({ sql }) =>
     sql.includes(text)
@@ -66,7 +65,6 @@ export async function loadAppCode(): Promise<AppCode> {
   });
 }
 
-/** Applies the page's SQL for as long as it is in use. */
 export async function applySql(
   sql: Sql,
   ...statements: string[]
@@ -96,7 +94,6 @@ export async function appOf(
   });
 }
 
-/** Delivers the creation of a subscription for an account; returns its ID. */
 export async function subscribe(
   webhookUrl: string,
   account: string,

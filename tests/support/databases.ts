@@ -70,7 +70,6 @@ export async function createMigratedDatabase(
   return urls;
 }
 
-/** Returns the names of a project's migrations, in order. */
 export function migrationNames(project: string = REPOSITORY): string[] {
   return [...Deno.readDirSync(`${project}/supabase/migrations`)]
     .map(({ name }) => name).sort();

@@ -9,17 +9,14 @@ interface Block {
   readonly text: string;
 }
 
-/** Returns the text of a file, by its path from the root. */
 export function readPage(path: string): string {
   return Deno.readTextFileSync(new URL(path, ROOT));
 }
 
-/** Returns the paths of all pages, at the root and in `docs`. */
 export function pages(): string[] {
   return ["", "docs/"].flatMap((folder) => filesIn(folder, ".md"));
 }
 
-/** Returns the fenced blocks of a language, without their indentation. */
 export function fencedBlocks(
   markdown: string,
   { page, language }: { page: string; language: string },
@@ -88,7 +85,6 @@ export function handlersPage(): { handlers: string[]; test: string } {
   };
 }
 
-/** Replaces a block's placeholders, which look like `<event id>`. */
 export function fillIn(
   sql: string,
   values: Readonly<Record<string, string>>,

@@ -9,7 +9,6 @@ import {
 } from "../../scripts/local_stack/functions.ts";
 import { startGateway } from "../../scripts/local_stack/gateway.ts";
 import { createService } from "../../scripts/local_stack/service.ts";
-import type { NotificationCounts } from "../../supabase/functions/billing-worker/deliver_notifications.ts";
 import { freePort } from "./machine.ts";
 import { eventually } from "./hang_limit.ts";
 import { type Answer, post } from "./send.ts";
@@ -32,7 +31,6 @@ interface ServeOptions {
   readonly env?: Readonly<Record<string, string | undefined>>;
 }
 
-/** Serves a function, by its folder's name, on a free port. */
 export async function serveFunction(
   name: string,
   { env = {} }: ServeOptions = {},
@@ -103,19 +101,8 @@ export async function gatewayTo(
   };
 }
 
-export const NO_COUNTS: NotificationCounts = {
-  claimed: 0,
-  sent: 0,
-  failed: 0,
-  dead: 0,
-  undeliverable: 0,
-  limited: 0,
-  unsent: 0,
-};
-
 type Counts = Record<string, number>;
 
-/** Starts a worker; its `wake` takes a turn, and returns counts of notifications. */
 export async function startWorker(
   env: Environment,
 ): Promise<ServedFunction & { wake(): Promise<Counts> }> {
@@ -124,7 +111,6 @@ export async function startWorker(
   return { ...served, wake };
 }
 
-/** Wakes a worker, and returns its counts of a turn. */
 export async function takeTurn(
   worker: ServedFunction,
 ): Promise<Record<"retries" | "alerts" | "notifications", Counts>> {
@@ -133,7 +119,6 @@ export async function takeTurn(
   throw new Error(`The worker answered ${status}\n${worker.output()}`);
 }
 
-/** Wakes a worker with the stack's secret key, and returns its answer. */
 export async function wake(worker: ServedFunction): Promise<Answer> {
   const { secret } = await localKeys();
   return await post(worker.url, { headers: { apikey: secret } });

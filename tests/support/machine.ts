@@ -56,7 +56,6 @@ export async function processTree(
   return tree;
 }
 
-/** Returns the commands of those that still run after a while, and ends them. */
 export async function leftOf(
   tree: ReadonlyMap<number, ProcessEntry>,
 ): Promise<string[]> {

@@ -28,7 +28,6 @@ export interface Arrival {
 
 type Answer = (arrival: Arrival) => Response | Promise<Response>;
 
-/** Starts an endpoint on a free port. */
 export function startNotifiedEndpoint() {
   const webhook = new Webhook(NOTIFICATION_SECRET);
   const arrivals: Arrival[] = [];
@@ -86,7 +85,6 @@ export function startNotifiedEndpoint() {
   };
 }
 
-/** Returns the settings with which a worker sends alerts to an endpoint. */
 export function alertEnvironment(
   { env }: { env: Environment },
 ): Environment {

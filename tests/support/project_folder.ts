@@ -19,7 +19,6 @@ export const receiver: Receiver = {
   migrations: new Map([...newest.migrations].slice(0, 1)),
 };
 
-/** The texts of a project of somebody else's. */
 export const THEIRS = {
   "config.toml": 'project_id = "app" # ours\n',
   "functions/hello/index.ts": "export default {};\n",
@@ -27,7 +26,6 @@ export const THEIRS = {
   "migrations/20250101000000_first.sql": "select 1;\n",
 } as const;
 
-/** Makes a project with these files, by their paths below `supabase`. */
 export async function makeProject(
   files: Readonly<Record<string, string>> = THEIRS,
 ) {
@@ -54,7 +52,6 @@ export async function makeProject(
       const now = Date.parse("2026-11-22T10:00:00Z");
       return makePlan(version, await readProject(path), now);
     },
-    /** Plans, and makes the changes unless something blocks them. */
     async add(version = receiver): Promise<Plan> {
       const plan = await project.plan(version);
       if (plan.blockers.length === 0) await writePlan(folder, plan);
@@ -69,7 +66,6 @@ export async function makeProject(
   return project;
 }
 
-/** Makes a folder a repository, if it is none, and commits all that is in it. */
 export async function commitAll(path: string): Promise<void> {
   const commit = "git -c user.name=a -c user.email=a@b commit -qm All";
   const args = ["-c", `git init -q && git add -A && ${commit}`];

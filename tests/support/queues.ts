@@ -18,12 +18,10 @@ export async function settleLeftovers(sql: Sql): Promise<void> {
     where resolved_at is null`;
 }
 
-/** Requests the retry of an event, as in the SQL editor. */
 export async function requestRetry(sql: Sql, eventId: string): Promise<void> {
   await sql`select billing.retry_failed_event(${eventId})`;
 }
 
-/** Repairs a payload, as in the SQL editor. */
 export async function repair(
   sql: Sql,
   eventId: string,
@@ -42,7 +40,6 @@ export async function putOffAll(sql: Sql): Promise<void> {
     where status = 'pending'`;
 }
 
-/** Ends the pauses that a 429 has caused. */
 export async function endPauses(sql: Sql): Promise<void> {
   await sql`delete from billing.pauses`;
 }

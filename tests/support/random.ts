@@ -1,4 +1,3 @@
-/** Returns the seed of a property: `PROPERTY_SEED`, else a new one. */
 export function freshSeed(): number {
   const given = Deno.env.get("PROPERTY_SEED");
   return given === undefined

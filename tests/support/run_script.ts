@@ -8,7 +8,6 @@ type Variables = Readonly<Record<string, string>>;
 /** The key that the stand-in for Stripe's API expects. */
 export const TEST_API_KEY = "sk_test_stand_in";
 
-/** Returns a command by the name of its script; it has no terminal. */
 export function command(
   name: string,
   args: readonly string[],
@@ -29,7 +28,6 @@ export function command(
   });
 }
 
-/** Runs a command; returns its exit code and what it printed. */
 export async function runCommand(...of: Parameters<typeof command>) {
   const { code, stdout, stderr } = await command(...of).output();
   const text = (bytes: BufferSource) => new TextDecoder().decode(bytes);

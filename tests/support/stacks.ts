@@ -19,7 +19,6 @@ import { setting } from "./test_environment.ts";
 /** A database whose migrations met the default privileges of older projects. */
 const LEGACY_DATABASE = "legacy_default_privileges";
 
-/** Makes a folder that is removed with what was opened. */
 export async function temporaryFolder(
   opened: AsyncDisposableStack,
 ): Promise<string> {
@@ -72,7 +71,6 @@ export async function openLane(template: string, signal: AbortSignal) {
   return Object.assign(opened.move(), { env });
 }
 
-/** Copies a template into another folder, for {@linkcode startStack}. */
 export async function copyStackTemplate(
   template: string,
   folder: string,
@@ -109,7 +107,6 @@ export async function startOwnStack(
   return Object.assign(opened.move(), { stack, sql, log });
 }
 
-/** Sends SIGKILL to what serves a function of a stack, by the function's port. */
 export async function killFunction(port: number): Promise<void> {
   for (const [pid, { command }] of await processTree(Deno.pid)) {
     if (command.includes(`--port ${port}`)) Deno.kill(pid, "SIGKILL");

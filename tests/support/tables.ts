@@ -2,7 +2,6 @@ import postgres from "postgres";
 import { HANG_LIMIT_MS } from "./hang_limit.ts";
 import { setting } from "./test_environment.ts";
 
-/** Returns a connection to the database under test. */
 export function connect(max = 4): postgres.Sql {
   return postgres(setting("TEST_DATABASE_URL"), {
     max,
@@ -13,7 +12,6 @@ export function connect(max = 4): postgres.Sql {
 
 export type StoredEvent = Awaited<ReturnType<typeof storedEvent>>;
 
-/** Returns everything that is stored about an event ID, of any provider. */
 export async function storedEvent(sql: postgres.Sql, eventId: string) {
   const rowsOf = async (columns: string, table: string) => [
     ...await sql<Record<string, unknown>[]>`
@@ -28,7 +26,6 @@ export async function storedEvent(sql: postgres.Sql, eventId: string) {
   return { ledger, failures, notifications };
 }
 
-/** Returns how many rows each table holds, to show that nothing was stored. */
 export async function rowCounts(
   sql: postgres.Sql,
 ): Promise<Record<string, number>> {
@@ -41,7 +38,6 @@ export async function rowCounts(
   return { ...row };
 }
 
-/** Empties the tables for the next tests on the same database. */
 export async function emptyTables(sql: postgres.Sql): Promise<void> {
   await sql`
     truncate billing.subscriptions, billing.processed_events,

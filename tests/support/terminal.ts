@@ -2,6 +2,7 @@
  * A user at a terminal, who types commands as the docs have them, but for what
  * stands for something (`<project-ref>`, `whsec_...`) and for ports.
  */
+import { stripVTControlCharacters } from "node:util";
 import { createCommand } from "../../scripts/common/create_command.ts";
 import {
   type ProcessGroup,
@@ -17,7 +18,6 @@ import { eventually } from "./hang_limit.ts";
 /** The last line of `start` before it serves. */
 export const READY = "Stop with Ctrl-C";
 
-/** What a command printed, without colours, and its exit code. */
 export interface Typed {
   readonly code: number;
   readonly said: string;
@@ -91,7 +91,6 @@ export async function openTerminal(
   };
 }
 
-/** Reads what a stack prints, from the time when it is ready. */
 async function outputOf({ child, ended }: ProcessGroup) {
   let raw = "";
   let isEnded = false;
@@ -160,10 +159,8 @@ export async function placeForStack(
   return stackPlace(data);
 }
 
-/** Removes colours, and a terminal's carriage returns. */
 function plain(text: string): string {
-  // deno-lint-ignore no-control-regex
-  return text.replaceAll(/\u001b\[[\d;]*m|\r/g, "");
+  return stripVTControlCharacters(text).replaceAll("\r", "");
 }
 
 async function makeTools(folder: string): Promise<void> {

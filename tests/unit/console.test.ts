@@ -41,7 +41,6 @@ const ROW = {
   ...{ payload: '{"id": "evt_1"}', original: null, payload_encoding: "json" },
 };
 
-/** Answers SQL functions with a text, and everything else with one row. */
 function answering(text: string, changes: object = {}) {
   const headers = { "content-range": "0-0/1" };
   return ({ url }: Request) =>
@@ -50,7 +49,6 @@ function answering(text: string, changes: object = {}) {
       : Response.json([{ ...ROW, ...changes }], { headers });
 }
 
-/** Opens a console whose database answers as told. */
 function openConsole(
   answer: (call: Request) => Response | Promise<Response> = answering(
     "Retry requested: 1.",

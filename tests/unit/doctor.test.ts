@@ -100,7 +100,6 @@ const PARTS: Record<string, [asked: RegExp, answer: Answer]> = {
   health: [/billing_health.*"accept-profile":"public"/, health({})],
 };
 
-/** Looks at a deployment of which parts answer otherwise. */
 async function look(
   parts = "",
   answer: Answer = noAnswer,
@@ -193,7 +192,6 @@ Deno.test("the doctor mentions purchases of erased accounts, and does not fail",
   assertEquals((await look())["erased accounts"], undefined);
 });
 
-/** Looks at a deployment with settings, and what its database says of itself. */
 const lookAt = (settings: object | undefined, row: Answer, url = HOSTED) =>
   look(
     "key health",

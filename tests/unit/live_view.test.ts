@@ -15,7 +15,6 @@ const FAILED = { ...DELIVERY, outcomes: {}, status: 500, code: "x" };
 const CELLS = "subscription.created   sub_local_a evt_1S…pieuMu <dim>   4 ms";
 const LINK = `https://${"x".repeat(60)}`;
 
-/** Returns what a view shows of one line, with the style of each text. */
 function shown(line: object | string, source = "webhook", columns = 80) {
   const lines: string[] = [];
   const view = createLiveView({

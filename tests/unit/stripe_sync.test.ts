@@ -25,7 +25,6 @@ const LIVE = "STRIPE_API_KEY=rk_live_1";
 const SECRET = "SUPABASE_SECRET_KEY=sb_secret_1";
 const REMOTE = "SUPABASE_URL=https://abc.supabase.co";
 
-/** Parses a line of a shell: variables, and then options. */
 function parsed(line: string) {
   const words = line.split(" ").filter(Boolean);
   const variables = words.filter((word) => /^[A-Z]/.test(word));
@@ -60,12 +59,7 @@ Deno.test("options and variables name the account and the project", () => {
       [`${TEST} PROVIDER_A_FORMAT=paddle --provider b --account-from team`, {
         ...{ provider: "b", accountFrom: "team" },
       }],
-      [`${TEST} UNMAPPED_SUBSCRIPTIONS=ignore`, {
-        unmappedSubscriptions: "ignore",
-      }],
-      [`${TEST} NOTIFY_ONCE_PER_INVOICE=true`, { oncePerInvoice: true }],
       [`${TEST} PLAN_ITEM=licensed`, { planItem: "licensed" }],
-      [`${TEST} NOTIFY=ended`, { notify: new Set(["ended"]) }],
       // reconcile changes nothing without --apply.
       [`${TEST} --dry-run`, { apply: false, json: false }],
       [`${TEST} --json`, { apply: false, json: true }],
@@ -91,8 +85,6 @@ Deno.test("what is missing or does not fit is refused, and no key repeated", () 
       // Stripe's key is sent to Stripe or this machine only.
       [`${TEST} --stripe-url http://localhost.example.com:1`, "--stripe-url"],
       [`${TEST} UNMAPPED_SUBSCRIPTIONS=yes`, "fail or ignore"],
-      [`${TEST} NOTIFY_ONCE_PER_INVOICE=yes`, "false or true"],
-      [`${TEST} PLAN_ITEM=last`, "first or licensed"],
       [`${TEST} --apply --dry-run`, "not both"],
       // Of the chosen provider, before anything about a key of Stripe's.
       ["PROVIDER_A_FORMAT=paddle", "are Stripe's, but PROVIDER_A_FORMAT is"],
@@ -147,7 +139,6 @@ const CREATED = { provider_status: "trialing", changed_by_update: false };
 const AHEAD = "2026-11-21T10:05:01+00:00";
 const TOO_LATE = "2026-11-21T10:05:01.000Z, at most 2026-11-21T10:05:00.000Z";
 
-/** Compares a subscription with a record that has these values, or with none. */
 function compared(
   changes: object,
   record: Partial<SubscriptionRecord> | undefined,
@@ -340,7 +331,6 @@ type Answer = () => Response | Promise<Response>;
 
 const DATE = Date.parse("2026-11-21T10:00:30Z") / 1000;
 
-/** Returns what a call results in, and the waits before it was repeated. */
 async function called<T>(call: (wait: Wait) => Promise<T>) {
   const waits: number[] = [];
   const wait = (ms: number) => Promise.resolve(void waits.push(ms));
@@ -348,7 +338,6 @@ async function called<T>(call: (wait: Wait) => Promise<T>) {
   return { result, waits };
 }
 
-/** Calls a Stripe that gives these answers. */
 function asked(answers: readonly Answer[]) {
   const left = [...answers];
   const stripe = new Stripe("sk_test_unit", {

@@ -39,7 +39,6 @@ const parsed = (line: string) =>
 const OF_FILE = "--payload x";
 const OF_TYPE = `${DELETED} --subscription sub_1`;
 
-/** Returns the event that a command sends. */
 function built(line: string, created?: number) {
   const { source, format } = parsed(line);
   assert("type" in source);
@@ -248,7 +247,6 @@ Deno.test("buildEvent() fills in what the command line leaves out", () => {
 const END = "2026-12-24T00:00:00.000Z";
 const CANCEL = "--cancel-at 2026-12-24";
 
-/** Options of an update, and what they change of the record. */
 const CHANGES = {
   "--status active": { provider_status: "active" },
   "--plan 8": { plan_id: "8" },

@@ -21,7 +21,6 @@ export function isLocalStack(env: Environment): boolean {
     false;
 }
 
-/** Returns whether a signing secret is one of the public ones. */
 export function isPublished(secret: string): boolean {
   return Object.values<string>(LOCAL_SIGNING_SECRETS).includes(secret);
 }

@@ -20,7 +20,6 @@ import {
 } from "./schemes.ts";
 import { readSigningSecrets } from "./signing_secrets.ts";
 
-/** The signature schemes, by their names in the settings. */
 export const SCHEMES: ReadonlyMap<string, SignatureScheme> = new Map([
   ["stripe", stripe],
   ["hmac-sha256-hex", hmacSha256Hex],

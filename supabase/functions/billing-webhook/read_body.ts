@@ -106,7 +106,6 @@ function concatenate(
   return bytes;
 }
 
-/** Reads and discards the body of a refused request, up to the limits above. */
 export async function drainBody(
   request: Request,
   { maxBytes }: { maxBytes: number },

@@ -66,7 +66,6 @@ export async function verifyDelivery(
     errors[0];
 }
 
-/** Returns the one signature header of a delivery, and who may have signed. */
 function findSignature(headers: Headers, { providers }: VerifyOptions) {
   const known = new Set(providers.flatMap(({ headers }) => headers));
   const [header, another] = [...known].filter((name) => headers.has(name));
@@ -88,7 +87,6 @@ function findSignature(headers: Headers, { providers }: VerifyOptions) {
   return { header, candidates };
 }
 
-/** Returns what the headers claim; throws unless the provider has signed it. */
 async function verifyAs(
   provider: SignatureProvider,
   header: string,

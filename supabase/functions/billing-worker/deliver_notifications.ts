@@ -22,7 +22,6 @@ type Result = Omit<Attempt, "result"> & {
   readonly result: Attempt["result"] | "unsent";
 };
 
-/** The results of the notifications, or alerts, of one run. */
 export type NotificationCounts = Record<"claimed" | Result["result"], number>;
 
 export const NO_NOTIFICATIONS: NotificationCounts = {
@@ -108,7 +107,6 @@ export async function deliverAlerts(
   return count(await deliverBatch("alerts", claim, alertChannel, options));
 }
 
-/** Claims the messages that are due, sends each, and settles what became of them. */
 async function deliverBatch<Message extends Notification | Alert>(
   queue: "notifications" | "alerts",
   claim: { p_limit: number } | { p_handlers: readonly string[] } | undefined,
@@ -178,7 +176,6 @@ function count(results: readonly Result[]): NotificationCounts {
   return counts;
 }
 
-/** Returns whether another batch may find notifications and deliver them. */
 function isWorthwhile(results: readonly Result[]): boolean {
   return results.some(({ result }) =>
     result !== "failed" && result !== "dead"

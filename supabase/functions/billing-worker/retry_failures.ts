@@ -44,7 +44,6 @@ export const NO_RETRIES: RetryCounts = {
   ...{ claimed: 0, failed: 0, applied: 0, duplicate: 0, stale: 0, ignored: 0 },
 };
 
-/** How a provider's events are read. */
 export interface Reading {
   readonly format: Format;
   readonly mode: EventMode;
@@ -119,7 +118,6 @@ export async function retryFailures(
   return counts;
 }
 
-/** A claimed failure as it was read. */
 interface Read {
   readonly failure: ClaimedFailure;
   /** None if the provider's setting is wrong. */

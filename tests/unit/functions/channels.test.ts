@@ -23,13 +23,13 @@ import {
 import {
   hanging,
   NOTIFICATION,
-  NOTIFICATION_SECRET as secret,
   OPENED,
   RESOLVED,
   SLACK,
   STATED,
   UNLISTED,
 } from "./fixtures.ts";
+import { NOTIFICATION_SECRET as secret } from "../../support/notified.ts";
 
 const URL_TEXT = "https://hooks.test:8443/LEAKED?token=LEAKED";
 // A second and a half past the full minute.
@@ -38,7 +38,6 @@ const NOW = Date.parse("2026-11-21T06:24:01.500Z");
 type Reply = (signal: AbortSignal) => Response | Promise<Response>;
 type Message = Notification | Alert;
 
-/** Sends a notification, or an alert to a service or to Slack, answered so. */
 async function send(
   message: Message,
   reply: Reply = () => new Response("OK"),
@@ -370,7 +369,6 @@ Deno.test("formatAmount() has as many decimals as Stripe", () => {
   }
 });
 
-/** Compares a file with what it is to be, or writes it. */
 async function checkFile(path: string, change: (found: string) => string) {
   const file = new URL(`../../../${path}`, import.meta.url);
   const found = await Deno.readTextFile(file);

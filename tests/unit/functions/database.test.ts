@@ -24,7 +24,6 @@ import { codeOf, fakeDatabase, hanging, refusal } from "./fixtures.ts";
 
 type Try = (signal: AbortSignal) => Response | Promise<Response>;
 
-/** One call, answered as listed, try by try. */
 function call(tries: readonly Try[], timeLimitMs = 60_000) {
   const { database, calls } = fakeDatabase((_name, _body, { signal }) => {
     const answer = tries[calls.length - 1];
@@ -131,7 +130,6 @@ const failed = (error_code: string) => {
   return { outcome: "failed", error_code, error: "Says why." };
 };
 
-/** What the database answers of each event, and what is returned. */
 const OUTCOMES: [answer: object | undefined, result: string][] = [
   [{ outcome: "applied", retries: true }, "applied"],
   [failed("BW001"), "subscription_unknown: Says why."],
@@ -172,7 +170,6 @@ Deno.test("applyEvents() returns each event's own outcome, by place and not by o
   }
 });
 
-/** Bodies with a usable id, and without one; as bytes if they are no text. */
 const BODIES: Record<string, (string | Uint8Array<ArrayBuffer>)[]> = {
   evt_1: [
     '{ "id":"evt_1", "type":"invoice.paid", "n":1e400 }',
@@ -201,7 +198,6 @@ Deno.test("describeFailedBody() files a body under its id or hash, and loses no 
 });
 
 const FILED = '{"id":"evt_1","type":"invoice.payment_failed"}';
-/** Files that body in a database that answers so, if it is described so. */
 async function file(answer: Response) {
   const { database } = fakeDatabase((_name, body) => {
     assertEquals<unknown>(body, {
@@ -267,7 +263,6 @@ const RAN_AT = "2026-11-03T10:00:00+00:00";
 const ranAt = (last_scheduled_run_at: string | null) => () =>
   Response.json([{ last_scheduled_run_at }]);
 const ALERTS = { ALERT_URL: "https://hooks.test/" };
-/** What is logged of a deployment that acknowledges failures. */
 const LACKS: [answer: () => Response, env: Environment, says?: string][] = [
   [ranAt(RAN_AT), ALERTS],
   [ranAt(RAN_AT), {}, "no alert channel"],

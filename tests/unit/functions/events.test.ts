@@ -313,7 +313,6 @@ const describeEvent = (given: unknown) => formats.describeEvent(given, stripe);
 const lacksAccountId = (given: unknown) =>
   formats.lacksAccountId(given, stripe);
 
-/** Returns a handled event as it is on the wire. */
 function handled(given: unknown, planItem: "first" | "licensed" = "first") {
   return stripe.read(given, { planItem, isHandled: true });
 }

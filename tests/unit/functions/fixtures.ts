@@ -14,7 +14,6 @@ import type {
 } from "../../../supabase/functions/billing-worker/channels/channel.ts";
 import { edited } from "../../support/edited.ts";
 
-/** The receiver's clock, in Unix seconds. */
 export const NOW = 1_793_700_000;
 
 export const CREATED = "customer.subscription.created";
@@ -29,7 +28,6 @@ export function items(changes: object = {}) {
   return { items: { object: "list", data: [first, { price: null }, "x"] } };
 }
 
-/** A subscription as Stripe sends it, with fields that nothing reads. */
 export const SUBSCRIPTION = {
   id: "sub_1",
   status: "active",
@@ -41,7 +39,6 @@ export const SUBSCRIPTION = {
   cancel_at_period_end: false,
 };
 
-/** An invoice whose payment failed. */
 export const INVOICE = {
   id: "in_1",
   customer: "cus_1",
@@ -53,7 +50,6 @@ export const INVOICE = {
   next_payment_attempt: 1_800_000_000,
 };
 
-/** Returns an event of Stripe, with other values at some paths. */
 export function stripeEvent(
   type: string,
   changes: Record<string, unknown> = {},
@@ -97,7 +93,6 @@ interface Sent {
   readonly signal: AbortSignal;
 }
 
-/** Returns the real client of a database that answers so, and the calls. */
 export function fakeDatabase(
   answer: (...call: [...Call, Sent]) => Response | Promise<Response>,
   secretKey = "sb_secret_unit",
@@ -129,13 +124,9 @@ export function refusal(code: string, message = "says"): Response {
   return Response.json({ code, message }, { status: 500 });
 }
 
-/** Returns the code of the failure with which a promise is rejected. */
 export async function codeOf(work: Promise<unknown>): Promise<ErrorCode> {
   return (await assertRejects(() => work, DeliveryError)).code;
 }
-
-export const NOTIFICATION_SECRET =
-  "whsec_c2lnbmluZy1zZWNyZXQtb2YtdGhlLXRlc3RzLTAx";
 
 export const SLACK = "https://hooks.slack.com/services/T0/B0/LEAKED";
 
@@ -158,7 +149,6 @@ export const NOTIFICATION: Notification = {
   created_at: "2026-11-21T06:24:03.113987+00:00",
 };
 
-/** An alert, as the database hands it to a worker. */
 export const OPENED: Alert = {
   id: "22ea7bdb-ac40-475d-b354-f87fe5d7c4c1",
   created_at: "2026-11-21T06:25:00.113987+00:00",
@@ -173,7 +163,6 @@ export const OPENED: Alert = {
   },
 };
 
-/** The alert after it. */
 export const RESOLVED: Alert = {
   id: "44ea7bdb-ac40-475d-b354-f87fe5d7c4c1",
   created_at: "2026-11-21T09:00:00.5+00:00",
@@ -184,7 +173,6 @@ export const RESOLVED: Alert = {
   },
 };
 
-/** The alert that handlers are not called. */
 export const UNLISTED: Alert = {
   id: "66ea7bdb-ac40-475d-b354-f87fe5d7c4c1",
   created_at: "2026-11-21T09:00:00.5+00:00",

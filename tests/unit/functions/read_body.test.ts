@@ -7,7 +7,6 @@ const LIMITS = { maxBytes: 16, timeLimitMs: 5_000 };
 
 type End = "ends" | "hangs" | "breaks" | "goes on";
 
-/** A body of chunks of that many bytes, and what became of it. */
 function sender(chunks: number[], then: End) {
   const queue = [...chunks];
   const state = { sentBytes: 0, isCanceled: false };
@@ -30,7 +29,6 @@ function sender(chunks: number[], then: End) {
 const post = (body: BodyInit | null, headers: HeadersInit = {}) =>
   new Request("http://localhost:9999/", { method: "POST", body, headers });
 
-/** What is read of those chunks. */
 async function read(...chunks: Uint8Array<ArrayBuffer>[]) {
   const body = await readBody(post(ReadableStream.from(chunks)), LIMITS);
   return [...body];

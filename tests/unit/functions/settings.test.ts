@@ -28,7 +28,8 @@ import {
   chooseAlertChannel,
   chooseChannel,
 } from "../../../supabase/functions/billing-worker/channels/choose_channel.ts";
-import { NOTIFICATION_SECRET, SLACK } from "./fixtures.ts";
+import { NOTIFICATION_SECRET } from "../../support/notified.ts";
+import { SLACK } from "./fixtures.ts";
 
 const KEYS = "SUPABASE_SECRET_KEYS";
 const TOLERANCE = "SIGNATURE_TOLERANCE_SECONDS";
@@ -62,7 +63,6 @@ const ALERTS = { ALERT_SIGNING_SECRET: NOTIFICATION_SECRET };
 // Not Slack, which needs no secret.
 const ALERTS_TO = { ALERT_URL: "https://hooks.slack.com.x.test/LEAKED" };
 
-/** Reads the settings, and chooses both channels; nothing may be sent. */
 function read(env: Environment) {
   const logged: string[] = [];
   const refuse = () => JSON.parse("Nothing is to be sent here");

@@ -100,7 +100,7 @@ const HEADERS: [TestedScheme, ...[expected: string, ...headers: string[]][]][] =
       [AHEAD, "t=28,v1=H", "t=9999999999,v1=H"],
       [MALFORMED, "", "v1=H", "t=17,v1=H,", "t=17,v1=H,x", "t=17, v1=H"],
       [MALFORMED, `${VALID}, ${VALID}`, "t=17,t=17,v1=H", "t=17,v1=H,t="],
-      [MALFORMED, ...times("t=_,v1=H", "", "12a", "-1", "+1", "1e1", "0x1")],
+      [MALFORMED, ...times("t=_,v1=H", "", "+1", "1e1")],
       [MALFORMED, "t=1.5,v1=H", "t=11111111111,v1=H", "t=17", long(4_097)],
       [MALFORMED, `t=17,${"v1=,".repeat(8)}v1=H`],
     ],

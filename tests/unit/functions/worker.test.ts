@@ -150,7 +150,6 @@ function attemptOf(id: string): Attempt {
     : { result, error: "no" };
 }
 
-/** What is counted for results by their letters. */
 function countsOf(letters: string) {
   const counts = Object.entries(RESULTS)
     .map(([letter, result]) => [result, letters.split(letter).length - 1]);

@@ -22,7 +22,6 @@ Deno.test.afterAll(async () => {
   await services.shutdown();
 });
 
-/** Sends the last request of a connection, byte by byte; returns the answer. */
 async function exchange(
   line: string,
   { headers = "Host: 127.0.0.1\r\n", body = "" } = {},

@@ -25,7 +25,6 @@ const FOLDERS: Readonly<Record<string, string>> = {
   reconcile: "stripe_sync",
 };
 
-/** Returns what a path must begin with so that a file may import it. */
 function mayImport(file: string): RegExp {
   const [, folder = "", name = ""] = /^(.*\/)([^/]+)\.tsx?$/.exec(file)!;
   const any = (...starts: string[]) => new RegExp(`^(${starts.join("|")})`);

@@ -28,7 +28,6 @@ function packagesOf(path: string): Imports {
   return Object.fromEntries(all.filter(([, to]) => to.startsWith("npm:")));
 }
 
-/** Returns the checksums of packages, without the peers that were chosen. */
 function checksumsOf(lock: string): Imports {
   const { npm } = JSON.parse(read(lock)) as {
     npm: Record<string, { integrity: string }>;

@@ -1,4 +1,3 @@
-/** The environment, as `Deno.env.toObject()` returns it. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** See `PROVIDER_A_MODE` in .env.example. */
@@ -7,7 +6,6 @@ export type EventMode = "any" | "live" | "test";
 /** See `PLAN_ITEM` in docs/stripe.md. */
 export type PlanItem = "first" | "licensed";
 
-/** What an account may be told, by its name in `NOTIFY`. */
 const NOTIFICATION_KINDS: readonly string[] = [
   ...["payment_failed", "trial_ending", "action_required"],
   ...["recovered", "ended"],
@@ -18,7 +16,6 @@ export interface DatabaseAccess {
   readonly secretKey: string;
 }
 
-/** How events are handled. */
 export interface EventSettings {
   /**
    * How far a signature's time may be from now, in either direction, and an
@@ -31,7 +28,6 @@ export interface EventSettings {
   /** Whether further failed payments of an invoice create no notification. */
   readonly oncePerInvoice: boolean;
   readonly notify: ReadonlySet<string>;
-  /** Which item of a subscription is its plan. */
   readonly planItem: PlanItem;
   readonly handledTypes: HandledTypes;
   /** Whether a checkout says whose its customer is. */
@@ -47,7 +43,6 @@ interface HandledTypes {
   readonly fault?: string;
 }
 
-/** Throws what a setting lacks without which a function cannot start. */
 export function cannotStart(fault: string): never {
   throw new Error(`Cannot start: ${fault}`);
 }
@@ -55,17 +50,12 @@ export function cannotStart(fault: string): never {
 /** The same as Stripe's. */
 export const DEFAULT_TOLERANCE_SECONDS = 300;
 
-/**
- * Reads the configuration that both functions need.
- *
- * @throws {Error} If a value is missing or wrong; names the variable.
- */
+/** @throws {Error} If a value is missing or wrong; names the variable. */
 export function readConfig(env: Environment): Config {
   const supabaseUrl = required(env, "SUPABASE_URL");
   return { supabaseUrl, secretKey: secretKey(env), ...readEventSettings(env) };
 }
 
-/** Reads how events are handled; throws as {@linkcode readConfig}. */
 export function readEventSettings(env: Environment): EventSettings {
   const word = <Word extends string>(name: string, ...words: Word[]) =>
     choice(env, name, words, cannotStart);
@@ -192,7 +182,6 @@ function required(env: Environment, name: string, text = name): string {
   );
 }
 
-/** Reads a whole number above 0; returns the default if it is not set. */
 export function wholeNumber(
   env: Environment,
   name: string,

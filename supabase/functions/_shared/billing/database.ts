@@ -4,7 +4,6 @@ import type { DatabaseAccess } from "./config.ts";
 import { databaseError } from "./database_errors.ts";
 import { DeliveryError } from "./errors.ts";
 
-/** A client of the project's database API, typed by the schema. */
 export type DatabaseClient = PostgrestClient<Database>;
 
 export type DatabaseFunctions = Database["public"]["Functions"];
@@ -35,7 +34,6 @@ export function createClient(
   });
 }
 
-/** Calls a function of the database as {@linkcode callDatabase} does. */
 export async function callFunction<Name extends keyof DatabaseFunctions>(
   database: DatabaseClient,
   name: Name,

@@ -179,7 +179,6 @@ export const ERRORS = {
   }),
 };
 
-/** A code of the closed set. */
 export type ErrorCode = keyof typeof ERRORS;
 
 /** A failure with its code. The texts are for operators, never for a reply. */
@@ -223,7 +222,6 @@ export function withLogFields(
   return new DeliveryError(code, message, options);
 }
 
-/** Returns what was thrown; anything but a `DeliveryError` becomes `internal_error`. */
 export function toDeliveryError(thrown: unknown): DeliveryError {
   if (thrown instanceof DeliveryError) return thrown;
   const message = thrown instanceof Error ? thrown.message : String(thrown);

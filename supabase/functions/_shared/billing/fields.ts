@@ -58,7 +58,6 @@ export const instant = z.lazy(() => {
   );
 });
 
-/** Returns whether a JSON value is missing or null. */
 export function isAbsent(value: unknown): value is undefined | null {
   return value === undefined || value === null;
 }
@@ -84,7 +83,6 @@ export function describeFault(
   return `must be ${TYPES[issue.expected] ?? issue.expected}`;
 }
 
-/** Returns whether a value fits {@linkcode identifier}. */
 export function isIdentifier(value: unknown): value is string {
   return typeof value === "string" && faultOf(value) === undefined;
 }
@@ -96,18 +94,15 @@ function isShort(text: string): boolean {
       [...text].length <= MAX_IDENTIFIER_LENGTH);
 }
 
-/** Returns whether a value fits {@linkcode unixSeconds}. */
 export function isUnixSeconds(value: unknown): value is number {
   return Number.isSafeInteger(value) && Number(value) >= YEAR_2000 &&
     Number(value) <= YEAR_2200;
 }
 
-/** Returns Unix seconds as ISO 8601 text, for Postgres. */
 export function dateTime(seconds: number): string {
   return new Date(seconds * 1000).toISOString();
 }
 
-/** Returns a value if it is a usable id or status, or else null. */
 export function identifierOrNull(value: unknown): string | null {
   return isIdentifier(value) ? value : null;
 }
@@ -122,7 +117,6 @@ export function accountIn(value: unknown): unknown {
   return isBlank || isAbsent(value) ? undefined : value;
 }
 
-/** Returns usable Unix seconds as ISO 8601 text; null for any other value. */
 export function timeOrNull(value: unknown): string | null {
   return isUnixSeconds(value) ? dateTime(value) : null;
 }
@@ -134,7 +128,6 @@ export function dateTimeOrNull(milliseconds: number): string | null {
     : null;
 }
 
-/** Returns a value if it is a whole number from 0 to `most`, or else null. */
 function wholeNumberOrNull(value: unknown, most: number): number | null {
   return typeof value === "number" && Number.isInteger(value) && value >= 0 &&
       value <= most
@@ -156,17 +149,14 @@ function currencyOrNull(value: unknown): string | null {
     : null;
 }
 
-/** Returns a text as it is; an empty one for any other value. */
 export function textOf(value: unknown): string {
   return typeof value === "string" ? value : "";
 }
 
-/** Returns whether a JSON value is an object, and neither null nor a list. */
 export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** Returns a member of a JSON value; undefined if it has none of that name. */
 export function member(value: unknown, name: string | number): unknown {
   return typeof value === "object" && value !== null &&
       Object.hasOwn(value, name)
@@ -174,7 +164,6 @@ export function member(value: unknown, name: string | number): unknown {
     : undefined;
 }
 
-/** Returns the elements of a list; none of any other value. */
 export function listOf(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : [];
 }
@@ -202,7 +191,6 @@ export function fromBase64(text: string): Uint8Array<ArrayBuffer> {
   return Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
 }
 
-/** Returns the SHA-256 of bytes in hex. */
 export async function sha256Hex(
   bytes: Uint8Array<ArrayBuffer>,
 ): Promise<string> {

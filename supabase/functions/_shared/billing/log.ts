@@ -9,7 +9,6 @@ export type LogFields = Readonly<
   >
 >;
 
-/** Writes one line. */
 export type Log = (
   level: LogLevel,
   message: string,

@@ -16,7 +16,6 @@ type IgnoredReason =
   | "thin"
   | "no_subscription";
 
-/** An event of a handled type, or the reason why the event has no effect. */
 export type ParsedEvent =
   | {
     readonly handled: true;

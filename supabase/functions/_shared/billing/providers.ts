@@ -31,11 +31,7 @@ export function settingsPrefix(provider: string): string {
   return `PROVIDER_${provider.toUpperCase()}_`;
 }
 
-/**
- * Reads the settings of a provider.
- *
- * @throws {DeliveryError} `provider_misconfigured` if one of them is wrong; names it.
- */
+/** @throws {DeliveryError} `provider_misconfigured` if a setting is wrong; names it. */
 export function readProviderSettings(
   env: Environment,
   provider: string,
@@ -50,7 +46,6 @@ export function readProviderSettings(
   };
 }
 
-/** Reads the name of a provider's format; throws likewise. */
 export function readFormatName(env: Environment, provider: string): FormatName {
   return read(env, provider, "FORMAT", FORMAT_NAMES);
 }

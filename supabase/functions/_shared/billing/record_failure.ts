@@ -34,7 +34,6 @@ export async function describeFailedBody(
   };
 }
 
-/** Describes an event by its text, whatever that contains. */
 export function describeText(text: string, format: Format): EventDescription {
   return describeEvent(parseAny(text), format);
 }

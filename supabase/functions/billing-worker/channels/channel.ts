@@ -62,7 +62,6 @@ interface FailuresResolved {
 /** `HANDLE_EVENT_TYPES` lists no type that calls these functions of the app. */
 interface HandlerNotListed {
   readonly error_code: string;
-  /** Such as `billing.on_charge_refunded`. */
   readonly handlers: readonly string[];
 }
 

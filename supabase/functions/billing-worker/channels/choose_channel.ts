@@ -83,7 +83,6 @@ export function chooseAlertChannel(
   return alertChannel(url, { secret, ...options });
 }
 
-/** Checks a URL: https (or http on this machine), and without credentials. */
 function checkUrl(text: string, name: string): void {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   const isLocal = url?.protocol === "http:" &&
@@ -100,7 +99,6 @@ function checkUrl(text: string, name: string): void {
   }
 }
 
-/** Reads a Standard Webhooks secret. */
 function readSecret(env: Environment, name: string): string {
   const secret = required(env, name);
   if (!SECRET.test(secret)) {
@@ -111,7 +109,6 @@ function readSecret(env: Environment, name: string): string {
   return secret;
 }
 
-/** Reads a setting that the chosen channel needs. */
 function required(env: Environment, name: string): string {
   return env[name] || cannotStart(
     `${name} is not set. docs/notifications.md says what it must be.`,

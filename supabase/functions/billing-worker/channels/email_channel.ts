@@ -10,7 +10,6 @@ import { emailTexts } from "./email_texts.ts";
 import { renderEmail } from "./render_email.ts";
 import { retryAfterSeconds } from "./post_message.ts";
 
-/** Returns the e-mail address of an account; null if it has none. */
 export type AddressOf = (accountId: string) => Promise<string | null>;
 
 const ADDRESS_TIME_LIMIT_MS = 5_000;

@@ -4,7 +4,6 @@ export interface PostOptions {
   /** The name of the setting that holds the URL, for errors. */
   readonly setting: string;
   readonly fetch: typeof globalThis.fetch;
-  /** Returns milliseconds since the epoch. */
   readonly clock: () => number;
   readonly timeLimitMs?: number;
 }

@@ -17,7 +17,6 @@ export function webhookChannel(url: string, options: WebhookOptions): Channel {
   };
 }
 
-/** Returns a channel that sends alerts likewise. */
 export function alertChannel(
   url: string,
   options: WebhookOptions,

@@ -36,7 +36,6 @@ export type HandledEvent = {
   readonly report: Partial<Report> & { subscription_id?: string | null };
   /** Of an update: what it replaced; null if it does not say. */
   readonly previous?: Partial<Report> | null;
-  /** What the account may be told. */
   readonly payment?: Payment;
 };
 
@@ -87,9 +86,7 @@ export interface Parts {
   readonly customer_id: unknown;
   /** Wherever the purchase itself may name its account. */
   readonly accounts: readonly unknown[];
-  /** The account that the provider keeps with the customer. */
   readonly fallback_account?: unknown;
-  /** What the event is about. */
   readonly data: unknown;
   /** Anything but a boolean belongs to either mode. */
   readonly livemode?: unknown;
@@ -197,7 +194,6 @@ export function namedAccount(
   return checkout?.accountOf(event).account_id ?? undefined;
 }
 
-/** See {@linkcode describeEvent}. */
 export type EventDescription = ReturnType<typeof describeEvent>;
 
 /** Returns what events of this type do; undefined if they have no effect here. */
@@ -207,7 +203,6 @@ export function kindOf(format: Format, type: unknown): Kind | undefined {
     : undefined;
 }
 
-/** Returns the types that have an effect on the records. */
 export function typesOf({ kinds }: Format): string[] {
   return Object.keys(kinds).filter((type) => kinds[type] !== "notice");
 }

@@ -5,7 +5,6 @@ import { paddle } from "./paddle.ts";
 import { polar } from "./polar.ts";
 import { stripe } from "./stripe.ts";
 
-/** The formats, by their names in the settings. */
 export const FORMATS = {
   stripe,
   paddle,

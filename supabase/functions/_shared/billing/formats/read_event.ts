@@ -58,7 +58,6 @@ const NO_REPORT: Omit<Report, Required> = {
   ...{ items: [], items_complete: true },
 };
 
-/** Returns an item, with null for what is not stated. */
 export function itemOf(stated: Partial<ReportedItem>): ReportedItem {
   return {
     ...{ item_id: null, price_id: null, product_id: null, quantity: null },
@@ -67,7 +66,6 @@ export function itemOf(stated: Partial<ReportedItem>): ReportedItem {
   };
 }
 
-/** Returns the format of a provider, as the pipeline uses it. */
 export function defineFormat(provider: Definition): Format {
   const { names, idOf, occurredAt = z.nullish(instant) } = provider;
   // Made when first needed: at startup, it would make a cold start longer.

@@ -76,7 +76,6 @@ function reportItem(item: unknown, subscription: unknown) {
   });
 }
 
-/** Returns the id of what is an id or an expanded object. */
 function expandableId(value: unknown): string | null {
   return identifierOrNull(value) ?? identifierOrNull(member(value, "id"));
 }
@@ -85,7 +84,6 @@ function usageType(item: unknown): string | null {
   return identifierOrNull(at(item, "price.recurring.usage_type"));
 }
 
-/** Returns the item that is the plan: the first, or the first licensed one. */
 function planOf(subscription: unknown, planItem: PlanItem): unknown {
   const items = itemsOf(subscription);
   const isPlan = (item: unknown) =>
@@ -188,7 +186,6 @@ function isSubscription(event: unknown): boolean {
   return textOf(member(event, "type")).startsWith(OF_SUBSCRIPTION);
 }
 
-/** Returns the metadata at each place where a subscription's may be. */
 function metadataOf(object: unknown): unknown[] {
   return [
     object,
@@ -203,7 +200,6 @@ function objectOf(event: unknown): unknown {
   return at(event, "data.object");
 }
 
-/** A value, and the place in the object where it was looked for. */
 interface Found {
   readonly value: unknown;
   readonly path: string;
@@ -273,7 +269,6 @@ function invoiceSubscription(invoice: unknown): Found {
   return { value: null, path: "subscription" };
 }
 
-/** Its own, or else the end of the period. */
 function cancelAt(subscription: unknown): string | null {
   const own = timeOrNull(member(subscription, "cancel_at"));
   return own === null && member(subscription, "cancel_at_period_end") === true
@@ -287,7 +282,6 @@ function customerId(object: unknown): string | null {
   return expandableId(isCustomer ? object : member(object, "customer"));
 }
 
-/** Returns whether an event is of live mode: by the event, or else by its object. */
 function livemode(event: unknown, object: unknown): boolean | null {
   const found = [event, object].map((holder) => member(holder, "livemode"))
     .find((value) => typeof value === "boolean");
