@@ -1,4 +1,5 @@
 /** Whether git can show and undo what `add` writes into a project. */
+import { FaultInLines } from "../common/cli.ts";
 import { createCommand } from "../common/create_command.ts";
 import { printable } from "../common/print.ts";
 
@@ -22,7 +23,7 @@ export async function requireCleanTree(project: string): Promise<void> {
   const prefix = inside.text.replace(/\n$/, "");
   const lines = paths(status).map((line) => line.replace(` ${prefix}`, " "));
   const what = "these changes are not committed. Commit or stash them first.";
-  throw new Error(`Nothing was written: ${what}\n${firstLines(lines)}`);
+  throw new FaultInLines(`Nothing was written: ${what}\n${firstLines(lines)}`);
 }
 
 /** Returns why git would not show changes of these files of a project. */
@@ -67,7 +68,7 @@ function firstLines(lines: readonly string[]): string {
 async function read(project: string, ...args: string[]): Promise<string> {
   const { text, fault } = await run(project, ...args);
   if (fault === undefined) return text;
-  throw new Error(
+  throw new FaultInLines(
     `Nothing was written: add needs git in ${project}, to show and undo changes.\n${fault}`,
   );
 }

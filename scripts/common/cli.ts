@@ -43,6 +43,11 @@ export class HelpRequest extends Error {
   override name = "HelpRequest";
 }
 
+/** A fault in several lines, none of which a stranger could have begun. */
+export class FaultInLines extends Error {
+  override name = "FaultInLines";
+}
+
 const HELP = { "--help": "show this text" };
 
 /** Where the texts of options begin, in lines of 80 columns. */
@@ -85,7 +90,9 @@ export function reportEnd(
     }
     return 2;
   }
-  for (const line of message.split("\n")) (isHelp ? out : err)(line);
+  const hasLines = isHelp || error instanceof FaultInLines;
+  const lines = hasLines ? message.split("\n") : [message];
+  for (const line of lines) (isHelp ? out : err)(line);
   return isHelp ? 0 : failed;
 }
 

@@ -169,6 +169,14 @@ export async function* checkProject(
       `one keeps failing, with the error: ${error}. Fix what the error names. It is sent at the next attempt, which may be hours away, or at once: docs/operate.md, "Notifications that do not arrive"`,
     );
   });
+  const purchases = (await health.catch(() => undefined))?.erased_purchases;
+  if (purchases) {
+    yield check("erased accounts", () => {
+      throw new Warned(
+        `events of theirs that would have made a record: ${purchases}. Somebody may be paying for nothing: docs/operate.md, "Delete an account"`,
+      );
+    });
+  }
   // The mode that the deployment has set cannot be asked for, only what it let in.
   const has = async (livemode: boolean) => {
     await health;

@@ -1,5 +1,6 @@
 import { createInterface } from "node:readline";
 import { Readable } from "node:stream";
+import { FaultInLines } from "../common/cli.ts";
 import { createCommand } from "../common/create_command.ts";
 import type { Environment } from "../common/environment.ts";
 import {
@@ -85,7 +86,7 @@ export function createService(
     if (wanted) return;
     await kill();
     const why = isKnown ? "ended at once" : "was not ready after a minute";
-    throw new Error(
+    throw new FaultInLines(
       `Cannot start ${name}: it ${why}.\n${lastLines.join("\n")}`,
     );
   }

@@ -2,6 +2,7 @@
 import { join } from "node:path";
 import importMap from "../../import_map.json" with { type: "json" };
 import type { Environment } from "../common/environment.ts";
+import { FaultInLines } from "../common/cli.ts";
 import { createCommand } from "../common/create_command.ts";
 import { signalTo } from "../common/processes.ts";
 import { REPOSITORY } from "../common/how_started.ts";
@@ -133,7 +134,7 @@ export async function runTool(
   signal?.throwIfAborted();
   if (success) return stdout;
   const said = `${stdout}\n${stderr}`.trim();
-  throw new Error(
+  throw new FaultInLines(
     `Cannot ${purpose}: the command ended with code ${code}.\n${said}`,
   );
 }

@@ -34,8 +34,12 @@ export async function importPages(
     read += compared.length;
     for (const { subscription, difference } of compared) {
       if (difference === undefined) continue;
+      const { kind, error, fields = [] } = difference;
+      if (kind === "erased") {
+        erased.add(subscription);
+        continue;
+      }
       different.set(subscription, difference);
-      const { error, fields = [] } = difference;
       if (error !== undefined) errors.set(subscription, error);
       // Until then, no correction changes the record.
       const ahead = fields.find(({ field }) => field.endsWith("_as_of"));
@@ -46,16 +50,12 @@ export async function importPages(
         );
       }
     }
-    const applied = await context.tables.apply(
+    const { failed } = await context.tables.apply(
       compared.map(({ corrections }) => corrections),
     );
     // The first failure of a subscription is the reason of the others.
-    for (const [{ subscription_id }, message] of applied.failed.reverse()) {
+    for (const [{ subscription_id }, message] of failed.reverse()) {
       errors.set(subscription_id!, message);
-    }
-    for (const { subscription_id } of applied.erased) {
-      erased.add(subscription_id!);
-      different.delete(subscription_id!);
     }
   }
 

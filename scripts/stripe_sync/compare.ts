@@ -39,14 +39,13 @@ export async function compare(
     planItem,
     tables,
     askedAtSeconds,
-    looksForErased = false,
+    isErased = false,
   }:
     & Pick<Context, "provider" | "accountFrom" | "planItem">
     & {
       record: SubscriptionRecord | undefined;
-      /** Whether to look for what is missing because its account was erased. */
-      looksForErased?: boolean;
-      tables: Pick<Tables, "accountOfCustomer" | "isErased">;
+      isErased?: boolean;
+      tables: Pick<Tables, "accountOfCustomer">;
       askedAtSeconds: number;
     },
 ): Promise<Comparison> {
@@ -59,11 +58,8 @@ export async function compare(
     difference: { subscription: id, ...difference },
     corrections,
   });
+  if (isErased) return differs({ kind: "erased" });
   const customer = customerOf(subscription);
-  if (!record && looksForErased) {
-    const ids = { subscription_id: id, customer_id: customer };
-    if (await tables.isErased(ids)) return differs({ kind: "erased" });
-  }
   // A recorded account stays, unless `metadata.accountId` names another one.
   const named = accountOf(subscription) ?? record?.account_id ??
     accountOf(subscription, accountFrom);
@@ -115,7 +111,7 @@ export function accountOf(
 }
 
 /** Returns an empty text if there is none, whatever Stripe's types promise. */
-function customerOf({ customer }: Stripe.Subscription): string {
+export function customerOf({ customer }: Stripe.Subscription): string {
   return typeof customer === "string" ? customer : customer?.id ?? "";
 }
 

@@ -6,7 +6,7 @@ import {
 } from "../../supabase/functions/_shared/billing/formats/format.ts";
 import { stripe as format } from "../../supabase/functions/_shared/billing/formats/stripe.ts";
 import type { Context } from "./command.ts";
-import { compare, type Comparison } from "./compare.ts";
+import { accountOf, compare, type Comparison, customerOf } from "./compare.ts";
 import type { Difference } from "./differences.ts";
 import type { Page } from "./stripe_source.ts";
 
@@ -39,7 +39,7 @@ export async function findDifferences(context: Context) {
   }
   const again = await compareAll(
     stripe.someSubscriptions(doubtful, listed.size),
-    { ...context, looksForErased: true },
+    context,
   );
   const failures = await tables.openFailures();
   const failed = new Set(failures.map(({ event }) => event));
@@ -63,7 +63,7 @@ export async function findDifferences(context: Context) {
 /** Returns the difference of each subscription, if there is one, by ID. */
 async function compareAll(
   pages: AsyncIterable<Page>,
-  context: Context & { looksForErased?: boolean },
+  context: Context,
 ) {
   const found = new Map<string, Difference | undefined>();
   for await (const page of pages) {
@@ -76,12 +76,25 @@ async function compareAll(
 
 export async function comparePage(
   { data, askedAtSeconds }: Page,
-  context: Context & { looksForErased?: boolean },
+  context: Context,
 ): Promise<Comparison[]> {
-  const records = await context.tables.recordsOf(data.map(({ id }) => id));
+  const { tables, accountFrom } = context;
+  const records = await tables.recordsOf(data.map(({ id }) => id));
+  const missing = data.filter(({ id }) => !records.has(id));
+  const erased = await tables.erasedOf(
+    missing.map((subscription) => ({
+      subscription_id: subscription.id,
+      account_id: accountOf(subscription, accountFrom) ?? null,
+      customer_id: customerOf(subscription),
+    })),
+  );
   return await Promise.all(data.map((subscription) => {
     const record = records.get(subscription.id);
-    return compare(subscription, { ...context, record, askedAtSeconds });
+    const isErased = erased.has(subscription.id);
+    return compare(
+      subscription,
+      { ...context, record, isErased, askedAtSeconds },
+    );
   }));
 }
 
@@ -110,10 +123,11 @@ async function describeMissed(
   tables: Context["tables"],
 ): Promise<Difference> {
   const { subscription_id = "", ...about } = describeEvent(event, format);
-  const { customer_id = null } = about;
-  const isErased = await tables.isErased({ subscription_id, customer_id });
+  const { customer_id = null, account_id = null } = about;
+  const owner = { subscription_id, customer_id, account_id };
+  const erased = await tables.erasedOf([owner]);
   return {
-    kind: isErased ? "erased" : "undelivered",
+    kind: erased.size > 0 ? "erased" : "undelivered",
     event: event.id,
     type: event.type,
     subscription: subscription_id,

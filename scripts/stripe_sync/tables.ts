@@ -149,32 +149,31 @@ export function openTables(
       return account ?? undefined;
     },
 
-    /** Asks whether a subscription or customer is of an account that was erased. */
-    async isErased(
-      { subscription_id, customer_id }: {
+    /** Returns which subscriptions are of accounts that were erased. */
+    async erasedOf(
+      owners: readonly {
         subscription_id: string;
+        account_id: string | null;
         customer_id: string | null;
-      },
-    ): Promise<boolean> {
-      const event = {
-        ...{ provider, event_id: "of no event", type: "none", kind: "update" },
-        ...{ subscription_id, report: { customer_id } },
-      };
-      const [tried] = await send(() =>
-        database.rpc("billing_try_event", { event })
+      }[],
+    ): Promise<Set<string>> {
+      const events = owners.map(({ customer_id, ...ids }) => (
+        { ...ids, provider, kind: "creation", report: { customer_id } }
+      ));
+      if (events.length === 0) return new Set();
+      return new Set(
+        await send(() => database.rpc("billing_is_erased", { events })),
       );
-      return tried?.outcome === "erased";
     },
 
     /**
      * Applies events as the receiver does, each group in one call. Repeats a call also
      * while an event fails that may succeed later: the others are duplicates then.
      *
-     * @returns the events that failed, and why; and those of erased accounts.
+     * @returns the events that failed, and why.
      */
     async apply(groups: readonly (readonly BillingEvent[])[]) {
       const failed: [BillingEvent, string][] = [];
-      const erased: BillingEvent[] = [];
       const waiting = groups.filter(({ length }) => length > 0);
       for (const part of parts(waiting, GROUPS_PER_CALL)) {
         const events = part.flat();
@@ -187,12 +186,11 @@ export function openTables(
           if (outcomes.length === 0) throw error;
         });
         for (const [i, outcome] of outcomes.entries()) {
-          if (outcome === "erased") erased.push(events[i]!);
           if (typeof outcome === "string") continue;
           failed.push([events[i]!, outcome.message]);
         }
       }
-      return { failed, erased };
+      return { failed };
     },
   };
 }

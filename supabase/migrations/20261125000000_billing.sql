@@ -19,12 +19,12 @@ begin
         public.billing_apply_handled_event, public.billing_claim_alerts, public.billing_claim_failed_events,
         public.billing_claim_notifications, public.billing_customers, public.billing_failed_events,
         public.billing_feature_amount, public.billing_has_access, public.billing_has_feature,
-        public.billing_health, public.billing_notifications, public.billing_plan_features,
-        public.billing_processed_events, public.billing_record_failed_event, public.billing_records,
-        public.billing_release_lease, public.billing_reopen_failed_event, public.billing_resolve_failed_event,
-        public.billing_retry_failed_event, public.billing_retry_failed_events, public.billing_settle_alerts,
-        public.billing_settle_failed_events, public.billing_settle_notifications, public.billing_subscription_items,
-        public.billing_subscriptions, public.billing_try_event
+        public.billing_health, public.billing_is_erased, public.billing_notifications,
+        public.billing_plan_features, public.billing_processed_events, public.billing_record_failed_event,
+        public.billing_records, public.billing_release_lease, public.billing_reopen_failed_event,
+        public.billing_resolve_failed_event, public.billing_retry_failed_event, public.billing_retry_failed_events,
+        public.billing_settle_alerts, public.billing_settle_failed_events, public.billing_settle_notifications,
+        public.billing_subscription_items, public.billing_subscriptions, public.billing_try_event
       }'))
     union
     select 'schema billing of ' || n.nspowner::regrole
@@ -116,6 +116,10 @@ where resolution is null and subscription_id is not null
   and error_code in ('subscription_unknown', 'creation_pending', 'account_unknown');
 create index failed_events_no_account on billing.failed_events (customer_id) -- an account of the customer cures them
 where resolution is null and error_code = 'account_unknown';
+-- For erasures, and for people.
+create index failed_events_subscription_id on billing.failed_events (subscription_id);
+create index failed_events_customer_id on billing.failed_events (customer_id);
+create index failed_events_account_id on billing.failed_events (account_id);
 create index failed_events_resolved on billing.failed_events (resolved_at) where resolved_at is not null;
 comment on table billing.failed_events is 'Verified events that failed; open until resolved_at. See docs/operate.md.';
 comment on column billing.failed_events.event_id is 'sha256:<hash of the body in hex> if it has no usable id.';
@@ -187,10 +191,14 @@ create table billing.alerts (
 comment on table billing.alerts is 'What the operator was told about failures, per error code, and about handlers.';
 
 create table billing.erasures (
-  hash bytea primary key, -- sha256(key || provider || ':' || id), with the key in billing.erasure_key
-  erased_at timestamptz not null default now()
+  -- sha256(key || provider || ':' || id), with the key in billing.erasure_key; of an account, account || ':' || id.
+  hash bytea primary key,
+  erased_at timestamptz not null default now(),
+  purchases integer not null default 0 check (purchases >= 0)
 );
-comment on table billing.erasures is 'Subscriptions and customers that were erased; see billing.forget_erasure().';
+create index erasures_purchases on billing.erasures (purchases) where purchases > 0;
+comment on table billing.erasures is 'IDs of accounts that were erased; see billing.forget_erasure().';
+comment on column billing.erasures.purchases is 'Events since that would have made a record: somebody may be paying.';
 create table billing.erasure_key (key bytea not null);
 comment on table billing.erasure_key is 'One row: the random key of billing.erasures. Without it, nobody can try IDs.';
 insert into billing.erasure_key (key) values (uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()));
@@ -233,6 +241,7 @@ create type billing.event as (
   previous jsonb, -- what an update replaced; null if it does not say
   payment jsonb, -- what the account may be told, by column of billing.notifications; and once_per_invoice
   retry jsonb, -- of a worker: event_id of the row in failed_events, and lease_id
+  named_account text, -- of an event that cannot set account_id: the account that it names
   customers_account text, handled_at timestamptz, is_erased boolean, is_trial boolean -- added by the database
 );
 
@@ -484,10 +493,14 @@ $$;
 -- supabase/schemas/billing_3_apply.sql
 -- How an array of events is applied: exactly once, each with its own outcome, in one call.
 --
--- Locks are taken in one order: rows of the ledger by key, subscriptions by id, customers, rows of failed_events. Only
--- other calls are waited for, and only by the first try: a person who has locked a record must not hold up the events
--- of others. The receiver tries an event again that found its record locked. Each wait is shorter than deadlock_timeout
--- (a second by default), so no call becomes the victim of a deadlock; as a rule, all of a call take half a second.
+-- Locks are taken in one order: rows of the ledger by key, accounts (shared), subscriptions by id, customers by hash,
+-- what they share (shared by those who add one), rows of failed_events. Only other calls are waited for, and only by
+-- the first try: a person who has locked a record must not hold up the events of others. The receiver tries an event
+-- again that found its record locked. Each wait is shorter than deadlock_timeout (a second by default), so no call
+-- becomes the victim of a deadlock; as a rule, all of a call take half a second.
+--
+-- An erasure takes the locks of an account, its subscriptions and its customers, all or none, and never waits for one:
+-- while it waited, the events that come after it would have to wait as well.
 
 -- Returns how long to wait for the next lock, as a value of lock_timeout: not long, because a call that waits holds
 -- locks, and a locked event is tried once per level of halving.
@@ -514,6 +527,7 @@ declare
   work record;
   raised_in text;
   raised_by text;
+  customer text;
   _ text;
 begin
   with own as (
@@ -536,24 +550,37 @@ begin
     );
   end if;
 
-  -- An assignment costs less than a statement.
+  -- Only an erasure holds up an event here, before the locks that others may want. An assignment costs less than a
+  -- statement.
+  for i in 1 .. cardinality(claimed) loop
+    if claimed[i].account_id is not null then
+      _ := pg_advisory_xact_lock_shared(billing.account_lock(claimed[i].account_id));
+    elsif claimed[i].fallback_account is not null then
+      _ := pg_advisory_xact_lock_shared(billing.account_lock(claimed[i].fallback_account));
+    end if;
+  end loop;
   for i in 1 .. cardinality(claimed) loop
     if clock_timestamp() > latest and current_setting('lock_timeout') <> '1ms' then
       -- It has waited before: lock_timeout is of one wait.
       _ := set_config('lock_timeout', '20ms', true);
     end if;
-    _ := pg_advisory_xact_lock(case claimed[i].kind
-      when 'checkout' then billing.customer_lock(claimed[i].provider, claimed[i].report ->> 'customer_id')
-      else hashtextextended(claimed[i].subscription_id, 0)
-    end);
+    if claimed[i].kind = 'checkout' then
+      _ := pg_advisory_xact_lock(
+        billing.customer_hash(claimed[i].provider, claimed[i].report ->> 'customer_id')
+      );
+      _ := pg_advisory_xact_lock_shared(
+        billing.customer_lock(claimed[i].provider, claimed[i].report ->> 'customer_id')
+      );
+    else
+      _ := pg_advisory_xact_lock(hashtextextended(claimed[i].subscription_id, 0));
+    end if;
   end loop;
   -- From here on, only what the app has added to the tables waits.
   _ := set_config('lock_timeout', billing.lock_patience(), true);
 
   if exists (select from billing.erasures) then
     for i in 1 .. cardinality(claimed) loop
-      claimed[i].is_erased := billing.is_erased(claimed[i].provider, claimed[i].subscription_id,
-        claimed[i].report ->> 'customer_id', claimed[i].report ->> 'subscription_id');
+      claimed[i].is_erased := billing.erasure_of(claimed[i]) is not null;
     end loop;
   end if;
 
@@ -602,11 +629,20 @@ begin
     exit when pass = 2 or work.lacks_account is not true;
     for i in 1 .. cardinality(claimed) loop
       if exists (select from unnest(work.answers) as a where a.place = claimed[i].place and a.error_code = 'BW005') then
-        claimed[i].customers_account := coalesce(
-          case when claimed[i].report ->> 'customer_id' is not null
-            then billing.account_of_customer(claimed[i].provider, claimed[i].report ->> 'customer_id') end,
-          claimed[i].fallback_account
-        );
+        customer := claimed[i].report ->> 'customer_id';
+        if customer is not null then
+          claimed[i].customers_account := billing.account_of_customer(claimed[i].provider, customer);
+        end if;
+        if claimed[i].customers_account is not null then
+          -- Known late, so this hardly waits for an erasure, which does not wait for the locks that this holds.
+          _ := pg_advisory_xact_lock_shared(billing.account_lock(claimed[i].customers_account));
+          if exists (select from billing.erasures) then
+            -- It may just have been erased.
+            claimed[i].customers_account := billing.account_of_customer(claimed[i].provider, customer);
+            claimed[i].is_erased := billing.erasure_of(claimed[i]) is not null;
+          end if;
+        end if;
+        claimed[i].customers_account := coalesce(claimed[i].customers_account, claimed[i].fallback_account);
       end if;
     end loop;
   end loop;
@@ -650,6 +686,14 @@ begin
     delete from billing.processed_events p
     using unnest(work.steps) as s
     where p.provider = (s.event).provider and p.event_id = (s.event).event_id and s.outcome in ('failed', 'erased');
+    update billing.erasures e set purchases = e.purchases + p.count
+    from (
+      select billing.erasure_of(s.event) as hash, count(*)
+      from unnest(work.steps) as s
+      where s.outcome = 'erased' and (s.event).kind in ('creation', 'opening_update')
+      group by 1
+    ) as p
+    where e.hash = p.hash;
   end if;
   if not has_handler then
     -- What an app checks at the end of a transaction would fail the whole call there.
@@ -785,11 +829,12 @@ begin
 end;
 $$;
 
--- A new customer, from a checkout or from the app, cures the failures that lacked its account.
+-- A new customer, from a checkout or from the app, cures the failures that lacked its account. The lock is shared:
+-- transactions that add different customers, in whatever order, must not wait for each other.
 create or replace function billing.retry_creations()
 returns trigger language plpgsql volatile set search_path = '' as $$
 begin
-  perform pg_advisory_xact_lock(billing.customer_lock(new.provider, new.customer_id));
+  perform pg_advisory_xact_lock_shared(billing.customer_lock(new.provider, new.customer_id));
   if billing.request_retries(array[new.provider], null, array[new.customer_id]) then
     perform billing.wake_worker('retries');
   end if;
@@ -802,11 +847,23 @@ drop trigger if exists retry_creations on billing.customers;
 create constraint trigger retry_creations after insert on billing.customers deferrable initially deferred
 for each row execute function billing.retry_creations();
 
--- Returns the advisory lock of a customer. They share a thousand, since Postgres has room for a few thousand locks, and
--- an app may add a million customers in one transaction.
+-- Returns the advisory lock of an account, which each event that names it shares.
+create or replace function billing.account_lock(account_id text)
+returns bigint language sql immutable
+return hashtextextended(account_id, 1);
+
+-- Returns the advisory lock of a customer.
+create or replace function billing.customer_hash(provider text, customer_id text)
+returns bigint language sql immutable
+return hashtextextended(provider || ':' || customer_id, 2);
+
+-- Returns the advisory lock that who adds a customer shares with others who add one; who stores a failure that lacks
+-- its account must have it alone. Customers share a thousand, since Postgres has room for a few thousand locks, and an
+-- app may add a million customers in one transaction. In the order of customer_hash.
 create or replace function billing.customer_lock(provider text, customer_id text)
 returns bigint language sql immutable
-return hashtextextended('billing.customers', 0) + (hashtext(provider || ':' || customer_id) & 1023);
+return hashtextextended('billing.customers', 0)
+  + (hashtextextended(provider || ':' || customer_id, 2) >> 54);
 
 -- Returns whether a retry is requested that no run has claimed, so that the receiver wakes the worker.
 create or replace function billing.has_request()
@@ -895,17 +952,51 @@ begin
 end;
 $$;
 
--- Returns whether the subscription or customer is of an account that was erased.
-create or replace function billing.is_erased(provider text, variadic ids text[])
-returns boolean language plpgsql stable set search_path = '' set enable_seqscan = off as $$
-begin
-  return exists (
-    -- In an array, so that a plan can only take the index.
-    select from billing.erasures e where e.hash = any (array(
-      select sha256(k.key || convert_to(is_erased.provider || ':' || i.id, 'UTF8'))
-      from unnest(ids) as i (id), billing.erasure_key k
-    ))
+-- Returns the hash by which an event is of an account that was erased; null if it is not. That is the hash of its
+-- subscription; of the account that it names, or that its customer has; or, without one, of its customer. One that only
+-- changes a record is of the account of the record. A person who was erased may come back with another account, as the
+-- same customer: then a record or billing.customers, which are newer than the erasure, say so.
+create or replace function billing.erasure_of(e billing.event)
+returns bytea language plpgsql stable set search_path = '' set enable_seqscan = off as $$
+declare
+  subscription constant text := coalesce(e.subscription_id, e.report ->> 'subscription_id');
+  customer constant text := e.report ->> 'customer_id';
+  account text := coalesce(e.account_id, e.named_account, e.customers_account);
+  found_as bytea[] := array(
+    -- A subquery, so that a plan can only take the index.
+    select (
+      select o.hash from billing.erasures o
+      where o.hash = sha256(k.key || convert_to(i.name, 'UTF8'))
+    )
+    from billing.erasure_key k, unnest(array[
+      e.provider || ':' || subscription,
+      e.provider || ':' || customer,
+      'account:' || coalesce(account, e.fallback_account)
+    ]) with ordinality as i (name, place)
+    order by i.place
   );
+begin
+  if found_as[1] is not null or num_nonnulls(variadic found_as) = 0 then
+    return found_as[1];
+  elsif e.kind not in ('creation', 'opening_update', 'checkout', 'other')
+    and exists (select from billing.subscriptions s where s.id = subscription) then
+    return null;
+  elsif account is not null then
+    return found_as[3];
+  end if;
+  select c.account_id into e.customers_account
+  from billing.customers c where c.provider = e.provider and c.customer_id = customer;
+  if found then
+    return billing.erasure_of(e);
+  elsif exists (
+    select from billing.subscriptions s
+    where s.id = subscription or s.provider = e.provider and s.customer_id = customer
+  ) then
+    return null;
+  elsif e.fallback_account is not null then
+    return found_as[3];
+  end if;
+  return found_as[2];
 end;
 $$;
 
@@ -941,7 +1032,7 @@ begin
   select
     coalesce(array_agg(e order by
       e.subscription_id,
-      case e.kind when 'checkout' then billing.customer_lock(e.provider, e.report ->> 'customer_id') end,
+      case e.kind when 'checkout' then billing.customer_hash(e.provider, e.report ->> 'customer_id') end,
       -- Of those without a time, creations come first and all others last.
       e.occurred_at is null and e.kind = 'creation' desc,
       billing.mark(e) nulls last,
@@ -1123,6 +1214,8 @@ returns text language plpgsql volatile set search_path = ''
 set lock_timeout = '500ms'
 as $$
 declare
+  event billing.event;
+  erasure bytea;
   is_cured boolean;
   body jsonb := to_jsonb(p_body);
   encoding text := p_body_encoding;
@@ -1132,13 +1225,28 @@ begin
   if not found then
     return 'applied';
   end if;
-  -- A call that applies its creation, or erases its account, holds this lock: one of the two sees the other.
+  -- A call that applies its creation, or erases its account, holds one of these: one of the two sees the other.
+  perform pg_advisory_xact_lock_shared(billing.account_lock(p_account_id));
   perform pg_advisory_xact_lock(hashtextextended(p_subscription_id, 0));
-  if billing.is_erased(p_provider, p_subscription_id, p_customer_id) then
+  perform pg_advisory_xact_lock_shared(billing.customer_hash(p_provider, p_customer_id));
+  event.provider := p_provider;
+  event.kind := coalesce(p_kind, 'other');
+  event.subscription_id := p_subscription_id;
+  event.account_id := p_account_id;
+  event.report := jsonb_build_object('customer_id', p_customer_id);
+  erasure := billing.erasure_of(event);
+  if erasure is not null then
+    update billing.erasures e set purchases = e.purchases + 1
+    where e.hash = erasure and p_kind in ('creation', 'opening_update');
     delete from billing.processed_events p where p.provider = p_provider and p.event_id = p_event_id;
     return 'erased';
   end if;
-  is_cured := billing.is_cured(p_provider, p_error_code, p_subscription_id, p_customer_id);
+  begin
+    perform set_config('lock_timeout', '20ms', true);
+    is_cured := billing.is_cured(p_provider, p_error_code, p_subscription_id, p_customer_id);
+  exception when lock_not_available then
+    is_cured := true; -- Customers are being added, maybe a million: the retry will see.
+  end;
   perform set_config('lock_timeout', '100ms', true);
   begin
     if encoding = 'text' and not billing.has_long_number(p_body::jsonb) then
@@ -1182,7 +1290,8 @@ end;
 $$;
 
 -- Returns whether what a failure lacked has come since: the record of its subscription, or the account of its customer.
--- Each is added under a lock, which this takes too.
+-- Each is added under a lock, which this takes too; that of customers only briefly, because those who add one queue
+-- behind it.
 create or replace function billing.is_cured(
   of_provider text, error_code text, subscription_id text, of_customer text
 )
@@ -1414,6 +1523,8 @@ returns boolean language plpgsql volatile set search_path = '' as $$
 declare
   was_wanted boolean;
 begin
+  -- Locked before it is read: whoever is just asking for the queue holds the row, and has asked or gets the queue.
+  perform from billing.leases l where l.queue = p_queue for update;
   update billing.leases l set is_wanted = false
   where l.queue = p_queue and l.lease_id = p_lease_id and l.is_wanted;
   was_wanted := found;
@@ -1425,8 +1536,7 @@ begin
   values (p_queue, p_lease_id, clock_timestamp(), case when p_is_scheduled then now() end)
   on conflict (queue) do update set
     held_until = case when l.lease_id = p_lease_id then clock_timestamp() else l.held_until end,
-    scheduled_run_at = coalesce(excluded.scheduled_run_at, l.scheduled_run_at)
-  returning was_wanted or l.is_wanted and l.lease_id = p_lease_id into was_wanted;
+    scheduled_run_at = coalesce(excluded.scheduled_run_at, l.scheduled_run_at);
   perform billing.wake_worker(p_queue) where was_wanted;
   return false;
 end;
@@ -1801,13 +1911,18 @@ $$;
 
 -- Wakes the worker without waiting for it: it claims its work in the database, so a lost or duplicate call does no
 -- harm. A long timeout may delay the project's other calls through pg_net. Without a queue, it is the schedule that
--- wakes it. Returns false if nothing is scheduled, or if the caller may not use Vault or pg_net; the schedule may.
+-- wakes it. Returns false if nothing is scheduled, or if the caller may not use Vault or pg_net; the schedule may. What
+-- fails besides, such as Vault in a project that was restored elsewhere, is a warning: it must not undo its caller.
 create or replace function billing.wake_worker(queue text default null)
-returns boolean language plpgsql volatile set search_path = '' as $$
+returns boolean language plpgsql volatile set search_path = ''
+set lock_timeout = '100ms'
+as $$
 declare
   call bigint;
 begin
-  if to_regclass('vault.decrypted_secrets') is null or to_regproc('net.http_post') is null then
+  if to_regclass('vault.decrypted_secrets') is null or not exists (
+    select from pg_proc p where p.pronamespace = to_regnamespace('net') and p.proname = 'http_post'
+  ) then
     return false;
   end if;
   execute $sql$
@@ -1816,11 +1931,18 @@ begin
       headers := jsonb_build_object('content-type', 'application/json', 'apikey', k.decrypted_secret)
     )
     from vault.decrypted_secrets u, vault.decrypted_secrets k
-    where u.name = 'billing_worker_url' and k.name = 'billing_worker_key' and u.decrypted_secret is not null
+    where u.name = 'billing_worker_url' and k.name = 'billing_worker_key'
+      and u.decrypted_secret is not null and k.decrypted_secret is not null
   $sql$ into call using queue;
   return call is not null;
-exception when insufficient_privilege then
-  return false;
+exception
+  when insufficient_privilege then
+    return false;
+  when others or assert_failure then
+    raise warning 'The worker was not woken: %', sqlerrm using
+      errcode = sqlstate,
+      hint = 'Run billing.schedule_worker again, with the URL and the secret key of this project.';
+    return false;
 end;
 $$;
 
@@ -1908,13 +2030,18 @@ begin
   get diagnostics notifications = row_count;
 
   -- pg_cron keeps a row of each run for ever; that of a run that could not connect has no end.
-  if has_table_privilege(to_regclass('cron.job_run_details'), 'delete') then
-    execute $sql$
-      delete from cron.job_run_details d using cron.job j
-      where j.jobname in ('billing-worker', 'billing-prune') and d.jobid = j.jobid
-        and coalesce(d.end_time, d.start_time, '-infinity') < now() - interval '1 day'
-    $sql$;
-  end if;
+  begin
+    if has_table_privilege(to_regclass('cron.job_run_details'), 'delete') then
+      execute $sql$
+        delete from cron.job_run_details d using cron.job j
+        where j.jobname in ('billing-worker', 'billing-prune') and d.jobid = j.jobid
+          and coalesce(d.end_time, d.start_time, '-infinity') < now() - interval '1 day'
+      $sql$;
+    end if;
+  exception when others then
+    raise warning 'Old rows of cron.job_run_details were not deleted: %', sqlerrm
+      using errcode = sqlstate;
+  end;
   return next;
 end;
 $$;
@@ -1923,7 +2050,10 @@ comment on function billing.prune is 'Deletes old rows, up to batch_size per tab
 -- Returns the IDs of an account as they are hashed (provider:id), including those that only failures or customers name;
 -- with their locks. is_shared: another account has it, too.
 create or replace function billing.ids_of(account text)
-returns table (name text, lock bigint, is_shared boolean) language sql stable set search_path = '' as $$
+returns table (name text, id text, lock bigint, is_shared boolean)
+language sql stable set search_path = ''
+set enable_seqscan = off
+as $$
   with own as (
     select s.provider, s.id, s.customer_id as customer from billing.subscriptions s where s.account_id = account
     union
@@ -1931,61 +2061,130 @@ returns table (name text, lock bigint, is_shared boolean) language sql stable se
     union
     select c.provider, null, c.customer_id from billing.customers c where c.account_id = account
   )
-  select o.provider || ':' || o.id, hashtextextended(o.id, 0), exists (
-    select from billing.subscriptions s where s.id = o.id and s.account_id <> account
-  )
+  select
+    o.provider || ':' || o.id,
+    o.id,
+    hashtextextended(o.id, 0),
+    exists (select from billing.subscriptions s where s.id = o.id and s.account_id <> account)
   from own o
+  where o.id is not null
   union
-  select o.provider || ':' || o.customer, billing.customer_lock(o.provider, o.customer), exists (
-    select from billing.subscriptions s
-    where s.provider = o.provider and s.customer_id = o.customer and s.account_id <> account
-    union all
-    select from billing.customers c
-    where c.provider = o.provider and c.customer_id = o.customer and c.account_id <> account
-  )
+  select
+    o.provider || ':' || o.customer,
+    o.customer,
+    billing.customer_hash(o.provider, o.customer),
+    exists (
+      select from billing.subscriptions s
+      where s.provider = o.provider and s.customer_id = o.customer and s.account_id <> account
+      union all
+      select from billing.customers c
+      where c.provider = o.provider and c.customer_id = o.customer and c.account_id <> account
+    )
   from own o
+  where o.customer is not null
 $$;
 
--- Remembers its subscriptions and customers by a hash, except what another account has, too. It does not find failures
--- that could not be read. force: also if a subscription is not canceled, whose end nobody will hear of.
+-- Remembers its ID, and its subscriptions and customers but those that another account has, too, by a hash. It does not
+-- find failures that could not be read. force: also if a subscription is not canceled, whose end nobody will hear of.
+--
+-- It takes all locks or none, so that no delivery waits for what it waits for. What takes seconds comes before them: to
+-- search the payloads. One that is stored meanwhile, and names the account where nothing reads it, comes after.
 create or replace function billing.erase_account(account_id text, force boolean default false)
-returns text language plpgsql volatile set search_path = '' as $$
+returns text language plpgsql volatile set search_path = ''
+set lock_timeout = '20ms'
+set enable_seqscan = off
+as $$
 declare
   account constant text := erase_account.account_id;
-  own billing.subscriptions;
+  found_failures constant text[] := array(
+    select f.event_id
+    from billing.failed_events f
+    -- A search of the text takes a third of the time.
+    where strpos(f.payload::text, to_jsonb(account)::text) > 0 and jsonb_path_exists(
+      f.payload,
+      '$.** ? (@.accountId == $id || @.account_id == $id
+        || @.external_id == $id || @.client_reference_id == $id)',
+      jsonb_build_object('id', account)
+    )
+  );
+  patient_until constant timestamptz := clock_timestamp() + interval '20 s';
   names text[];
+  ids text[];
+  locks bigint[];
+  own billing.subscriptions;
   records bigint;
   failures bigint;
   notifications bigint;
 begin
-  -- An event that is being applied or stored comes before or after.
-  perform pg_advisory_xact_lock(k.lock)
-  from (select distinct i.lock from billing.ids_of(account) as i order by i.lock) as k;
-  select s.* into own
-  from billing.subscriptions s where s.account_id = account and s.status <> 'canceled' and not force limit 1;
-  if found then
-    raise exception 'Subscription % is % at provider %: nothing was erased.', own.id, own.status, own.provider
-      using hint = 'Cancel it at the provider, and wait until the record is canceled; or use force => true.';
-  end if;
+  loop
+    begin
+      if not pg_try_advisory_xact_lock(billing.account_lock(account)) then
+        raise lock_not_available;
+      end if;
+      -- From here on, no event adds an ID that names the account or has its customer,
+      select array_agg(i.name), array_agg(i.lock) into names, locks
+      from billing.ids_of(account) as i;
 
-  names := array(select i.name from billing.ids_of(account) as i where i.name is not null and not i.is_shared);
-  insert into billing.erasures (hash)
-  select distinct sha256(k.key || convert_to(n.name, 'UTF8')) from billing.erasure_key k, unnest(names) as n (name)
-  on conflict do nothing;
+      if cardinality(locks) > 2000 then
+        -- Postgres has room for a few thousand.
+        raise exception 'The account has % subscriptions and customers: nothing was erased.',
+          cardinality(locks)
+          using hint = 'At most 2000 can be locked. First delete some of its rows in billing.failed_events.';
+      elsif exists (
+        select from unnest(locks) as l (key) where not pg_try_advisory_xact_lock(l.key)
+      ) then
+        raise lock_not_available;
+      end if;
+      -- nor does one of these IDs, but it may have before it was locked.
+      if exists (
+        select from billing.ids_of(account) as i where (i.name = any (names)) is not true
+      ) then
+        raise lock_not_available;
+      end if;
 
-  delete from billing.subscriptions s where s.account_id = account;
-  get diagnostics records = row_count;
-  delete from billing.failed_events f
-  where f.account_id = account
-    or array[f.provider || ':' || f.subscription_id, f.provider || ':' || f.customer_id] && names
-    or jsonb_path_exists(f.payload, '$.**
-      ? (@.accountId == $id || @.account_id == $id || @.external_id == $id || @.client_reference_id == $id)',
-      jsonb_build_object('id', account));
-  get diagnostics failures = row_count;
-  delete from billing.customers c where c.account_id = account;
-  delete from billing.notifications n where n.account_id = account;
-  get diagnostics notifications = row_count;
-  return format('Erased: %s subscriptions, %s failed events, %s notifications.', records, failures, notifications);
+      select s.* into own
+      from billing.subscriptions s
+      where s.account_id = account and s.status <> 'canceled' and not force
+      limit 1;
+      if found then
+        raise exception 'Subscription % is % at provider %: nothing was erased.',
+          own.id, own.status, own.provider
+          using hint = 'Cancel it at the provider, and wait until the record is canceled; or use force => true.';
+      end if;
+
+      select array_agg(i.name), array_agg(i.id) into names, ids
+      from billing.ids_of(account) as i where not i.is_shared;
+      insert into billing.erasures (hash)
+      select distinct sha256(k.key || convert_to(n.name, 'UTF8'))
+      from billing.erasure_key k, unnest(names || ('account:' || account)) as n (name)
+      on conflict do nothing;
+
+      delete from billing.subscriptions s where s.account_id = account;
+      get diagnostics records = row_count;
+      -- What names another account is of that, though its customer is the same.
+      delete from billing.failed_events f
+      where f.event_id = any (found_failures)
+        or f.account_id = account
+        or f.subscription_id = any (ids) and f.provider || ':' || f.subscription_id = any (names)
+        or f.customer_id = any (ids) and f.provider || ':' || f.customer_id = any (names)
+          and f.account_id is null;
+      get diagnostics failures = row_count;
+      delete from billing.customers c where c.account_id = account;
+      delete from billing.notifications n where n.account_id = account;
+      get diagnostics notifications = row_count;
+      return format(
+        'Erased: %s subscriptions, %s failed events, %s notifications.',
+        records, failures, notifications
+      );
+    exception when lock_not_available then
+      if clock_timestamp() > patient_until then
+        raise exception
+          'An event of the account is being handled, or its rows are locked: nothing was erased.'
+          using errcode = 'lock_not_available', hint = 'Run it again in a minute.';
+      end if;
+    end;
+    perform pg_sleep(0.02);
+  end loop;
 end;
 $$;
 comment on function billing.erase_account is 'Deletes what is stored of an account; its later events have no effect.';
@@ -2000,7 +2199,8 @@ begin
     else 'It was not erased: nothing to forget.' end;
 end;
 $$;
-comment on function billing.forget_erasure is 'Undoes billing.erase_account for a subscription or customer.';
+comment on function billing.forget_erasure is
+  'Undoes billing.erase_account for a subscription or customer of a provider, or an account (provider: account).';
 
 create or replace view billing.events_per_hour with (security_invoker = true) as
 select date_trunc('hour', e.at) as hour, e.type, e.outcome, count(*) as events
@@ -2032,7 +2232,8 @@ select
   (select count(*) from billing.notifications d where d.status in ('dead', 'undeliverable')) as notifications_given_up,
   (select case when count(l.scheduled_run_at) = 2 then min(l.scheduled_run_at) end from billing.leases l)
     as last_scheduled_run_at,
-  billing.handlers() as handlers
+  billing.handlers() as handlers,
+  (select coalesce(sum(e.purchases), 0) from billing.erasures e where e.purchases > 0) as erased_purchases
 from (
   select
     count(*) as open_failures, min(o.first_failed_at) as oldest_open_failure,
@@ -2042,7 +2243,8 @@ from (
   select count(*) as notifications_pending, min(w.created_at) as oldest_pending_notification
   from billing.notifications w where w.status = 'pending'
 ) as n;
-comment on view billing.health is 'last_scheduled_run_at: when the schedule last ran both queues without a fault.';
+comment on view billing.health is
+  'last_scheduled_run_at: when the schedule last ran both queues without a fault. erased_purchases: events of erased accounts that would have made a record.';
 -- supabase/schemas/billing_7_access.sql
 -- What the Data API reaches, windows (views) and functions with the caller's rights, and who may do what. Only
 -- service_role may use schema billing, so default privileges on a window or function are worth nothing by themselves.
@@ -2111,7 +2313,7 @@ select provider, customer_id, account_id, created_at from billing.customers;
 create or replace view public.billing_health with (security_invoker = true) as
 select
   last_event_at, open_failures, oldest_open_failure, retries_requested, notifications_pending,
-  oldest_pending_notification, notifications_given_up, last_scheduled_run_at, handlers
+  oldest_pending_notification, notifications_given_up, last_scheduled_run_at, handlers, erased_purchases
 from billing.health;
 
 -- The next three read windows, so a user sees what a policy lets them see, and needs no right on schema billing; and
@@ -2183,6 +2385,17 @@ language plpgsql stable set search_path = '' as 'begin return billing.account_of
 create or replace function public.billing_account_email(account_id text) returns text
 language plpgsql stable set search_path = '' as 'begin return billing.account_email(account_id); end';
 
+-- Returns which of these events are of an erased account: their subscriptions.
+create or replace function public.billing_is_erased(events jsonb)
+returns setof text language plpgsql stable set search_path = '' as $$
+begin
+  return query
+  select e.subscription_id
+  from jsonb_populate_recordset(null::billing.event, events) as e
+  where billing.erasure_of(e) is not null;
+end;
+$$;
+
 -- Nobody, and then service_role. What an app grants to its users is in docs/app.md.
 do $$
 declare
@@ -2196,6 +2409,7 @@ begin
   foreach name in array '{apply_events, apply_handled_event, try_event, record_failed_event, claim_failed_events,
     settle_failed_events, claim_notifications, settle_notifications, claim_alerts, settle_alerts, release_lease,
     retry_failed_event, retry_failed_events, resolve_failed_event, reopen_failed_event, account_of_customer, account_email,
+    is_erased,
     has_access, feature_amount, has_feature}'::text[] loop
     execute format('revoke all on function public.billing_%s from public, anon, authenticated, service_role', name);
     execute format('grant execute on function public.billing_%s to service_role', name);
@@ -2212,6 +2426,7 @@ revoke execute on all functions in schema billing from public;
 grant usage on schema billing to service_role;
 grant select, insert, update on all tables in schema billing to service_role;
 revoke insert, update on billing.erasures, billing.erasure_key from service_role;
+grant update (purchases) on billing.erasures to service_role;
 grant delete on billing.processed_events, billing.failed_events, billing.customers, billing.plan_features
 to service_role;
 grant execute on all functions in schema billing to service_role;

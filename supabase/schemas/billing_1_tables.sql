@@ -77,6 +77,10 @@ where resolution is null and subscription_id is not null
   and error_code in ('subscription_unknown', 'creation_pending', 'account_unknown');
 create index failed_events_no_account on billing.failed_events (customer_id) -- an account of the customer cures them
 where resolution is null and error_code = 'account_unknown';
+-- For erasures, and for people.
+create index failed_events_subscription_id on billing.failed_events (subscription_id);
+create index failed_events_customer_id on billing.failed_events (customer_id);
+create index failed_events_account_id on billing.failed_events (account_id);
 create index failed_events_resolved on billing.failed_events (resolved_at) where resolved_at is not null;
 comment on table billing.failed_events is 'Verified events that failed; open until resolved_at. See docs/operate.md.';
 comment on column billing.failed_events.event_id is 'sha256:<hash of the body in hex> if it has no usable id.';
@@ -148,10 +152,14 @@ create table billing.alerts (
 comment on table billing.alerts is 'What the operator was told about failures, per error code, and about handlers.';
 
 create table billing.erasures (
-  hash bytea primary key, -- sha256(key || provider || ':' || id), with the key in billing.erasure_key
-  erased_at timestamptz not null default now()
+  -- sha256(key || provider || ':' || id), with the key in billing.erasure_key; of an account, account || ':' || id.
+  hash bytea primary key,
+  erased_at timestamptz not null default now(),
+  purchases integer not null default 0 check (purchases >= 0)
 );
-comment on table billing.erasures is 'Subscriptions and customers that were erased; see billing.forget_erasure().';
+create index erasures_purchases on billing.erasures (purchases) where purchases > 0;
+comment on table billing.erasures is 'IDs of accounts that were erased; see billing.forget_erasure().';
+comment on column billing.erasures.purchases is 'Events since that would have made a record: somebody may be paying.';
 create table billing.erasure_key (key bytea not null);
 comment on table billing.erasure_key is 'One row: the random key of billing.erasures. Without it, nobody can try IDs.';
 insert into billing.erasure_key (key) values (uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()));
@@ -194,6 +202,7 @@ create type billing.event as (
   previous jsonb, -- what an update replaced; null if it does not say
   payment jsonb, -- what the account may be told, by column of billing.notifications; and once_per_invoice
   retry jsonb, -- of a worker: event_id of the row in failed_events, and lease_id
+  named_account text, -- of an event that cannot set account_id: the account that it names
   customers_account text, handled_at timestamptz, is_erased boolean, is_trial boolean -- added by the database
 );
 

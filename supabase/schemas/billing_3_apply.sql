@@ -1,9 +1,13 @@
 -- How an array of events is applied: exactly once, each with its own outcome, in one call.
 --
--- Locks are taken in one order: rows of the ledger by key, subscriptions by id, customers, rows of failed_events. Only
--- other calls are waited for, and only by the first try: a person who has locked a record must not hold up the events
--- of others. The receiver tries an event again that found its record locked. Each wait is shorter than deadlock_timeout
--- (a second by default), so no call becomes the victim of a deadlock; as a rule, all of a call take half a second.
+-- Locks are taken in one order: rows of the ledger by key, accounts (shared), subscriptions by id, customers by hash,
+-- what they share (shared by those who add one), rows of failed_events. Only other calls are waited for, and only by
+-- the first try: a person who has locked a record must not hold up the events of others. The receiver tries an event
+-- again that found its record locked. Each wait is shorter than deadlock_timeout (a second by default), so no call
+-- becomes the victim of a deadlock; as a rule, all of a call take half a second.
+--
+-- An erasure takes the locks of an account, its subscriptions and its customers, all or none, and never waits for one:
+-- while it waited, the events that come after it would have to wait as well.
 
 -- Returns how long to wait for the next lock, as a value of lock_timeout: not long, because a call that waits holds
 -- locks, and a locked event is tried once per level of halving.
@@ -30,6 +34,7 @@ declare
   work record;
   raised_in text;
   raised_by text;
+  customer text;
   _ text;
 begin
   with own as (
@@ -52,24 +57,37 @@ begin
     );
   end if;
 
-  -- An assignment costs less than a statement.
+  -- Only an erasure holds up an event here, before the locks that others may want. An assignment costs less than a
+  -- statement.
+  for i in 1 .. cardinality(claimed) loop
+    if claimed[i].account_id is not null then
+      _ := pg_advisory_xact_lock_shared(billing.account_lock(claimed[i].account_id));
+    elsif claimed[i].fallback_account is not null then
+      _ := pg_advisory_xact_lock_shared(billing.account_lock(claimed[i].fallback_account));
+    end if;
+  end loop;
   for i in 1 .. cardinality(claimed) loop
     if clock_timestamp() > latest and current_setting('lock_timeout') <> '1ms' then
       -- It has waited before: lock_timeout is of one wait.
       _ := set_config('lock_timeout', '20ms', true);
     end if;
-    _ := pg_advisory_xact_lock(case claimed[i].kind
-      when 'checkout' then billing.customer_lock(claimed[i].provider, claimed[i].report ->> 'customer_id')
-      else hashtextextended(claimed[i].subscription_id, 0)
-    end);
+    if claimed[i].kind = 'checkout' then
+      _ := pg_advisory_xact_lock(
+        billing.customer_hash(claimed[i].provider, claimed[i].report ->> 'customer_id')
+      );
+      _ := pg_advisory_xact_lock_shared(
+        billing.customer_lock(claimed[i].provider, claimed[i].report ->> 'customer_id')
+      );
+    else
+      _ := pg_advisory_xact_lock(hashtextextended(claimed[i].subscription_id, 0));
+    end if;
   end loop;
   -- From here on, only what the app has added to the tables waits.
   _ := set_config('lock_timeout', billing.lock_patience(), true);
 
   if exists (select from billing.erasures) then
     for i in 1 .. cardinality(claimed) loop
-      claimed[i].is_erased := billing.is_erased(claimed[i].provider, claimed[i].subscription_id,
-        claimed[i].report ->> 'customer_id', claimed[i].report ->> 'subscription_id');
+      claimed[i].is_erased := billing.erasure_of(claimed[i]) is not null;
     end loop;
   end if;
 
@@ -118,11 +136,20 @@ begin
     exit when pass = 2 or work.lacks_account is not true;
     for i in 1 .. cardinality(claimed) loop
       if exists (select from unnest(work.answers) as a where a.place = claimed[i].place and a.error_code = 'BW005') then
-        claimed[i].customers_account := coalesce(
-          case when claimed[i].report ->> 'customer_id' is not null
-            then billing.account_of_customer(claimed[i].provider, claimed[i].report ->> 'customer_id') end,
-          claimed[i].fallback_account
-        );
+        customer := claimed[i].report ->> 'customer_id';
+        if customer is not null then
+          claimed[i].customers_account := billing.account_of_customer(claimed[i].provider, customer);
+        end if;
+        if claimed[i].customers_account is not null then
+          -- Known late, so this hardly waits for an erasure, which does not wait for the locks that this holds.
+          _ := pg_advisory_xact_lock_shared(billing.account_lock(claimed[i].customers_account));
+          if exists (select from billing.erasures) then
+            -- It may just have been erased.
+            claimed[i].customers_account := billing.account_of_customer(claimed[i].provider, customer);
+            claimed[i].is_erased := billing.erasure_of(claimed[i]) is not null;
+          end if;
+        end if;
+        claimed[i].customers_account := coalesce(claimed[i].customers_account, claimed[i].fallback_account);
       end if;
     end loop;
   end loop;
@@ -166,6 +193,14 @@ begin
     delete from billing.processed_events p
     using unnest(work.steps) as s
     where p.provider = (s.event).provider and p.event_id = (s.event).event_id and s.outcome in ('failed', 'erased');
+    update billing.erasures e set purchases = e.purchases + p.count
+    from (
+      select billing.erasure_of(s.event) as hash, count(*)
+      from unnest(work.steps) as s
+      where s.outcome = 'erased' and (s.event).kind in ('creation', 'opening_update')
+      group by 1
+    ) as p
+    where e.hash = p.hash;
   end if;
   if not has_handler then
     -- What an app checks at the end of a transaction would fail the whole call there.
@@ -301,11 +336,12 @@ begin
 end;
 $$;
 
--- A new customer, from a checkout or from the app, cures the failures that lacked its account.
+-- A new customer, from a checkout or from the app, cures the failures that lacked its account. The lock is shared:
+-- transactions that add different customers, in whatever order, must not wait for each other.
 create or replace function billing.retry_creations()
 returns trigger language plpgsql volatile set search_path = '' as $$
 begin
-  perform pg_advisory_xact_lock(billing.customer_lock(new.provider, new.customer_id));
+  perform pg_advisory_xact_lock_shared(billing.customer_lock(new.provider, new.customer_id));
   if billing.request_retries(array[new.provider], null, array[new.customer_id]) then
     perform billing.wake_worker('retries');
   end if;
@@ -318,11 +354,23 @@ drop trigger if exists retry_creations on billing.customers;
 create constraint trigger retry_creations after insert on billing.customers deferrable initially deferred
 for each row execute function billing.retry_creations();
 
--- Returns the advisory lock of a customer. They share a thousand, since Postgres has room for a few thousand locks, and
--- an app may add a million customers in one transaction.
+-- Returns the advisory lock of an account, which each event that names it shares.
+create or replace function billing.account_lock(account_id text)
+returns bigint language sql immutable
+return hashtextextended(account_id, 1);
+
+-- Returns the advisory lock of a customer.
+create or replace function billing.customer_hash(provider text, customer_id text)
+returns bigint language sql immutable
+return hashtextextended(provider || ':' || customer_id, 2);
+
+-- Returns the advisory lock that who adds a customer shares with others who add one; who stores a failure that lacks
+-- its account must have it alone. Customers share a thousand, since Postgres has room for a few thousand locks, and an
+-- app may add a million customers in one transaction. In the order of customer_hash.
 create or replace function billing.customer_lock(provider text, customer_id text)
 returns bigint language sql immutable
-return hashtextextended('billing.customers', 0) + (hashtext(provider || ':' || customer_id) & 1023);
+return hashtextextended('billing.customers', 0)
+  + (hashtextextended(provider || ':' || customer_id, 2) >> 54);
 
 -- Returns whether a retry is requested that no run has claimed, so that the receiver wakes the worker.
 create or replace function billing.has_request()
@@ -411,17 +459,51 @@ begin
 end;
 $$;
 
--- Returns whether the subscription or customer is of an account that was erased.
-create or replace function billing.is_erased(provider text, variadic ids text[])
-returns boolean language plpgsql stable set search_path = '' set enable_seqscan = off as $$
-begin
-  return exists (
-    -- In an array, so that a plan can only take the index.
-    select from billing.erasures e where e.hash = any (array(
-      select sha256(k.key || convert_to(is_erased.provider || ':' || i.id, 'UTF8'))
-      from unnest(ids) as i (id), billing.erasure_key k
-    ))
+-- Returns the hash by which an event is of an account that was erased; null if it is not. That is the hash of its
+-- subscription; of the account that it names, or that its customer has; or, without one, of its customer. One that only
+-- changes a record is of the account of the record. A person who was erased may come back with another account, as the
+-- same customer: then a record or billing.customers, which are newer than the erasure, say so.
+create or replace function billing.erasure_of(e billing.event)
+returns bytea language plpgsql stable set search_path = '' set enable_seqscan = off as $$
+declare
+  subscription constant text := coalesce(e.subscription_id, e.report ->> 'subscription_id');
+  customer constant text := e.report ->> 'customer_id';
+  account text := coalesce(e.account_id, e.named_account, e.customers_account);
+  found_as bytea[] := array(
+    -- A subquery, so that a plan can only take the index.
+    select (
+      select o.hash from billing.erasures o
+      where o.hash = sha256(k.key || convert_to(i.name, 'UTF8'))
+    )
+    from billing.erasure_key k, unnest(array[
+      e.provider || ':' || subscription,
+      e.provider || ':' || customer,
+      'account:' || coalesce(account, e.fallback_account)
+    ]) with ordinality as i (name, place)
+    order by i.place
   );
+begin
+  if found_as[1] is not null or num_nonnulls(variadic found_as) = 0 then
+    return found_as[1];
+  elsif e.kind not in ('creation', 'opening_update', 'checkout', 'other')
+    and exists (select from billing.subscriptions s where s.id = subscription) then
+    return null;
+  elsif account is not null then
+    return found_as[3];
+  end if;
+  select c.account_id into e.customers_account
+  from billing.customers c where c.provider = e.provider and c.customer_id = customer;
+  if found then
+    return billing.erasure_of(e);
+  elsif exists (
+    select from billing.subscriptions s
+    where s.id = subscription or s.provider = e.provider and s.customer_id = customer
+  ) then
+    return null;
+  elsif e.fallback_account is not null then
+    return found_as[3];
+  end if;
+  return found_as[2];
 end;
 $$;
 
@@ -457,7 +539,7 @@ begin
   select
     coalesce(array_agg(e order by
       e.subscription_id,
-      case e.kind when 'checkout' then billing.customer_lock(e.provider, e.report ->> 'customer_id') end,
+      case e.kind when 'checkout' then billing.customer_hash(e.provider, e.report ->> 'customer_id') end,
       -- Of those without a time, creations come first and all others last.
       e.occurred_at is null and e.kind = 'creation' desc,
       billing.mark(e) nulls last,

@@ -36,6 +36,8 @@ returns text language plpgsql volatile set search_path = ''
 set lock_timeout = '500ms'
 as $$
 declare
+  event billing.event;
+  erasure bytea;
   is_cured boolean;
   body jsonb := to_jsonb(p_body);
   encoding text := p_body_encoding;
@@ -45,13 +47,28 @@ begin
   if not found then
     return 'applied';
   end if;
-  -- A call that applies its creation, or erases its account, holds this lock: one of the two sees the other.
+  -- A call that applies its creation, or erases its account, holds one of these: one of the two sees the other.
+  perform pg_advisory_xact_lock_shared(billing.account_lock(p_account_id));
   perform pg_advisory_xact_lock(hashtextextended(p_subscription_id, 0));
-  if billing.is_erased(p_provider, p_subscription_id, p_customer_id) then
+  perform pg_advisory_xact_lock_shared(billing.customer_hash(p_provider, p_customer_id));
+  event.provider := p_provider;
+  event.kind := coalesce(p_kind, 'other');
+  event.subscription_id := p_subscription_id;
+  event.account_id := p_account_id;
+  event.report := jsonb_build_object('customer_id', p_customer_id);
+  erasure := billing.erasure_of(event);
+  if erasure is not null then
+    update billing.erasures e set purchases = e.purchases + 1
+    where e.hash = erasure and p_kind in ('creation', 'opening_update');
     delete from billing.processed_events p where p.provider = p_provider and p.event_id = p_event_id;
     return 'erased';
   end if;
-  is_cured := billing.is_cured(p_provider, p_error_code, p_subscription_id, p_customer_id);
+  begin
+    perform set_config('lock_timeout', '20ms', true);
+    is_cured := billing.is_cured(p_provider, p_error_code, p_subscription_id, p_customer_id);
+  exception when lock_not_available then
+    is_cured := true; -- Customers are being added, maybe a million: the retry will see.
+  end;
   perform set_config('lock_timeout', '100ms', true);
   begin
     if encoding = 'text' and not billing.has_long_number(p_body::jsonb) then
@@ -95,7 +112,8 @@ end;
 $$;
 
 -- Returns whether what a failure lacked has come since: the record of its subscription, or the account of its customer.
--- Each is added under a lock, which this takes too.
+-- Each is added under a lock, which this takes too; that of customers only briefly, because those who add one queue
+-- behind it.
 create or replace function billing.is_cured(
   of_provider text, error_code text, subscription_id text, of_customer text
 )
@@ -327,6 +345,8 @@ returns boolean language plpgsql volatile set search_path = '' as $$
 declare
   was_wanted boolean;
 begin
+  -- Locked before it is read: whoever is just asking for the queue holds the row, and has asked or gets the queue.
+  perform from billing.leases l where l.queue = p_queue for update;
   update billing.leases l set is_wanted = false
   where l.queue = p_queue and l.lease_id = p_lease_id and l.is_wanted;
   was_wanted := found;
@@ -338,8 +358,7 @@ begin
   values (p_queue, p_lease_id, clock_timestamp(), case when p_is_scheduled then now() end)
   on conflict (queue) do update set
     held_until = case when l.lease_id = p_lease_id then clock_timestamp() else l.held_until end,
-    scheduled_run_at = coalesce(excluded.scheduled_run_at, l.scheduled_run_at)
-  returning was_wanted or l.is_wanted and l.lease_id = p_lease_id into was_wanted;
+    scheduled_run_at = coalesce(excluded.scheduled_run_at, l.scheduled_run_at);
   perform billing.wake_worker(p_queue) where was_wanted;
   return false;
 end;

@@ -3,13 +3,18 @@
 
 -- Wakes the worker without waiting for it: it claims its work in the database, so a lost or duplicate call does no
 -- harm. A long timeout may delay the project's other calls through pg_net. Without a queue, it is the schedule that
--- wakes it. Returns false if nothing is scheduled, or if the caller may not use Vault or pg_net; the schedule may.
+-- wakes it. Returns false if nothing is scheduled, or if the caller may not use Vault or pg_net; the schedule may. What
+-- fails besides, such as Vault in a project that was restored elsewhere, is a warning: it must not undo its caller.
 create or replace function billing.wake_worker(queue text default null)
-returns boolean language plpgsql volatile set search_path = '' as $$
+returns boolean language plpgsql volatile set search_path = ''
+set lock_timeout = '100ms'
+as $$
 declare
   call bigint;
 begin
-  if to_regclass('vault.decrypted_secrets') is null or to_regproc('net.http_post') is null then
+  if to_regclass('vault.decrypted_secrets') is null or not exists (
+    select from pg_proc p where p.pronamespace = to_regnamespace('net') and p.proname = 'http_post'
+  ) then
     return false;
   end if;
   execute $sql$
@@ -18,11 +23,18 @@ begin
       headers := jsonb_build_object('content-type', 'application/json', 'apikey', k.decrypted_secret)
     )
     from vault.decrypted_secrets u, vault.decrypted_secrets k
-    where u.name = 'billing_worker_url' and k.name = 'billing_worker_key' and u.decrypted_secret is not null
+    where u.name = 'billing_worker_url' and k.name = 'billing_worker_key'
+      and u.decrypted_secret is not null and k.decrypted_secret is not null
   $sql$ into call using queue;
   return call is not null;
-exception when insufficient_privilege then
-  return false;
+exception
+  when insufficient_privilege then
+    return false;
+  when others or assert_failure then
+    raise warning 'The worker was not woken: %', sqlerrm using
+      errcode = sqlstate,
+      hint = 'Run billing.schedule_worker again, with the URL and the secret key of this project.';
+    return false;
 end;
 $$;
 
@@ -110,13 +122,18 @@ begin
   get diagnostics notifications = row_count;
 
   -- pg_cron keeps a row of each run for ever; that of a run that could not connect has no end.
-  if has_table_privilege(to_regclass('cron.job_run_details'), 'delete') then
-    execute $sql$
-      delete from cron.job_run_details d using cron.job j
-      where j.jobname in ('billing-worker', 'billing-prune') and d.jobid = j.jobid
-        and coalesce(d.end_time, d.start_time, '-infinity') < now() - interval '1 day'
-    $sql$;
-  end if;
+  begin
+    if has_table_privilege(to_regclass('cron.job_run_details'), 'delete') then
+      execute $sql$
+        delete from cron.job_run_details d using cron.job j
+        where j.jobname in ('billing-worker', 'billing-prune') and d.jobid = j.jobid
+          and coalesce(d.end_time, d.start_time, '-infinity') < now() - interval '1 day'
+      $sql$;
+    end if;
+  exception when others then
+    raise warning 'Old rows of cron.job_run_details were not deleted: %', sqlerrm
+      using errcode = sqlstate;
+  end;
   return next;
 end;
 $$;
@@ -125,7 +142,10 @@ comment on function billing.prune is 'Deletes old rows, up to batch_size per tab
 -- Returns the IDs of an account as they are hashed (provider:id), including those that only failures or customers name;
 -- with their locks. is_shared: another account has it, too.
 create or replace function billing.ids_of(account text)
-returns table (name text, lock bigint, is_shared boolean) language sql stable set search_path = '' as $$
+returns table (name text, id text, lock bigint, is_shared boolean)
+language sql stable set search_path = ''
+set enable_seqscan = off
+as $$
   with own as (
     select s.provider, s.id, s.customer_id as customer from billing.subscriptions s where s.account_id = account
     union
@@ -133,61 +153,130 @@ returns table (name text, lock bigint, is_shared boolean) language sql stable se
     union
     select c.provider, null, c.customer_id from billing.customers c where c.account_id = account
   )
-  select o.provider || ':' || o.id, hashtextextended(o.id, 0), exists (
-    select from billing.subscriptions s where s.id = o.id and s.account_id <> account
-  )
+  select
+    o.provider || ':' || o.id,
+    o.id,
+    hashtextextended(o.id, 0),
+    exists (select from billing.subscriptions s where s.id = o.id and s.account_id <> account)
   from own o
+  where o.id is not null
   union
-  select o.provider || ':' || o.customer, billing.customer_lock(o.provider, o.customer), exists (
-    select from billing.subscriptions s
-    where s.provider = o.provider and s.customer_id = o.customer and s.account_id <> account
-    union all
-    select from billing.customers c
-    where c.provider = o.provider and c.customer_id = o.customer and c.account_id <> account
-  )
+  select
+    o.provider || ':' || o.customer,
+    o.customer,
+    billing.customer_hash(o.provider, o.customer),
+    exists (
+      select from billing.subscriptions s
+      where s.provider = o.provider and s.customer_id = o.customer and s.account_id <> account
+      union all
+      select from billing.customers c
+      where c.provider = o.provider and c.customer_id = o.customer and c.account_id <> account
+    )
   from own o
+  where o.customer is not null
 $$;
 
--- Remembers its subscriptions and customers by a hash, except what another account has, too. It does not find failures
--- that could not be read. force: also if a subscription is not canceled, whose end nobody will hear of.
+-- Remembers its ID, and its subscriptions and customers but those that another account has, too, by a hash. It does not
+-- find failures that could not be read. force: also if a subscription is not canceled, whose end nobody will hear of.
+--
+-- It takes all locks or none, so that no delivery waits for what it waits for. What takes seconds comes before them: to
+-- search the payloads. One that is stored meanwhile, and names the account where nothing reads it, comes after.
 create or replace function billing.erase_account(account_id text, force boolean default false)
-returns text language plpgsql volatile set search_path = '' as $$
+returns text language plpgsql volatile set search_path = ''
+set lock_timeout = '20ms'
+set enable_seqscan = off
+as $$
 declare
   account constant text := erase_account.account_id;
-  own billing.subscriptions;
+  found_failures constant text[] := array(
+    select f.event_id
+    from billing.failed_events f
+    -- A search of the text takes a third of the time.
+    where strpos(f.payload::text, to_jsonb(account)::text) > 0 and jsonb_path_exists(
+      f.payload,
+      '$.** ? (@.accountId == $id || @.account_id == $id
+        || @.external_id == $id || @.client_reference_id == $id)',
+      jsonb_build_object('id', account)
+    )
+  );
+  patient_until constant timestamptz := clock_timestamp() + interval '20 s';
   names text[];
+  ids text[];
+  locks bigint[];
+  own billing.subscriptions;
   records bigint;
   failures bigint;
   notifications bigint;
 begin
-  -- An event that is being applied or stored comes before or after.
-  perform pg_advisory_xact_lock(k.lock)
-  from (select distinct i.lock from billing.ids_of(account) as i order by i.lock) as k;
-  select s.* into own
-  from billing.subscriptions s where s.account_id = account and s.status <> 'canceled' and not force limit 1;
-  if found then
-    raise exception 'Subscription % is % at provider %: nothing was erased.', own.id, own.status, own.provider
-      using hint = 'Cancel it at the provider, and wait until the record is canceled; or use force => true.';
-  end if;
+  loop
+    begin
+      if not pg_try_advisory_xact_lock(billing.account_lock(account)) then
+        raise lock_not_available;
+      end if;
+      -- From here on, no event adds an ID that names the account or has its customer,
+      select array_agg(i.name), array_agg(i.lock) into names, locks
+      from billing.ids_of(account) as i;
 
-  names := array(select i.name from billing.ids_of(account) as i where i.name is not null and not i.is_shared);
-  insert into billing.erasures (hash)
-  select distinct sha256(k.key || convert_to(n.name, 'UTF8')) from billing.erasure_key k, unnest(names) as n (name)
-  on conflict do nothing;
+      if cardinality(locks) > 2000 then
+        -- Postgres has room for a few thousand.
+        raise exception 'The account has % subscriptions and customers: nothing was erased.',
+          cardinality(locks)
+          using hint = 'At most 2000 can be locked. First delete some of its rows in billing.failed_events.';
+      elsif exists (
+        select from unnest(locks) as l (key) where not pg_try_advisory_xact_lock(l.key)
+      ) then
+        raise lock_not_available;
+      end if;
+      -- nor does one of these IDs, but it may have before it was locked.
+      if exists (
+        select from billing.ids_of(account) as i where (i.name = any (names)) is not true
+      ) then
+        raise lock_not_available;
+      end if;
 
-  delete from billing.subscriptions s where s.account_id = account;
-  get diagnostics records = row_count;
-  delete from billing.failed_events f
-  where f.account_id = account
-    or array[f.provider || ':' || f.subscription_id, f.provider || ':' || f.customer_id] && names
-    or jsonb_path_exists(f.payload, '$.**
-      ? (@.accountId == $id || @.account_id == $id || @.external_id == $id || @.client_reference_id == $id)',
-      jsonb_build_object('id', account));
-  get diagnostics failures = row_count;
-  delete from billing.customers c where c.account_id = account;
-  delete from billing.notifications n where n.account_id = account;
-  get diagnostics notifications = row_count;
-  return format('Erased: %s subscriptions, %s failed events, %s notifications.', records, failures, notifications);
+      select s.* into own
+      from billing.subscriptions s
+      where s.account_id = account and s.status <> 'canceled' and not force
+      limit 1;
+      if found then
+        raise exception 'Subscription % is % at provider %: nothing was erased.',
+          own.id, own.status, own.provider
+          using hint = 'Cancel it at the provider, and wait until the record is canceled; or use force => true.';
+      end if;
+
+      select array_agg(i.name), array_agg(i.id) into names, ids
+      from billing.ids_of(account) as i where not i.is_shared;
+      insert into billing.erasures (hash)
+      select distinct sha256(k.key || convert_to(n.name, 'UTF8'))
+      from billing.erasure_key k, unnest(names || ('account:' || account)) as n (name)
+      on conflict do nothing;
+
+      delete from billing.subscriptions s where s.account_id = account;
+      get diagnostics records = row_count;
+      -- What names another account is of that, though its customer is the same.
+      delete from billing.failed_events f
+      where f.event_id = any (found_failures)
+        or f.account_id = account
+        or f.subscription_id = any (ids) and f.provider || ':' || f.subscription_id = any (names)
+        or f.customer_id = any (ids) and f.provider || ':' || f.customer_id = any (names)
+          and f.account_id is null;
+      get diagnostics failures = row_count;
+      delete from billing.customers c where c.account_id = account;
+      delete from billing.notifications n where n.account_id = account;
+      get diagnostics notifications = row_count;
+      return format(
+        'Erased: %s subscriptions, %s failed events, %s notifications.',
+        records, failures, notifications
+      );
+    exception when lock_not_available then
+      if clock_timestamp() > patient_until then
+        raise exception
+          'An event of the account is being handled, or its rows are locked: nothing was erased.'
+          using errcode = 'lock_not_available', hint = 'Run it again in a minute.';
+      end if;
+    end;
+    perform pg_sleep(0.02);
+  end loop;
 end;
 $$;
 comment on function billing.erase_account is 'Deletes what is stored of an account; its later events have no effect.';
@@ -202,7 +291,8 @@ begin
     else 'It was not erased: nothing to forget.' end;
 end;
 $$;
-comment on function billing.forget_erasure is 'Undoes billing.erase_account for a subscription or customer.';
+comment on function billing.forget_erasure is
+  'Undoes billing.erase_account for a subscription or customer of a provider, or an account (provider: account).';
 
 create or replace view billing.events_per_hour with (security_invoker = true) as
 select date_trunc('hour', e.at) as hour, e.type, e.outcome, count(*) as events
@@ -234,7 +324,8 @@ select
   (select count(*) from billing.notifications d where d.status in ('dead', 'undeliverable')) as notifications_given_up,
   (select case when count(l.scheduled_run_at) = 2 then min(l.scheduled_run_at) end from billing.leases l)
     as last_scheduled_run_at,
-  billing.handlers() as handlers
+  billing.handlers() as handlers,
+  (select coalesce(sum(e.purchases), 0) from billing.erasures e where e.purchases > 0) as erased_purchases
 from (
   select
     count(*) as open_failures, min(o.first_failed_at) as oldest_open_failure,
@@ -244,4 +335,5 @@ from (
   select count(*) as notifications_pending, min(w.created_at) as oldest_pending_notification
   from billing.notifications w where w.status = 'pending'
 ) as n;
-comment on view billing.health is 'last_scheduled_run_at: when the schedule last ran both queues without a fault.';
+comment on view billing.health is
+  'last_scheduled_run_at: when the schedule last ran both queues without a fault. erased_purchases: events of erased accounts that would have made a record.';

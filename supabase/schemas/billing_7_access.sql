@@ -65,7 +65,7 @@ select provider, customer_id, account_id, created_at from billing.customers;
 create or replace view public.billing_health with (security_invoker = true) as
 select
   last_event_at, open_failures, oldest_open_failure, retries_requested, notifications_pending,
-  oldest_pending_notification, notifications_given_up, last_scheduled_run_at, handlers
+  oldest_pending_notification, notifications_given_up, last_scheduled_run_at, handlers, erased_purchases
 from billing.health;
 
 -- The next three read windows, so a user sees what a policy lets them see, and needs no right on schema billing; and
@@ -137,6 +137,17 @@ language plpgsql stable set search_path = '' as 'begin return billing.account_of
 create or replace function public.billing_account_email(account_id text) returns text
 language plpgsql stable set search_path = '' as 'begin return billing.account_email(account_id); end';
 
+-- Returns which of these events are of an erased account: their subscriptions.
+create or replace function public.billing_is_erased(events jsonb)
+returns setof text language plpgsql stable set search_path = '' as $$
+begin
+  return query
+  select e.subscription_id
+  from jsonb_populate_recordset(null::billing.event, events) as e
+  where billing.erasure_of(e) is not null;
+end;
+$$;
+
 -- Nobody, and then service_role. What an app grants to its users is in docs/app.md.
 do $$
 declare
@@ -150,6 +161,7 @@ begin
   foreach name in array '{apply_events, apply_handled_event, try_event, record_failed_event, claim_failed_events,
     settle_failed_events, claim_notifications, settle_notifications, claim_alerts, settle_alerts, release_lease,
     retry_failed_event, retry_failed_events, resolve_failed_event, reopen_failed_event, account_of_customer, account_email,
+    is_erased,
     has_access, feature_amount, has_feature}'::text[] loop
     execute format('revoke all on function public.billing_%s from public, anon, authenticated, service_role', name);
     execute format('grant execute on function public.billing_%s to service_role', name);
@@ -166,6 +178,7 @@ revoke execute on all functions in schema billing from public;
 grant usage on schema billing to service_role;
 grant select, insert, update on all tables in schema billing to service_role;
 revoke insert, update on billing.erasures, billing.erasure_key from service_role;
+grant update (purchases) on billing.erasures to service_role;
 grant delete on billing.processed_events, billing.failed_events, billing.customers, billing.plan_features
 to service_role;
 grant execute on all functions in schema billing to service_role;

@@ -57,7 +57,7 @@ select is_empty(
     select signature from functions
     where 'search_path=""' <> all (coalesce(proconfig, '{}')) and prokind = 'f'
       -- Pure: they read no table, and what has a parsed body cannot be redirected.
-      and signature not in ('billing.opens(billing.event)', 'billing.handler_name(text)', 'billing.customer_lock(text,text)', 'billing.lock_patience()', 'billing.mark(billing.event)', 'billing.time_of(bigint)', 'billing.next(billing.step,billing.records,billing.event)',
+      and signature not in ('billing.opens(billing.event)', 'billing.handler_name(text)', 'billing.account_lock(text)', 'billing.customer_hash(text,text)', 'billing.customer_lock(text,text)', 'billing.lock_patience()', 'billing.mark(billing.event)', 'billing.time_of(bigint)', 'billing.next(billing.step,billing.records,billing.event)',
         -- As documented, for the app's handlers.
         'billing.run_handler(billing.event,jsonb)')
   $$, 'every function fixes an empty search_path, but the pure ones'
@@ -66,18 +66,19 @@ select set_eq(
   $$select proname::text, provolatile::text from functions where provolatile <> 'v' and prokind = 'f'$$,
   $$values
     -- They read tables.
-    ('account_email', 's'), ('account_of_customer', 's'), ('is_erased', 's'), ('ids_of', 's'), ('has_request', 's'), ('handlers', 's'),
+    ('account_email', 's'), ('account_of_customer', 's'), ('erasure_of', 's'), ('billing_is_erased', 's'), ('ids_of', 's'), ('has_request', 's'), ('handlers', 's'),
     ('billing_account_email', 's'), ('billing_account_of_customer', 's'), ('billing_has_access', 's'), ('billing_has_feature', 's'), ('billing_feature_amount', 's'),
     -- They compute; times in text depend on the time zone.
     ('mark', 's'), ('next', 's'), ('next_retry', 's'), ('settle', 's'), ('as_stored', 's'),
-    ('opens', 'i'), ('handler_name', 'i'), ('customer_lock', 'i'), ('time_of', 'i'), ('notification_waits', 'i'), ('has_long_number', 'i')$$,
+    ('account_lock', 'i'), ('customer_hash', 'i'), ('opens', 'i'), ('handler_name', 'i'), ('customer_lock', 'i'), ('time_of', 'i'), ('notification_waits', 'i'), ('has_long_number', 'i')$$,
   'every function is volatile, since it writes or locks, but those that only read'
 );
 select set_eq(
   $$select proname::text, s.setting from functions, unnest(proconfig) as s (setting) where s.setting ~ 'timeout'$$,
   $$values ('billing_apply_events', 'lock_timeout=500ms'), 
     ('billing_apply_handled_event', 'lock_timeout=500ms'), ('run_handler', 'lock_timeout=2s'),
-    ('billing_apply_handled_event', 'statement_timeout=2500ms'), ('billing_try_event', 'statement_timeout=2500ms'), ('billing_record_failed_event', 'lock_timeout=500ms'), ('billing_settle_failed_events', 'lock_timeout=20ms')$$,
+    ('billing_apply_handled_event', 'statement_timeout=2500ms'), ('billing_try_event', 'statement_timeout=2500ms'), ('billing_record_failed_event', 'lock_timeout=500ms'), ('billing_settle_failed_events', 'lock_timeout=20ms'),
+    ('erase_account', 'lock_timeout=20ms'), ('wake_worker', 'lock_timeout=100ms')$$,
   'how long functions wait for locks, below the time limits of their callers'
 );
 

@@ -1,17 +1,22 @@
 /*
- * billing.erase_account: what is stored of an account is deleted, and later events of its
- * subscriptions and customers have no effect and are not stored.
+ * billing.erase_account: what is stored of an account is deleted, and later events of it, of its
+ * subscriptions and of its customers have no effect and are not stored, unless a customer has
+ * come back with another account.
  */
 begin;
-select plan(32);
+select plan(69);
 truncate billing.failed_events, billing.subscriptions, billing.processed_events, billing.notifications, billing.erasures;
 
-create function pg_temp.apply(event_id text, kind text, subscription_id text, customer_id text default null, provider text default 'a')
+-- A creation names acc_ and its subscription, or account; '' is none.
+create function pg_temp.apply(
+  event_id text, kind text, subscription_id text, customer_id text default null, provider text default 'a', account text default null
+)
 returns text language sql as $$
-  select a.outcome from public.billing_apply_events(jsonb_build_array(jsonb_strip_nulls(jsonb_build_object(
-    'place', 1, 'provider', provider, 'event_id', event_id, 'type', 'x', 'kind', kind, 'subscription_id', subscription_id,
-    'account_id', case when kind = 'creation' then 'acc_' || subscription_id end,
-    'report', jsonb_build_object('customer_id', customer_id) || case when kind in ('creation', 'update') then '{"plan_id": "plan_1"}'::jsonb else '{}' end,
+  select concat_ws(' ', a.outcome, a.error_code) from public.billing_apply_events(jsonb_build_array(jsonb_strip_nulls(jsonb_build_object(
+    'place', 1, 'provider', provider, 'event_id', event_id, 'type', 'x', 'kind', kind, 'subscription_id', case when kind <> 'other' then subscription_id end,
+    'account_id', case when kind = 'creation' then nullif(coalesce(account, 'acc_' || subscription_id), '') when kind in ('checkout', 'opening_update') then account end,
+    'named_account', case when kind in ('update', 'other') then account end,
+    'report', jsonb_build_object('customer_id', customer_id, 'subscription_id', case when kind = 'other' then subscription_id end) || case when kind in ('creation', 'update', 'opening_update') then '{"plan_id": "plan_1"}'::jsonb else '{}' end,
     'payment', case when kind = 'payment_failed' then '{}'::jsonb end
   )))) as a
 $$;
@@ -50,7 +55,7 @@ select is(pg_temp.left_of('acc_1'), 0::bigint, 'of the account');
 select is(pg_temp.left_of('acc_2'), 3::bigint, 'and nothing of another one');
 
 select is(pg_temp.apply('e6', 'update', '1', 'cus_1'), 'erased', 'a later event has no effect');
-select is(pg_temp.apply('e7', 'creation', '3', 'cus_1'), 'erased', 'nor a new subscription of the customer');
+select is(pg_temp.apply('e7', 'creation', '3', 'cus_1', account => ''), 'erased', 'nor a new subscription of the customer');
 select is(pg_temp.apply('e8', 'payment_failed', '1'), 'erased', 'and nobody is told');
 select is(pg_temp.file('f6', '1'), 'erased', 'a failure is not stored');
 select is(pg_temp.file('f7', 'x', 'cus_1'), 'erased', 'by the customer either');
@@ -58,14 +63,16 @@ select is(
   (select count(*) from billing.processed_events where event_id in ('e6', 'e7', 'e8', 'f6', 'f7')), 0::bigint, 'and the ledger keeps none of them'
 );
 select is(pg_temp.left_of('acc_1') + pg_temp.left_of('acc_3'), 0::bigint, 'nothing is stored');
-select is(pg_temp.apply('e9', 'creation', '1', 'cus_1', 'b'), 'applied', 'the same IDs of the other provider are others');
+select is(pg_temp.apply('e9', 'creation', '1', 'cus_1', 'b', 'acc_b'), 'applied', 'the same IDs of the other provider are others');
 select is(pg_temp.apply('e10', 'update', '2', 'cus_2'), 'applied', 'other accounts are as before');
 select is_empty(
   $$select from billing.erasures where hash in (select sha256(convert_to(i, 'UTF8')) from unnest(array['1', 'a:1', 'cus_1', 'a:cus_1']) as i)$$,
   'without the key, nobody can try IDs'
 );
 select is(billing.forget_erasure('b', 'cus_1'), 'It was not erased: nothing to forget.', 'what was not erased cannot be forgotten');
+select is((select erased_purchases from public.billing_health), 1::bigint, 'what would have made a record was counted');
 select matches(billing.forget_erasure('a', 'cus_1'), '^Its events have an effect again', 'what was can');
+select is((select erased_purchases from public.billing_health), 0::bigint, 'and counts no more');
 select is(pg_temp.apply('e7', 'creation', '3', 'cus_1'), 'applied', 'and the event that had none, sent again, is applied');
 select matches(billing.erase_account('acc_2', force => true), '^Erased: 1 subscriptions', 'one that goes on can be erased by force');
 
@@ -108,7 +115,74 @@ insert into billing.customers (provider, customer_id, account_id) values ('a', '
 insert into billing.subscriptions (id, provider, account_id, status, plan_id, customer_id) values ('k', 'a', 'acc_k', 'canceled', 'p', 'cus_m');
 select matches(billing.erase_account('acc_k'), '^Erased: 1 subscriptions', 'an account with customers');
 select is((select array_agg(customer_id) from billing.customers), array['cus_m'], 'loses them');
-select is(pg_temp.apply('m1', 'checkout', null, 'cus_k') || ' ' || pg_temp.apply('m2', 'creation', 'z', 'cus_l'), 'erased erased', 'and their events have no effect');
+select is(pg_temp.apply('m1', 'checkout', null, 'cus_k') || ' ' || pg_temp.apply('m2', 'creation', 'z', 'cus_l', account => ''), 'erased erased', 'and their events have no effect');
 select is(pg_temp.apply('m3', 'creation', 'y', 'cus_m'), 'applied', 'but that of another account has');
+
+-- Somebody who was erased comes back: with the same account, or with another one as the same customer.
+create function pg_temp.purchases()
+returns bigint language sql as 'select erased_purchases from public.billing_health';
+truncate billing.subscriptions, billing.failed_events, billing.customers, billing.erasures, billing.processed_events;
+select pg_temp.apply('r0', 'creation', 'old', 'cus_r', account => 'acc_r'), pg_temp.apply('r1', 'deletion', 'old', 'cus_r');
+select billing.erase_account('acc_r');
+select is(pg_temp.apply('r2', kind, 'new_' || kind, customer, account => 'acc_r'), 'erased', format('a %s of the same account, %s', kind, coalesce(customer, 'as nobody')))
+from unnest(array['creation', 'opening_update', 'checkout', 'update', 'other']) as kind, unnest(array['cus_r', 'cus_of_his', null]) as customer;
+select is(pg_temp.file('r3', 'new_1', 'cus_other', 'acc_r'), 'erased', 'or a failure of it');
+select is(pg_temp.purchases(), 6::bigint, 'those that would have made a record are counted');
+select is(public.billing_record_failed_event('a', 'r4', '{}', 'text', 'x', 'x', 'x', 'creation', 'new_2', 'cus_r'), 'erased', 'of the failures too');
+select is(pg_temp.purchases(), 7::bigint, 'which may be repaired');
+-- What another account names.
+select is(pg_temp.apply('r5', 'update', 'back', 'cus_r', account => 'acc_s'), 'failed BW001', 'an update that comes before its creation waits for it');
+select is(pg_temp.file('r5', 'back', 'cus_r', 'acc_s'), 'stored', 'as a failure');
+select is(pg_temp.apply('r6', 'other', null, 'cus_r', account => 'acc_s'), 'applied', 'a handler runs');
+select is(pg_temp.apply('r7', 'payment_failed', 'back', 'cus_r'), 'erased', 'what names nobody may be of either');
+select is(pg_temp.apply('r8', 'creation', 'back', 'cus_r', account => 'acc_s'), 'applied', 'a creation is a new purchase');
+select is(
+  concat_ws(' ', pg_temp.apply('r9', 'update', 'back', 'cus_r'), pg_temp.apply('r10', 'payment_failed', 'back', 'cus_r'), pg_temp.apply('r11', 'other', 'back', 'cus_r'),
+    pg_temp.apply('r12', 'creation', 'back_2', 'cus_r', account => ''), pg_temp.apply('r13', 'deletion', 'back', 'cus_r'), pg_temp.apply('r14', 'update', 'old', 'cus_r')),
+  'applied applied applied applied applied erased', 'and all that follows it is applied, but what is of the old subscription'
+);
+update billing.subscriptions set account_id = 'acc_t' where id = 'back';
+select is(pg_temp.apply('r15', 'update', 'back', 'cus_r', account => 'acc_r'), 'applied', 'a record of somebody else is changed, whatever its events name');
+-- What billing.customers names.
+select pg_temp.apply('s0', 'creation', 's_old', 'cus_s', account => 'acc_u');
+select billing.erase_account('acc_u', force => true);
+insert into billing.customers (provider, customer_id, account_id) values ('a', 'cus_s', 'acc_v'), ('a', 'cus_t', 'acc_u');
+select is(pg_temp.apply('s1', 'creation', 's_new', 'cus_s', account => ''), 'applied', 'a row in billing.customers is newer than the erasure');
+select is((select account_id from billing.subscriptions where id = 's_new'), 'acc_v', 'and says whose the purchase is');
+select is(pg_temp.apply('s2', 'creation', 's_3', 'cus_t', account => ''), 'erased', 'even if it names the erased account');
+select is(billing.forget_erasure('account', 'acc_u') || pg_temp.apply('s3', 'creation', 's_3', 'cus_t', account => ''),
+  'Its events have an effect again. Have the provider send them again, or run: deno task reconcile --applyapplied', 'until that is forgotten');
+-- Failures of another account are its own, though the customer is the same.
+select pg_temp.apply('t0', 'creation', 't_old', 'cus_w', account => 'acc_w'), pg_temp.file('t1', 't_new', 'cus_w', 'acc_x'), pg_temp.file('t2', 't_new', 'cus_w');
+select matches(billing.erase_account('acc_w', force => true), '^Erased: 1 subscriptions, 1 failed', 'and not deleted');
+select set_eq($$select public.billing_is_erased('[
+    {"provider": "a", "kind": "creation", "subscription_id": "t_old", "account_id": "acc_x"}, {"provider": "b", "kind": "creation", "subscription_id": "t_old"},
+    {"provider": "a", "kind": "creation", "subscription_id": "t_1", "report": {"customer_id": "cus_w"}},
+    {"provider": "a", "kind": "creation", "subscription_id": "t_2", "report": {"customer_id": "cus_w"}, "account_id": "acc_x"},
+    {"provider": "b", "kind": "creation", "subscription_id": "t_3", "account_id": "acc_w"}
+  ]')$$, array['t_old', 't_1', 't_3'], 'import and reconcile may ask');
+
+-- What the provider keeps with the customer counts last, as for the account of a record.
+create function pg_temp.kept(event_id text, customer_id text)
+returns text language sql as $$
+  select a.outcome
+  from public.billing_apply_events(jsonb_build_array(jsonb_build_object(
+    'place', 1,
+    'provider', 'a',
+    'event_id', event_id,
+    'type', 'x',
+    'kind', 'opening_update',
+    'subscription_id', event_id,
+    'fallback_account', 'acc_kept',
+    'report', jsonb_build_object('customer_id', customer_id, 'plan_id', 'p', 'provider_status', 'active')
+  ))) as a
+$$;
+select is(pg_temp.kept('k1', 'cus_k1'), 'applied', 'an account that the provider keeps with the customer');
+update billing.subscriptions set status = 'canceled' where account_id = 'acc_kept';
+select billing.erase_account('acc_kept');
+select is(pg_temp.kept('k2', 'cus_k2'), 'erased', 'is erased, whatever the customer');
+insert into billing.customers (provider, customer_id, account_id) values ('a', 'cus_k3', 'acc_new');
+select is(pg_temp.kept('k3', 'cus_k3'), 'applied', 'unless billing.customers names another one');
+
 select * from finish();
 rollback;

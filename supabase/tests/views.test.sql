@@ -17,7 +17,7 @@ select is(
   '{
     "last_event_at": null, "open_failures": 0, "oldest_open_failure": null, "retries_requested": 0,
     "notifications_pending": 0, "oldest_pending_notification": null, "notifications_given_up": 0,
-    "last_scheduled_run_at": null, "handlers": []
+    "last_scheduled_run_at": null, "handlers": [], "erased_purchases": 0
   }', 'and the health is one row of nothing'
 );
 create function billing.on_b_c(provider text, event jsonb) returns void language sql as '';
@@ -93,7 +93,7 @@ select is(
   jsonb_build_object(
     'last_event_at', date_trunc('hour', now()) - interval '1 minute', 'open_failures', 7, 'oldest_open_failure', now() - interval '20 days',
     'retries_requested', 1, 'notifications_pending', 2, 'oldest_pending_notification', now() - interval '4 hours', 'notifications_given_up', 2, 'last_scheduled_run_at', null,
-    'handlers', jsonb_build_array('on_a', 'on_b_c')
+    'handlers', jsonb_build_array('on_a', 'on_b_c'), 'erased_purchases', 0
   ), 'the health counts what is open, requested, pending and given up, and which handlers can be called'
 );
 

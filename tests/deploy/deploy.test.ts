@@ -279,6 +279,7 @@ Deno.test("docs/deploy.md: an app gets the receiver, updates it, has it beside i
       assertEquals([...files.keys()].filter((path) => !own.test(path)), []);
     }
     assertWorks(await type(setSecrets, { env }));
+    api.secrets.set("HANDLE_EVENT_TYPES", "charge.refunded");
     await sql.unsafe(
       block("select billing.schedule_worker")
         .replace("https://<project-ref>.supabase.co", hosted.url)
@@ -344,6 +345,7 @@ Deno.test("docs/deploy.md: an app gets the receiver, updates it, has it beside i
     assertWorks(
       await type(block("supabase functions delete"), { env }),
     );
+    api.secrets.delete("HANDLE_EVENT_TYPES"); // It named a handler of the app's.
     assertEquals(await around(), before.around);
   });
 

@@ -229,18 +229,31 @@ Deno.test("a locked notification is due again, and the rest of its batch is sett
 async function meet(first: Lock, second: Lock): Promise<void> {
   const { met } = await whileHeld(first, async () => {
     let isOver = false;
-    // On a busy machine it may wait for too long, and is called again as in life.
-    const met = sql.begin(second).catch(() => sql.begin(second))
-      .finally(() => isOver = true);
+    // It may wait for too long, and is called again as in life.
+    const met = eventually(() =>
+      sql.begin(second).then(() => true, () => false)
+    ).finally(() => isOver = true);
     await eventually(async () => {
       const waiting = await sql`
         select from pg_stat_activity
-        where datname = current_database() and wait_event_type = 'Lock'`;
+        where datname = current_database()
+          -- An erasure looks now and then.
+          and (wait_event_type = 'Lock' or wait_event = 'PgSleep')`;
       return isOver || waiting.length > 0;
     });
     return { met };
   });
   await met;
+}
+
+/** Resolves as soon as a call of this function sleeps. */
+async function sleepsIn(name: string): Promise<void> {
+  await eventually(async () => {
+    const rows = await sql`
+      select from pg_stat_activity
+      where wait_event = 'PgSleep' and strpos(query, ${name}) > 0`;
+    return rows.length > 0;
+  });
 }
 
 /** Applies a creation, or what differs from it. The receiver tries it again if locked. */
@@ -314,6 +327,9 @@ const failureOfAccount: OfAccount = (id, account_id) => (via) =>
   filed(id, { account_id, customer_id: id }, { via });
 const checkout: OfAccount = (customer_id, account_id) =>
   applied({ kind: "checkout", account_id, report: { customer_id } });
+const record: OfAccount = (id, account_id) =>
+  applied({ subscription_id: id, account_id, report: reportOf(id) });
+const reportOf = (customer_id: string) => ({ plan_id: "plan_1", customer_id });
 
 /** How an account is known, and its event; subscription and customer have one ID. */
 const OF_ACCOUNT: Record<string, readonly [OfAccount, OfAccount]> = {
@@ -321,13 +337,82 @@ const OF_ACCOUNT: Record<string, readonly [OfAccount, OfAccount]> = {
     failureOfAccount,
     (subscription_id, account_id) => applied({ subscription_id, account_id }),
   ],
+  "creation of a new subscription": [
+    record,
+    (id, account_id) => applied({ subscription_id: `${id}_2`, account_id }),
+  ],
+  "first creation": [
+    () => () => Promise.resolve(),
+    (id, account_id) => applied({ subscription_id: `${id}_2`, account_id }),
+  ],
+  "creation that does not name it, of a customer": [
+    customerAdded,
+    (id) =>
+      applied({
+        subscription_id: `${id}_2`,
+        account_id: null,
+        report: reportOf(id),
+      }),
+  ],
+  "creation that does not name it, of a customer with a record": [
+    record,
+    (id) =>
+      applied({
+        subscription_id: `${id}_2`,
+        account_id: null,
+        report: reportOf(id),
+      }),
+  ],
+  "update that is applied": [
+    record,
+    (id) => applied({ kind: "update", subscription_id: id, account_id: null }),
+  ],
+  "payment that failed": [
+    record,
+    (subscription_id) =>
+      applied({
+        kind: "payment_failed",
+        ...{ subscription_id, account_id: null, payment: {} },
+      }),
+  ],
   "failure that is stored": [
     failureOfAccount,
     (subscription) => (via) => filed(subscription, {}, { via }),
   ],
+  "failure of a new subscription": [
+    record,
+    (id, account_id) => (via) => filed(`${id}_2`, { account_id }, { via }),
+  ],
+  "failure of its customer": [
+    record,
+    (id) => (via) => filed(`${id}_2`, { customer_id: id }, { via }),
+  ],
   "first checkout that is applied": [failureOfAccount, checkout],
   "later checkout that is applied": [customerAdded, checkout],
 };
+
+/** What is left of an account, and of IDs that begin with this one. */
+async function leftOf(id: string, account: string) {
+  const ids = `${id}%`;
+  return [
+    ...await sql`
+      select id from billing.subscriptions
+      where id like ${ids} or account_id = ${account}
+      union all
+      select event_id from billing.failed_events
+      where subscription_id like ${ids} or account_id = ${account}
+      union all
+      select customer_id from billing.customers
+      where customer_id like ${ids} or account_id = ${account}
+      union all
+      select event_id from billing.notifications
+      where subscription_id like ${ids} or account_id = ${account}`,
+  ];
+}
+
+function erasing(account: string): Lock {
+  return (via) => via`select billing.erase_account(${account}, force => true)`;
+}
 
 for (const [what, [known, event]] of Object.entries(OF_ACCOUNT)) {
   for (const order of ["before", "after"]) {
@@ -335,22 +420,156 @@ for (const [what, [known, event]] of Object.entries(OF_ACCOUNT)) {
       const ids = [uniqueId("id"), uniqueId("acc")] as const;
       const [id, account] = ids;
       await sql.begin(known(...ids));
-      const erase: Lock = (via) =>
-        via`select billing.erase_account(${account}, force => true)`;
+      const erase = erasing(account);
       await (order === "before"
         ? meet(event(...ids), erase)
         : meet(erase, event(...ids)));
-      const report = { customer_id: id };
-      const later = creation({ subscription_id: id, report });
+      const later = creation({ account_id: account, subscription_id: id });
       assertEquals(await apply([later]), ["erased"]);
-      await filed(id, { customer_id: id });
-      const left = await sql`
-        select id from billing.subscriptions where id = ${id}
-        union all
-        select event_id from billing.failed_events where subscription_id = ${id}
-        union all
-        select customer_id from billing.customers where customer_id = ${id}`;
-      assertEquals([...left], []);
+      await filed(id, { account_id: account, customer_id: id });
+      assertEquals(await leftOf(id, account), []);
     });
   }
 }
+
+Deno.test("what is stored while an erasure waits for an event is erased too, and waits for nothing", async () => {
+  const [id, account] = [uniqueId("id"), uniqueId("acc")];
+  const own = { subscription_id: id, account_id: account };
+  const { erased } = await whileHeld(applied(own), async () => {
+    const erased = sql.begin(erasing(account));
+    await sleepsIn("erase_account");
+    // After the erasure has searched the failures, and before it has the locks.
+    const before = await filed(`${id}_2`, { customer_id: `${id}_c` });
+    const more = { ...own, subscription_id: `${id}_2` };
+    const report = reportOf(`${id}_c`);
+    assertEquals(await apply([creation({ ...more, report })]), ["applied"]);
+    await filed(`${id}_3`, { account_id: account });
+    assertEquals((await failureOf(sql, before)).resolved_at, null);
+    return { erased };
+  });
+  await erased;
+  assertEquals(await leftOf(id, account), []);
+});
+
+for (const what of ["records", "failures", "customers"] as const) {
+  Deno.test(`an erasure whose ${what} somebody has locked holds nothing up, and goes on after it`, async () => {
+    const [id, account] = [uniqueId("id"), uniqueId("acc")];
+    await sql.begin(record(id, account));
+    await sql.begin(customerAdded(id, account));
+    const failure = await filed(id, { account_id: account });
+    const locks: Record<typeof what, Lock> = {
+      records: (via) =>
+        via`select from billing.subscriptions where id = ${id} for update`,
+      failures: lockFailures(failure),
+      customers: (via) =>
+        via`select from billing.customers where customer_id = ${id} for update`,
+    };
+    const { erased } = await whileHeld(locks[what], async () => {
+      const erased = sql.begin(erasing(account));
+      await sleepsIn("erase_account");
+      // It may just be trying.
+      await eventually(async () => {
+        const more = { subscription_id: `${id}_2`, account_id: account };
+        return `${await apply([creation(more)])}` === "applied";
+      });
+      return { erased };
+    });
+    await erased;
+    assertEquals(await leftOf(id, account), []);
+  });
+}
+
+Deno.test("no event of another account waits for an erasure", async () => {
+  const [id, account] = [uniqueId("id"), uniqueId("acc")];
+  await sql.begin(record(id, account));
+  const others = Array.from({ length: 50 }, (_, i) => uniqueId(`sub_${i}`));
+  await whileHeld(erasing(account), async () => {
+    const named = others.map((one) =>
+      creation({
+        subscription_id: one,
+        account_id: `acc_${one}`,
+        report: reportOf(`cus_${one}`),
+      })
+    );
+    const unnamed = others.map((one) =>
+      creation({
+        ...{ subscription_id: `${one}_2`, account_id: null },
+        report: reportOf(`cus_${one}`),
+      })
+    );
+    const paid = others.map((one) =>
+      creation({
+        ...{ kind: "checkout", subscription_id: "", account_id: one },
+        report: { customer_id: `new_${one}` },
+      })
+    );
+    const events = [...named, ...unnamed, ...paid];
+    assertEquals(await apply(events), events.map(() => "applied"));
+    for (const one of others) await filed(one, { customer_id: `cus_${one}` });
+  });
+});
+
+Deno.test("transactions that add different customers never wait for each other", async () => {
+  const ids = (name: string) =>
+    Array.from({ length: 200 }, () => uniqueId(name));
+  const add = (via: ISql, customers: readonly string[]) =>
+    via.unsafe(
+      `insert into billing.customers (provider, customer_id, account_id)
+      select 'a', id, 'acc_1' from unnest($1::text[]) as id`,
+      [customers as string[]],
+    );
+  await sql.begin(async (first) => {
+    const [customer_id = "", ...others] = ids("one");
+    await add(first, [customer_id, ...others]);
+    await first`set constraints all immediate`;
+    await sql.begin(async (second) => {
+      await second`set local lock_timeout = '1s'`;
+      await add(second, ids("two"));
+      await second`set constraints all immediate`;
+    });
+    // Nor does a checkout of a customer that shares a lock with one of them.
+    const [alike] = await sql<{ id: string }[]>`
+      select id from (
+        select ${
+      uniqueId("cus")
+    } || i as id from generate_series(1, 100000) as i
+      ) as o
+      where billing.customer_lock('a', id) = billing.customer_lock('a', ${customer_id})
+      limit 1`;
+    const paid = { kind: "checkout", report: { customer_id: alike!.id } };
+    assertEquals(await apply([creation(paid)]), ["applied"]);
+    // Nor does who stores a failure beside them: it is retried.
+    const failed = { error_code: "account_unknown", kind: "creation" };
+    const id = await filed("sub", { ...failed, customer_id });
+    assert(await isRequested(id));
+  });
+});
+
+Deno.test("a run that is asked for while the one before it ends is not lost", async () => {
+  const [ends, asks] = [crypto.randomUUID(), crypto.randomUUID()];
+  const holds = (via: ISql, run: string) =>
+    via<{ held: boolean }[]>`
+      select billing.hold_lease('retries', ${run}) as held`;
+  await holds(sql, ends);
+  const { ended } = await whileHeld(async (via) => {
+    assertEquals([...await holds(via, asks)], [{ held: false }]);
+  }, async () => {
+    const ended = sql`
+      select public.billing_release_lease('retries', ${ends}, false) as goes_on`
+      .execute();
+    await waitsForLock("billing_release_lease");
+    return { ended };
+  });
+  assertEquals([...await ended], [{ goes_on: true }]);
+  // And the other way round: who asks while it ends has the queue.
+  const { asked } = await whileHeld(
+    (via) =>
+      via`select public.billing_release_lease('retries', ${ends}, false)`,
+    async () => {
+      const asked = holds(sql, asks).execute();
+      await waitsForLock("hold_lease");
+      return { asked };
+    },
+  );
+  assertEquals([...await asked], [{ held: true }]);
+});

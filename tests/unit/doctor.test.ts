@@ -184,6 +184,15 @@ Deno.test("the doctor says what each answer means, and what to do in this place"
   }
 });
 
+Deno.test("the doctor mentions purchases of erased accounts, and does not fail", async () => {
+  const found = await look("health", health({ erased_purchases: 2 }));
+  const said = `${found["erased accounts"]}`;
+  assert(said.includes("would have made a record: 2. "), said);
+  assert(!said.startsWith("FAIL"), said);
+  assertFits([said], HOSTED);
+  assertEquals((await look())["erased accounts"], undefined);
+});
+
 /** Looks at a deployment with settings, and what its database says of itself. */
 const lookAt = (settings: object | undefined, row: Answer, url = HOSTED) =>
   look(

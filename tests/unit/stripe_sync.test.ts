@@ -172,7 +172,6 @@ function compared(
     planItem: "first",
     tables: {
       accountOfCustomer: () => Promise.resolve(customersAccount),
-      isErased: () => Promise.resolve(false),
     },
     askedAtSeconds: ASKED_AT,
     record: record && { ...RECORD, ...record },

@@ -1,4 +1,8 @@
-import type { BillingEvent, Outcome } from "../_shared/billing/apply_events.ts";
+import {
+  type BillingEvent,
+  describeErased,
+  type Outcome,
+} from "../_shared/billing/apply_events.ts";
 import type { EventSettings } from "../_shared/billing/config.ts";
 import type { DatabaseClient } from "../_shared/billing/database.ts";
 import {
@@ -54,11 +58,6 @@ const IGNORED = {
 /** Of the doctor's event. */
 export const PING_TYPE = "doctor.ping";
 
-const ERASED = {
-  level: "info",
-  message: "event of an erased account ignored",
-} as const;
-
 /**
  * Applies the event of a verified delivery, and returns its log line. An event
  * that fails is stored in `failed_events`.
@@ -113,7 +112,7 @@ async function applyOrIgnore(
   });
   const outcomes = { [outcome]: 1 };
   const fields = { provider, event_id, type, subscription_id, outcomes };
-  if (outcome === "erased") return { ...ERASED, fields };
+  if (outcome === "erased") return { ...describeErased(event.kind), fields };
   // A duplicate too: the first delivery may have ended before it woke the worker.
   if (outcome !== "stale" && event.payment !== undefined) {
     wakeWorker("notifications");
@@ -166,7 +165,8 @@ async function handleFailure(
       throw new DeliveryError("failure_not_recorded", message, { logFields });
     });
   if (stored === "erased") {
-    return { ...ERASED, fields: { ...event, outcomes: { erased: 1 } } };
+    const fields = { ...event, outcomes: { erased: 1 } };
+    return { ...describeErased(failed.event.kind), fields };
   }
   if (stored === "applied") {
     // For example by a call whose answer was lost.

@@ -1,6 +1,7 @@
 import {
   applyEvents,
   applyHandledEvent,
+  describeErased,
   type Outcome,
   type RetriedEvent,
 } from "../_shared/billing/apply_events.ts";
@@ -184,9 +185,13 @@ async function apply(
     const outcomes = event.payload === undefined
       ? await applyEvents(events, options)
       : [await applyHandledEvent(event, options)];
-    return outcomes.map((outcome) =>
-      outcome === "erased" ? "ignored" : outcome
-    );
+    return outcomes.map((outcome, i) => {
+      if (outcome !== "erased") return outcome;
+      const { kind, provider, event_id } = events[i]!;
+      const { level, message } = describeErased(kind);
+      options.log(level, message, { provider, event_id });
+      return "ignored";
+    });
   } catch (thrown) {
     const error = toDeliveryError(thrown);
     const isTooSlow = error.cause instanceof DOMException;

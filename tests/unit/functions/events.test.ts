@@ -202,10 +202,15 @@ const CHECKOUTS: [changes: object, differs: object][] = [
   [{ client_reference_id: "", metadata: { accountId: " " } }, nobody],
 ];
 Deno.test("parseEvent() passes on the events of further types, with their text if a handler reads it", () => {
-  const read = (given: object, types: string[], fault?: string) => {
+  const read = (
+    given: object,
+    types: string[],
+    fault?: string,
+    accountFromCheckout = true,
+  ) => {
     const parsed = parseEvent(JSON.stringify(given), {
       format: stripe,
-      ...{ nowSeconds: NOW, toleranceSeconds: 60, accountFromCheckout: true },
+      ...{ nowSeconds: NOW, toleranceSeconds: 60, accountFromCheckout },
       handledTypes: { types: new Set(types), ...(fault && { fault }) },
     });
     if (!parsed.handled) return parsed.reason;
@@ -223,8 +228,8 @@ Deno.test("parseEvent() passes on the events of further types, with their text i
   const undated = event(PAID, { created: undefined });
   const bare = { id: "evt_1", type: PAID };
   check((given: object) => read(given, [PAID]), whole, [
-    [event(PAID), {}],
-    [undated, { occurred_at: null }],
+    [event(PAID), { named_account: "acc_1" }],
+    [undated, { named_account: "acc_1", occurred_at: null }],
     [bare, { occurred_at: null, report: NOBODYS }],
     // A customer of an erased account is known by its own ID.
     [event(PAID, { "data.object": { object: "customer", id: "cus_1" } }), {}],
@@ -239,6 +244,7 @@ Deno.test("parseEvent() passes on the events of further types, with their text i
   const report = { customer_id: "cus_1" };
   assertEquals<unknown>(deletion, {
     ...{ ...ids, subscription_id: "sub_1", kind: "deletion", report },
+    named_account: "acc_1",
     payload: true,
   });
   const oneOff = event(FAILED, { "data.object": { customer: "cus_1" } });
@@ -253,6 +259,10 @@ Deno.test("parseEvent() passes on the events of further types, with their text i
   );
   assertEquals<unknown>(read(checkout({}), [CHECKOUT]), {
     ...{ ...from, account_id: "acc_2", isUnusable: false, payload: true },
+  });
+  // For a handler alone, it says whose it is.
+  assertEquals<unknown>(read(checkout({}), [CHECKOUT], undefined, false), {
+    ...{ ...whole, type: CHECKOUT, named_account: "acc_2" },
   });
   // A faulty list refuses what may be on it.
   for (const type of [PAID, "ping"]) {

@@ -166,11 +166,8 @@ Deno.test("each format knows its types, and whose they are; further ones are for
         : undefined;
       for (const type of ofKind) {
         const about = { subscription: "77", customer: "9" };
-        const { report, previous: _, account_id, ...event } = eventOf(
-          provider,
-          type,
-          about,
-        );
+        const { report, previous: _, account_id, named_account, ...event } =
+          eventOf(provider, type, about);
         assertEquals<unknown>(event, {
           ...{ kind, event_id: id, type, occurred_at: AT },
           subscription_id: `${prefix}77`,
@@ -178,6 +175,9 @@ Deno.test("each format knows its types, and whose they are; further ones are for
         });
         const isFirst = kind !== "payment_failed";
         assertEquals(account_id, isFirst ? "acc_1" : undefined, type);
+        const isPayment = kind === "payment_failed";
+        if (isFirst) assertEquals(named_account, undefined);
+        else if (!isPayment) assertEquals(named_account, "acc_1", type);
         const { provider_status = "", customer_id } = report;
         assertEquals([provider_status, customer_id], [status, `${prefix}9`]);
       }

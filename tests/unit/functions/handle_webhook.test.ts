@@ -105,6 +105,8 @@ const THIN = "warn: thin event ignored, and its change is lost: at the";
 const CONNECTED =
   "info: event of a connected account ignored (connect_ignored)";
 const ERASED = "info: event of an erased account ignored (erased)";
+const ERASED_PURCHASE =
+  "warn: purchase of an erased account ignored: docs/operate.md, ";
 const ACKNOWLEDGED =
   "error: failure acknowledged (acknowledged): The database refused";
 const KEY_REFUSED = "error: delivery failed (key_refused): ";
@@ -179,6 +181,10 @@ const DELIVERIES: [line: string, known: string, string, string, Setting?][] = [
   }],
   [ERASED, FAILED_1, "a", INVOICE, { apply: "erased" }],
   [ERASED, HASHED, "r", "{", { record: says("erased"), env }],
+  [ERASED_PURCHASE, CREATED_1, "a", event(CREATED), { apply: "erased" }],
+  [ERASED_PURCHASE, OF_CREATED, "r", NOBODYS_AHEAD, {
+    record: says("erased"),
+  }],
   // What it lacked has come meanwhile.
   [UNKNOWN, DELETED_1, "arR", DELETION, { ...early, record: says("retry") }],
   [KEY_REFUSED, DELETED_1, "a", DELETION, { apply: revoked.apply, env }],

@@ -14,6 +14,20 @@ export type RetriedEvent = BillingEvent & {
 /** The outcome of an event that did not fail; `erased`: its account was. */
 export type Outcome = "applied" | "duplicate" | "stale" | "erased";
 
+/** Returns the log line of an event of an erased account: what would have made a record may be paid for. */
+export function describeErased(kind: string | undefined) {
+  return kind === "creation" || kind === "opening_update"
+    ? {
+      level: "warn",
+      message:
+        'purchase of an erased account ignored: docs/operate.md, "Delete an account"',
+    } as const
+    : {
+      level: "info",
+      message: "event of an erased account ignored",
+    } as const;
+}
+
 /** The answer of both functions, which a proxy in between may garble. */
 const eventOutcomes = z.lazy(() =>
   z.array(z.object({

@@ -114,6 +114,7 @@ export type Database = {
       };
       "billing_health": {
         Row: {
+          "erased_purchases": number | null;
           "handlers": (string)[] | null;
           "last_event_at": string | null;
           "last_scheduled_run_at": string | null;
@@ -457,6 +458,7 @@ export type Database = {
         Args: { "account_id": string; "feature": string; "grace"?: string };
         Returns: boolean;
       };
+      "billing_is_erased": { Args: { "events": Json }; Returns: string[] };
       "billing_record_failed_event": {
         Args: {
           "p_account_id"?: string;

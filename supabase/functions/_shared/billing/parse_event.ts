@@ -6,6 +6,7 @@ import {
   type HandledEvent,
   kindOf,
   lacksAccountId,
+  namedAccount,
 } from "./formats/format.ts";
 
 type IgnoredReason =
@@ -133,7 +134,13 @@ export function parseEvent(
   if (event.subscription_id === null && !hasHandler) {
     return ignored("no_subscription");
   }
-  if (!isCheckout) return { handled: true, event: { ...event, ...payload } };
+  if (!isCheckout) {
+    const named_account = event.account_id === undefined
+      ? namedAccount(json, parts, format)
+      : undefined;
+    const names = named_account === undefined ? {} : { named_account };
+    return { handled: true, event: { ...event, ...names, ...payload } };
+  }
   const { account_id, isUnusable } = format.checkout!.accountOf(json);
   return {
     handled: true,

@@ -30,6 +30,8 @@ export type HandledEvent = {
   readonly account_id?: string | null;
   /** What the provider keeps with the customer: it counts if that knows none. */
   readonly fallback_account?: string | null;
+  /** Of an event that has no `account_id`: whose it is, in case they were erased. */
+  readonly named_account?: string;
   /** The columns that the event sets, or would set if it made the record. */
   readonly report: Partial<Report> & { subscription_id?: string | null };
   /** Of an update: what it replaced; null if it does not say. */
@@ -169,17 +171,30 @@ export interface Format {
  * itself. A part is undefined if it is missing or cannot be stored.
  */
 export function describeEvent(event: unknown, format: Format) {
-  const { type, ...parts } = format.partsOf(event);
+  const parts = format.partsOf(event);
+  const { type } = parts;
   const usable = (part: unknown) => identifierOrNull(part) ?? undefined;
   return {
     type: usable(type),
     kind: kindOf(format, type),
     subscription_id: usable(parts.subscription_id),
     customer_id: usable(parts.customer_id),
-    account_id: accountsOf(parts).find(isIdentifier),
+    account_id: namedAccount(event, parts, format) ??
+      identifierOrNull(accountIn(parts.fallback_account)) ?? undefined,
     occurred_at: format.occurredAt.safeParse(parts.occurred_at).data ??
       undefined,
   };
+}
+
+/** Returns the account that an event names, wherever its provider puts one. */
+export function namedAccount(
+  event: unknown,
+  { type, accounts }: Parts,
+  { checkout }: Format,
+): string | undefined {
+  const named = accounts.map(accountIn).find(isIdentifier);
+  if (named !== undefined || type !== checkout?.type) return named;
+  return checkout?.accountOf(event).account_id ?? undefined;
 }
 
 /** See {@linkcode describeEvent}. */
