@@ -1,4 +1,5 @@
--- The tables, and the types that functions pass on. IDs have the collation "C": no new C library can split a key.
+-- The tables, and the types that functions pass on. IDs have the collation "C": no new C library can split a key, and
+-- Stripe's IDs, which begin with their time, go to the end of an index.
 create schema if not exists billing;
 comment on schema billing is 'The billing webhook receiver. Not for the Data API.';
 

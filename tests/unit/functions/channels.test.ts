@@ -111,7 +111,7 @@ const ONE = { ...rest, new: 1 };
 const HOSTILE = { ...OPENED.alert, event_type: "<!channel> & &lt;x>" };
 /** An alert, the project's URL, and what is in the message. */
 const SLACK_TEXTS: [Alert["alert"], url: string, ...parts: string[]][] = [
-  [ONE, HOSTED, "Billing: 1 new failed event with event_invalid\n"],
+  [ONE, HOSTED, "Billing: 1 new failed event with account_unknown\n"],
   [ONE, HOSTED, "evt_1 (type unknown, provider a)\n", `project/${REF}/sql/new`],
   [ONE, "https://a.b.supabase.co", "docs/operate.md"],
   [ONE, "http://127.0.0.1:54321", "docs/operate.md"],
@@ -431,7 +431,7 @@ const ALERTS: Alert[] = [
   {
     ...{ ...RESOLVED, id: NOTIFICATION.id, created_at: OCCURRED.created_at },
     alert: {
-      ...{ error_code: "event_invalid", resolved: 1 },
+      ...{ error_code: "account_unknown", resolved: 1 },
       opened_at: "2026-11-28T08:20:02.25+00:00",
     },
   },

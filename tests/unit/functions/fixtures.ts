@@ -154,7 +154,7 @@ export const OPENED: Alert = {
   created_at: "2026-11-21T06:25:00.113987+00:00",
   kind: "failure_opened",
   alert: {
-    error_code: "event_invalid",
+    error_code: "account_unknown",
     error: "data.object.metadata.accountId is missing",
     ...{ open: 12, new: 3 },
     first_failed_at: "2026-11-21T05:07:41.5+00:00",
@@ -168,7 +168,7 @@ export const RESOLVED: Alert = {
   created_at: "2026-11-21T09:00:00.5+00:00",
   kind: "failures_resolved",
   alert: {
-    ...{ error_code: "event_invalid", resolved: 12 },
+    ...{ error_code: "account_unknown", resolved: 12 },
     opened_at: "2026-11-21T06:25:00.113987+00:00",
   },
 };
