@@ -531,6 +531,7 @@ declare
   raised_in text;
   raised_by text;
   customer text;
+  opened text;
   _ text;
 begin
   with own as (
@@ -589,7 +590,11 @@ begin
 
   if exists (select from billing.erasures) then
     for i in 1 .. cardinality(claimed) loop
-      claimed[i].is_erased := billing.erasure_of(claimed[i]) is not null;
+      claimed[i].is_erased
+        := billing.erasure_of(claimed[i], coalesce(claimed[i].subscription_id = opened, false)) is not null;
+      if billing.opens(claimed[i]) and not claimed[i].is_erased then
+        opened := claimed[i].subscription_id; -- Its other events come next.
+      end if;
     end loop;
   end if;
 
@@ -824,7 +829,8 @@ begin
     select f.provider, f.event_id
     from billing.failed_events f
     -- "is true", so that a plan of an empty table cannot take the primary key.
-    where f.resolution is null and (f.provider = any (providers)) is true and f.original_payload is null and (
+    where f.resolution is null and (f.provider = any (providers)) is true
+      and f.original_payload is null and f.payload is not null and (
       f.subscription_id = any (subscriptions)
         and f.error_code in ('subscription_unknown', 'creation_pending', 'account_unknown')
       or f.customer_id = any (customers) and f.error_code = 'account_unknown'
@@ -964,8 +970,9 @@ $$;
 -- Returns the hash by which an event is of an account that was erased; null if it is not. That is the hash of its
 -- subscription; of the account that it names, or that its customer has; or, without one, of its customer. One that only
 -- changes a record is of the account of the record. A person who was erased may come back with another account, as the
--- same customer: then a record or billing.customers, which are newer than the erasure, say so.
-create or replace function billing.erasure_of(e billing.event)
+-- same customer: then a record or billing.customers, which are newer than the erasure, say so. has_record: an event
+-- before it in the call makes one.
+create or replace function billing.erasure_of(e billing.event, has_record boolean default false)
 returns bytea language plpgsql stable set search_path = '' set enable_seqscan = off as $$
 declare
   subscription constant text := coalesce(e.subscription_id, e.report ->> 'subscription_id');
@@ -988,7 +995,7 @@ begin
   if found_as[1] is not null or num_nonnulls(variadic found_as) = 0 then
     return found_as[1];
   elsif e.kind not in ('creation', 'opening_update', 'checkout', 'other')
-    and exists (select from billing.subscriptions s where s.id = subscription) then
+    and (has_record or exists (select from billing.subscriptions s where s.id = subscription)) then
     return null;
   elsif account is not null then
     return found_as[3];
@@ -997,7 +1004,7 @@ begin
   from billing.customers c where c.provider = e.provider and c.customer_id = customer;
   if found then
     return billing.erasure_of(e);
-  elsif exists (
+  elsif has_record or exists (
     select from billing.subscriptions s
     where s.id = subscription or s.provider = e.provider and s.customer_id = customer
   ) then
@@ -1210,6 +1217,7 @@ return case when not is_repaired and error_code in (
 -- stores nothing: `applied` if the event was applied meanwhile, `erased` if its account was erased. The body becomes
 -- jsonb here, since JSON.parse turns 1e400 into null and rounds large integers. One that jsonb refuses (\u0000, a lone
 -- surrogate, nesting beyond the stack) is stored as a JSON string of the text. p_body_encoding: text or base64.
+-- p_fallback_account: p_account_id, if only the provider's customer names it (billing.event).
 --
 -- This holds the event's row in the ledger: who applies it later finds the failure, and resolves it. Other deliveries
 -- of it wait, with the events in their calls. So this waits only briefly for a locked row: half a second if the event
@@ -1217,7 +1225,8 @@ return case when not is_repaired and error_code in (
 create or replace function public.billing_record_failed_event(
   p_provider text, p_event_id text, p_body text, p_body_encoding text, p_error_code text, p_error text,
   p_type text default null, p_kind text default null, p_subscription_id text default null,
-  p_customer_id text default null, p_account_id text default null, p_occurred_at timestamptz default null
+  p_customer_id text default null, p_account_id text default null, p_occurred_at timestamptz default null,
+  p_fallback_account text default null
 )
 returns text language plpgsql volatile set search_path = ''
 set lock_timeout = '500ms'
@@ -1241,7 +1250,8 @@ begin
   event.provider := p_provider;
   event.kind := coalesce(p_kind, 'other');
   event.subscription_id := p_subscription_id;
-  event.account_id := p_account_id;
+  event.account_id := case when p_fallback_account is null then p_account_id end;
+  event.fallback_account := p_fallback_account;
   event.report := jsonb_build_object('customer_id', p_customer_id);
   erasure := billing.erasure_of(event);
   if erasure is not null then
@@ -2105,17 +2115,8 @@ set enable_seqscan = off
 as $$
 declare
   account constant text := erase_account.account_id;
-  found_failures constant text[] := array(
-    select f.event_id
-    from billing.failed_events f
-    -- A search of the text takes a third of the time.
-    where strpos(f.payload::text, to_jsonb(account)::text) > 0 and jsonb_path_exists(
-      f.payload,
-      '$.** ? (@.accountId == $id || @.account_id == $id
-        || @.external_id == $id || @.client_reference_id == $id)',
-      jsonb_build_object('id', account)
-    )
-  );
+  found_ids text[];
+  found_failures text[];
   patient_until constant timestamptz := clock_timestamp() + interval '20 s';
   names text[];
   ids text[];
@@ -2125,6 +2126,16 @@ declare
   failures bigint;
   notifications bigint;
 begin
+  select array_agg(f.event_id), array_agg(f.provider || ':' || f.event_id) into found_ids, found_failures
+  from billing.failed_events f
+  -- A search of the text takes a third of the time.
+  where strpos(f.payload::text, to_jsonb(account)::text) > 0 and jsonb_path_exists(
+    f.payload,
+    '$.** ? (@.accountId == $id || @.account_id == $id
+      || @.external_id == $id || @.client_reference_id == $id)',
+    jsonb_build_object('id', account)
+  );
+
   loop
     begin
       if not pg_try_advisory_xact_lock(billing.account_lock(account)) then
@@ -2172,7 +2183,7 @@ begin
       get diagnostics records = row_count;
       -- What names another account is of that, though its customer is the same.
       delete from billing.failed_events f
-      where f.event_id = any (found_failures)
+      where f.event_id = any (found_ids) and f.provider || ':' || f.event_id = any (found_failures)
         or f.account_id = account
         or f.subscription_id = any (ids) and f.provider || ':' || f.subscription_id = any (names)
         or f.customer_id = any (ids) and f.provider || ':' || f.customer_id = any (names)

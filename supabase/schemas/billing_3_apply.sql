@@ -37,6 +37,7 @@ declare
   raised_in text;
   raised_by text;
   customer text;
+  opened text;
   _ text;
 begin
   with own as (
@@ -95,7 +96,11 @@ begin
 
   if exists (select from billing.erasures) then
     for i in 1 .. cardinality(claimed) loop
-      claimed[i].is_erased := billing.erasure_of(claimed[i]) is not null;
+      claimed[i].is_erased
+        := billing.erasure_of(claimed[i], coalesce(claimed[i].subscription_id = opened, false)) is not null;
+      if billing.opens(claimed[i]) and not claimed[i].is_erased then
+        opened := claimed[i].subscription_id; -- Its other events come next.
+      end if;
     end loop;
   end if;
 
@@ -330,7 +335,8 @@ begin
     select f.provider, f.event_id
     from billing.failed_events f
     -- "is true", so that a plan of an empty table cannot take the primary key.
-    where f.resolution is null and (f.provider = any (providers)) is true and f.original_payload is null and (
+    where f.resolution is null and (f.provider = any (providers)) is true
+      and f.original_payload is null and f.payload is not null and (
       f.subscription_id = any (subscriptions)
         and f.error_code in ('subscription_unknown', 'creation_pending', 'account_unknown')
       or f.customer_id = any (customers) and f.error_code = 'account_unknown'
@@ -470,8 +476,9 @@ $$;
 -- Returns the hash by which an event is of an account that was erased; null if it is not. That is the hash of its
 -- subscription; of the account that it names, or that its customer has; or, without one, of its customer. One that only
 -- changes a record is of the account of the record. A person who was erased may come back with another account, as the
--- same customer: then a record or billing.customers, which are newer than the erasure, say so.
-create or replace function billing.erasure_of(e billing.event)
+-- same customer: then a record or billing.customers, which are newer than the erasure, say so. has_record: an event
+-- before it in the call makes one.
+create or replace function billing.erasure_of(e billing.event, has_record boolean default false)
 returns bytea language plpgsql stable set search_path = '' set enable_seqscan = off as $$
 declare
   subscription constant text := coalesce(e.subscription_id, e.report ->> 'subscription_id');
@@ -494,7 +501,7 @@ begin
   if found_as[1] is not null or num_nonnulls(variadic found_as) = 0 then
     return found_as[1];
   elsif e.kind not in ('creation', 'opening_update', 'checkout', 'other')
-    and exists (select from billing.subscriptions s where s.id = subscription) then
+    and (has_record or exists (select from billing.subscriptions s where s.id = subscription)) then
     return null;
   elsif account is not null then
     return found_as[3];
@@ -503,7 +510,7 @@ begin
   from billing.customers c where c.provider = e.provider and c.customer_id = customer;
   if found then
     return billing.erasure_of(e);
-  elsif exists (
+  elsif has_record or exists (
     select from billing.subscriptions s
     where s.id = subscription or s.provider = e.provider and s.customer_id = customer
   ) then

@@ -23,6 +23,7 @@ return case when not is_repaired and error_code in (
 -- stores nothing: `applied` if the event was applied meanwhile, `erased` if its account was erased. The body becomes
 -- jsonb here, since JSON.parse turns 1e400 into null and rounds large integers. One that jsonb refuses (\u0000, a lone
 -- surrogate, nesting beyond the stack) is stored as a JSON string of the text. p_body_encoding: text or base64.
+-- p_fallback_account: p_account_id, if only the provider's customer names it (billing.event).
 --
 -- This holds the event's row in the ledger: who applies it later finds the failure, and resolves it. Other deliveries
 -- of it wait, with the events in their calls. So this waits only briefly for a locked row: half a second if the event
@@ -30,7 +31,8 @@ return case when not is_repaired and error_code in (
 create or replace function public.billing_record_failed_event(
   p_provider text, p_event_id text, p_body text, p_body_encoding text, p_error_code text, p_error text,
   p_type text default null, p_kind text default null, p_subscription_id text default null,
-  p_customer_id text default null, p_account_id text default null, p_occurred_at timestamptz default null
+  p_customer_id text default null, p_account_id text default null, p_occurred_at timestamptz default null,
+  p_fallback_account text default null
 )
 returns text language plpgsql volatile set search_path = ''
 set lock_timeout = '500ms'
@@ -54,7 +56,8 @@ begin
   event.provider := p_provider;
   event.kind := coalesce(p_kind, 'other');
   event.subscription_id := p_subscription_id;
-  event.account_id := p_account_id;
+  event.account_id := case when p_fallback_account is null then p_account_id end;
+  event.fallback_account := p_fallback_account;
   event.report := jsonb_build_object('customer_id', p_customer_id);
   erasure := billing.erasure_of(event);
   if erasure is not null then

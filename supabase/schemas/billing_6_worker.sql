@@ -188,17 +188,8 @@ set enable_seqscan = off
 as $$
 declare
   account constant text := erase_account.account_id;
-  found_failures constant text[] := array(
-    select f.event_id
-    from billing.failed_events f
-    -- A search of the text takes a third of the time.
-    where strpos(f.payload::text, to_jsonb(account)::text) > 0 and jsonb_path_exists(
-      f.payload,
-      '$.** ? (@.accountId == $id || @.account_id == $id
-        || @.external_id == $id || @.client_reference_id == $id)',
-      jsonb_build_object('id', account)
-    )
-  );
+  found_ids text[];
+  found_failures text[];
   patient_until constant timestamptz := clock_timestamp() + interval '20 s';
   names text[];
   ids text[];
@@ -208,6 +199,16 @@ declare
   failures bigint;
   notifications bigint;
 begin
+  select array_agg(f.event_id), array_agg(f.provider || ':' || f.event_id) into found_ids, found_failures
+  from billing.failed_events f
+  -- A search of the text takes a third of the time.
+  where strpos(f.payload::text, to_jsonb(account)::text) > 0 and jsonb_path_exists(
+    f.payload,
+    '$.** ? (@.accountId == $id || @.account_id == $id
+      || @.external_id == $id || @.client_reference_id == $id)',
+    jsonb_build_object('id', account)
+  );
+
   loop
     begin
       if not pg_try_advisory_xact_lock(billing.account_lock(account)) then
@@ -255,7 +256,7 @@ begin
       get diagnostics records = row_count;
       -- What names another account is of that, though its customer is the same.
       delete from billing.failed_events f
-      where f.event_id = any (found_failures)
+      where f.event_id = any (found_ids) and f.provider || ':' || f.event_id = any (found_failures)
         or f.account_id = account
         or f.subscription_id = any (ids) and f.provider || ':' || f.subscription_id = any (names)
         or f.customer_id = any (ids) and f.provider || ':' || f.customer_id = any (names)

@@ -4,7 +4,7 @@
  * come back with another account.
  */
 begin;
-select plan(69);
+select plan(75);
 truncate billing.failed_events, billing.subscriptions, billing.processed_events, billing.notifications, billing.erasures;
 
 -- A creation names acc_ and its subscription, or account; '' is none.
@@ -183,6 +183,56 @@ select billing.erase_account('acc_kept');
 select is(pg_temp.kept('k2', 'cus_k2'), 'erased', 'is erased, whatever the customer');
 insert into billing.customers (provider, customer_id, account_id) values ('a', 'cus_k3', 'acc_new');
 select is(pg_temp.kept('k3', 'cus_k3'), 'applied', 'unless billing.customers names another one');
+
+select is(
+  public.billing_record_failed_event(
+    'a', 'k_failed' || i, '{}', 'text', 'x', 'x', 'x', 'opening_update', 'k_new' || i, 'cus_k' || i,
+    'acc_kept', p_fallback_account => 'acc_kept'
+  ),
+  answer,
+  format('a failure %s', answer)
+)
+from (values (3, 'stored'), (4, 'erased')) as f (i, answer);
+
+-- In one call with the purchase of somebody who has come back.
+create function pg_temp.together(variadic kinds text[])
+returns text language sql as $$
+  select pg_temp.apply(kinds::text, 'creation', kinds::text || 'old', 'cus_' || kinds::text, account => 'acc_gone');
+  select billing.erase_account('acc_gone', force => true), billing.forget_erasure('account', 'acc_gone');
+  select string_agg(a.outcome, ' ' order by a.place)
+  from public.billing_apply_events((
+    select jsonb_agg(jsonb_build_object(
+      'place', k.place,
+      'provider', 'a',
+      'event_id', kinds::text || k.place,
+      'type', 'x',
+      'kind', k.kind,
+      'subscription_id', kinds::text,
+      'account_id', case when k.place = 1 and k.kind <> 'update' then 'acc_again' end,
+      'occurred_at', to_timestamp(1800000000 + k.place),
+      'report', jsonb_build_object('customer_id', 'cus_' || kinds::text, 'plan_id', 'p', 'provider_status', 'active')
+    ))
+    from unnest(kinds) with ordinality as k (kind, place)
+  )) as a
+$$;
+select is(
+  pg_temp.together('creation', 'update', 'payment_failed', 'deletion'),
+  'applied applied applied applied',
+  'what follows it in the same call is applied, though it names nobody'
+);
+select is(
+  pg_temp.together('opening_update', 'opening_update', 'deletion'), 'applied applied applied', 'of every format'
+);
+select is(pg_temp.together('update', 'creation'), 'erased erased', 'but nothing else');
+
+-- Both providers may have an event with the same ID.
+select public.billing_record_failed_event(p, 'twin', body, 'text', 'x', 'x')
+from (values ('a', '{"accountId": "acc_twin"}'), ('b', '{}')) as f (p, body);
+select billing.erase_account('acc_twin');
+select results_eq(
+  $$select provider from billing.failed_events where event_id = 'twin'$$, array['b'::text collate "C"],
+  'only the failure that names the account is deleted'
+);
 
 select * from finish();
 rollback;

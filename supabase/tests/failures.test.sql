@@ -3,7 +3,7 @@
  * repaired, and resolved by hand.
  */
 begin;
-select plan(85);
+select plan(86);
 set local timezone = 'UTC';
 
 create function pg_temp.file(event_id text, body text, encoding text default 'text', error text default 'Unreadable')
@@ -272,6 +272,10 @@ select throws_ok(
   $$select billing.reopen_failed_event('tap_o1')$$, 'P0001', 'The failed event tap_o1 is open already.', 'once both are open, none can be opened'
 );
 select matches(billing.reopen_failed_event('tap_o3'), 'pruned: have the provider send', 'without its payload, it says what to do');
+update billing.failed_events set error_code = 'account_unknown', customer_id = 'cus_o' where event_id = 'tap_o3';
+insert into billing.customers (provider, customer_id, account_id) values ('a', 'cus_o', 'acc_o');
+set constraints all immediate;
+select is((pg_temp.failed('tap_o3')).retry_requested_at, null, 'and nothing requests its retry');
 set local role service_role;
 select matches(public.billing_reopen_failed_event('tap_o2', of_provider => 'a'), '^It is open again', 'what was ignored is opened, too, by the console');
 select matches(billing.retry_failed_event('tap_o2'), '^Retry requested: 1\.', 'and can be retried');

@@ -24,6 +24,7 @@ import {
   parseEvent,
   whyIgnored,
 } from "../_shared/billing/parse_event.ts";
+import { settingsPrefix } from "../_shared/billing/providers.ts";
 import { describeText } from "../_shared/billing/record_failure.ts";
 import { type Format, withPlaces } from "../_shared/billing/formats/format.ts";
 
@@ -232,8 +233,7 @@ function readFailure(
     // Another format could read its type.
     const isOfOther = error.code === "event_invalid" && failure.type !== null &&
       format && describeText(text, format).type === undefined;
-    const why =
-      `It has no type: look at PROVIDER_${provider.toUpperCase()}_FORMAT`;
+    const why = `It has no type: look at ${settingsPrefix(provider)}FORMAT`;
     const fault = isOfOther
       ? new DeliveryError("no_longer_handled", why)
       : error;

@@ -623,6 +623,7 @@ Deno.test("read() reads what an invoice states, and what is odd as null", () => 
 const WHOLE = {
   ...{ type: CREATED, kind: "creation", subscription_id: "sub_1" },
   ...{ customer_id: "cus_1", account_id: "acc_1", occurred_at: iso(NOW) },
+  fallback_account: undefined,
 };
 const without = (names: string[]) =>
   Object.fromEntries(names.map((name) => [name, undefined]));

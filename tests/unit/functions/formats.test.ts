@@ -345,11 +345,16 @@ Deno.test("each format reads whose a subscription is, and names where it looks",
       // It is of the customer, so it counts last.
       const both = withField(made, kept, "acc_2");
       assertEquals(accountOf(both), ["acc_1", undefined]);
-      assertEquals(describeEvent(both, format).account_id, "acc_1");
+      const described = (one: unknown) => {
+        const { account_id, fallback_account } = describeEvent(one, format);
+        return [account_id, fallback_account];
+      };
+      assertEquals(described(both), ["acc_1", undefined]);
       assertEquals(accountOf(withField(made, kept, {}))[0], "acc_1");
       const alone = withField(both, account_ids[0]!, "");
       assertEquals(accountOf(alone), [null, "acc_2"]);
-      assertEquals(describeEvent(alone, format).account_id, "acc_2");
+      // Who stores its failure must not take the one for the other.
+      assertEquals(described(alone), ["acc_2", "acc_2"]);
       assertEquals(lacksAccountId(alone, format), false);
       const blank = withField(alone, kept, " ");
       assertEquals(accountOf(blank), [null, undefined]);
@@ -452,7 +457,7 @@ Deno.test("a required field that is missing or malformed is named, with its path
     );
     assertEquals(described, {
       ...{ type: creation, kind: format.kinds[creation] },
-      ...{ account_id: "acc_1", occurred_at: AT },
+      ...{ account_id: "acc_1", fallback_account: undefined, occurred_at: AT },
     });
     for (const rubbish of [null, 1, "x", [], {}, { data: 1, meta: 1 }]) {
       assertEquals(describeEvent(rubbish, format).type, undefined);

@@ -468,6 +468,7 @@ export type Database = {
           "p_error": string;
           "p_error_code": string;
           "p_event_id": string;
+          "p_fallback_account"?: string;
           "p_kind"?: string;
           "p_occurred_at"?: string;
           "p_provider": string;

@@ -8,6 +8,7 @@ import {
   lacksAccountId,
   namedAccount,
 } from "./formats/format.ts";
+import { settingsPrefix } from "./providers.ts";
 
 type IgnoredReason =
   | "not_handled"
@@ -153,7 +154,7 @@ export function whyIgnored(
   { reason, type }: ParsedEvent & { readonly handled: false },
   { provider, format }: { provider: string; format: Format },
 ): string {
-  const prefix = `PROVIDER_${provider.toUpperCase()}_`;
+  const prefix = settingsPrefix(provider);
   switch (reason) {
     case "other_mode":
       return `It is of the other mode: look at ${prefix}MODE`;

@@ -171,13 +171,17 @@ export function describeEvent(event: unknown, format: Format) {
   const parts = format.partsOf(event);
   const { type } = parts;
   const usable = (part: unknown) => identifierOrNull(part) ?? undefined;
+  const named = namedAccount(event, parts, format);
+  const fallback_account = named === undefined
+    ? usable(accountIn(parts.fallback_account))
+    : undefined;
   return {
     type: usable(type),
     kind: kindOf(format, type),
     subscription_id: usable(parts.subscription_id),
     customer_id: usable(parts.customer_id),
-    account_id: namedAccount(event, parts, format) ??
-      identifierOrNull(accountIn(parts.fallback_account)) ?? undefined,
+    account_id: named ?? fallback_account,
+    fallback_account,
     occurred_at: format.occurredAt.safeParse(parts.occurred_at).data ??
       undefined,
   };
