@@ -194,7 +194,6 @@ Deno.test("the project's own functions are written once; its own export replaces
   assert(todo.join().includes("export them again after the push"), todo.join());
 });
 
-/** What is at a path below `supabase`, and what `add` says of it. */
 const OBSTACLES = [
   ["functions", "link", "functions is a link to "],
   ["functions/_shared/billing", "link", "functions/_shared/billing is a link"],

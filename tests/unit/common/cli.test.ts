@@ -80,13 +80,11 @@ Deno.test("parseCommandLine() says what is wrong, without a value", () => {
   assertEquals(message, "This command takes options only.");
 });
 
-/** Each task with its script, as a path from `scripts` without the extension. */
 const TASKS = Object.entries(deno.tasks).map(([task, { command }]) => {
   const [, path = ""] = / (\S+)\.ts$/.exec(command) ?? [];
   return [task, relative("scripts", path)] as const;
 });
 
-/** Runs a command as with npx. */
 const run = (name: string, word: string) =>
   runCommand(name, [word], { npm_command: "exec" });
 
