@@ -78,13 +78,11 @@ const asText = (event: { id: string }, body = JSON.stringify(event)): Sent => ({
   kept: "text",
 });
 
-/** An event with a number in the place of the year 2000. */
 const withNumber = (event: { id: string }, number: string): Sent => ({
   event,
   body: withText(event, `":${YEAR_2000}`, `":${number}`),
 });
 
-/** A creation with something in it that changes nothing. */
 function harmless(from: string, to: string): Sent {
   const event = creation({ account: "acc_1" });
   return { event, body: withText(event, from, to), ...APPLIED };

@@ -52,13 +52,10 @@ export interface Sent extends Partial<Outcome> {
   readonly outcome?: string;
   /** Whether nothing may be stored any more. */
   readonly isDuplicate?: boolean;
-  /** How the API answers database functions, and what the log says of it. */
   readonly faults?: Readonly<Record<string, Fault>>;
   readonly logs?: string;
   readonly resolution?: string;
-  /** Columns of the event's subscription, afterwards. */
   readonly record?: Readonly<Record<string, unknown>>;
-  /** The account that is owed a notification about the event. */
   readonly notifies?: string;
 }
 
@@ -174,7 +171,6 @@ export async function deliver(stage: Stage, sent: Sent): Promise<StoredEvent> {
   return rows;
 }
 
-/** Checks the answer; returns the one line that the log has about a failure. */
 async function checkAnswer(
   { receiver }: Endpoint,
   { send, status, code }: {
@@ -215,7 +211,6 @@ export function assertAnswer(answer: Answer, status: number, code = ""): void {
   }
 }
 
-/** The row has the body as it was sent, and the error names what is wrong. */
 async function checkFiled(
   sql: Sql,
   { ledger, failures, notifications }: StoredEvent,
@@ -259,7 +254,6 @@ export async function recordOf(
   return { ...row };
 }
 
-/** Checks that a function's output holds no secret, signature, payload or trace. */
 export function assertDiscreet(output: string): void {
   const tail = output.split("\n").slice(-12).join("\n");
   const secrets = Object.values(SECRETS);

@@ -26,7 +26,6 @@ const state = (status: string, plan_id: string) => ({
   record: { status, plan_id },
 });
 
-/** Events of one subscription, at so many seconds. */
 function about(
   make: (
     at: (seconds: number) => { subscription: string; created: number },

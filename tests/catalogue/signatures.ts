@@ -53,7 +53,6 @@ function withValues(to: EndpointName, values: readonly string[]) {
   }));
 }
 
-/** To each endpoint, each change of its MAC. */
 function withMacs(...changes: readonly ((mac: string) => string)[]): Sent[] {
   return changes.flatMap((change) =>
     toEach({ value: (parts) => valueOf(parts, [change(parts.mac)]) })

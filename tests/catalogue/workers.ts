@@ -58,7 +58,6 @@ const MAILS_PER_SECOND = 2;
 const OWN_TIME_MS = (MAILS / MAILS_PER_SECOND) * 1_000;
 const MOST_WAKES = 60;
 
-/** Control sequences of terminals, in both codings, and a forged line. */
 const HOSTILE =
   "MARK\x1b[2J\x1b]52;c;eA==\x07\u009b31m\u009d0;x\u009c\u202e\x7f\r\nFORGED";
 
@@ -268,7 +267,6 @@ async function mailAll(sql: Sql) {
   };
 }
 
-/** Starts a stand-in for the provider's API, which refuses all but these lists. */
 function hostileProvider(
   status: 400 | 404,
   lists: Readonly<Record<string, readonly unknown[]>>,

@@ -45,7 +45,6 @@ const lateUpdate = subscriptionEvent("customer.subscription.updated", {
 const SCRIPT =
   `"'></textarea></pre></title><script>alert(1)</script><img src="https://evil.example/x" onerror="alert(2)"><svg onload=alert(3)>`;
 const MIB = 1024 * 1024;
-/** Bodies as they were received, by the IDs under which they are stored. */
 const HOSTILE: Readonly<Record<string, string>> = {
   [`evt_${SCRIPT}`]: JSON.stringify({ id: SCRIPT, type: SCRIPT, [SCRIPT]: 1 }),
   "evt_\u202eabc\u200b\u2066": JSON.stringify({ a: "\u202e\u0007\u001b[2J\r" }),
@@ -362,7 +361,6 @@ async function enterConsole(browser: Browser, link: string) {
     throw new Error(`No ${selector} gets the focus on ${page.url()}`);
   }
 
-  /** Goes to an element by keyboard, presses Enter, and reads the next page. */
   async function enter(selector: string): Promise<string> {
     await tabTo(selector);
     await Promise.all([page.waitForNavigation(), page.keyboard.press("Enter")]);
@@ -381,7 +379,6 @@ async function enterConsole(browser: Browser, link: string) {
   return { page, faults, open, tabTo, enter, texts };
 }
 
-/** What a page is made of. It runs in the page. */
 const LOOK = `(() => {
   const all = (selector) => [...document.querySelectorAll(selector)];
   const html = (elements) => elements.map(({ outerHTML }) => outerHTML);
@@ -400,7 +397,6 @@ const LOOK = `(() => {
   };
 })()`;
 
-/** Asserts what holds for every page of the console, whatever it shows. */
 async function assertWellMade({ page }: Visitor): Promise<void> {
   assertEquals(await page.evaluate(LOOK), {
     headings: 1,

@@ -105,7 +105,6 @@ Deno.test("docs/deploy.md: a project of its own, in CI: by token and password, a
   assertEquals(api.faults, []);
 });
 
-/** What an app has: a function with a helper in `_shared`, and migrations. */
 const FUNCTIONS = {
   "functions/hello/deno.json": '{ "imports": {} }\n',
   "functions/hello/index.ts":
@@ -182,7 +181,6 @@ Deno.test("docs/deploy.md: an app gets the receiver, updates it, has it beside i
       select name from supabase_migrations.schema_migrations order by version`;
     return rows.map(({ name }) => String(name));
   }
-  /** What is outside of schema public, and what the platform has. */
   const around = async () => ({
     jobs: [...await sql`select jobname from cron.job order by 1`],
     secrets: [...await sql`select name from vault.secrets order by 1`],

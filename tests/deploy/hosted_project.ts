@@ -183,7 +183,6 @@ interface Upload {
     readonly import_map_path: string;
     readonly verify_jwt: boolean;
   };
-  /** Contents by their paths, which are relative to the repository. */
   readonly files: ReadonlyMap<string, Uint8Array<ArrayBuffer>>;
 }
 
@@ -203,7 +202,6 @@ function startManagementApi(database: {
   const requests: string[] = [];
   /** What was asked that the API does not have, or not in this form. */
   const faults: string[] = [];
-  /** What each function is now, by name. */
   const uploads = new Map<string, Upload>();
   /** Of the functions. A test may set some, as a user does in the dashboard. */
   const secrets = new Map<string, string>();

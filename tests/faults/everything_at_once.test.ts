@@ -161,7 +161,6 @@ async function repeat(
   return { name, times, faults };
 }
 
-/** What is pruned, and what is notified, while the rest goes on. */
 async function fillTables(sql: Sql): Promise<void> {
   await sql`
     insert into billing.processed_events (provider, event_id, type, processed_at)

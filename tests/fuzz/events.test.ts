@@ -31,7 +31,6 @@ Deno.test.afterAll(() => sql.end());
 
 type Json = Record<string, unknown>;
 
-/** What formats read, and most events do not have. */
 const FURTHER = `
   data.scheduled_change data.scheduled_change.effective_at
   data.scheduled_change.action data.scheduled_change.resume_at
@@ -42,14 +41,12 @@ const FURTHER = `
   data.object.pause_collection data.object.pause_collection.resumes_at
   data.object.cancel_at data.object.current_period_end
   data.object.items.data.1 data.previous_attributes`.trim().split(/\s+/);
-/** Words that decide, times, and digits. */
 const TEXTS = `
   x -1 0 1e400 999999999999999 9999999999999999 2026-11-03
   0001-01-01T00:00:00Z 2000-01-01T00:00:00Z 2199-12-31T23:59:59.999999Z
   9999-12-31T23:59:59Z 2026-11-03T10:00:00+14:00 2016-12-31T23:59:60Z
   active trialing past_due paused canceled cancelled expired void free cancel
   resume`.trim().split(/\s+/);
-/** Ends of ranges, and what no field holds. */
 const ODD: unknown[] = [
   undefined,
   null,

@@ -99,7 +99,6 @@ async function makeFixtures(tx: postgres.TransactionSql): Promise<void> {
   await tx.unsafe(STARTER).simple();
 }
 
-/** pg_cron and pg_net, as far as they write down jobs and requests. */
 async function makeExtensions(tx: postgres.TransactionSql): Promise<void> {
   for (const name of ["pg_cron.sql", "pg_net.sql"]) {
     const file = new URL(`../support/extensions/${name}`, import.meta.url);
@@ -244,7 +243,6 @@ for (const repair of repairs()) {
   });
 }
 
-/** The place of the account in each format, as the snippet has it. */
 const PLACES: Record<Provider, string> = {
   paddle: "'{data,custom_data}'::text[], 'accountId'",
   polar: "'{data,metadata}'::text[], 'accountId'",

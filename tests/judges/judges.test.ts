@@ -31,7 +31,6 @@ const SECRETS = {
   dodo: ["whsec_c2VjcmV0LW9mLWRvZG8tcGF5bWVudHM="],
 };
 
-/** Has a provider's package verify and read an event; throws if it refuses. */
 const JUDGES = {
   paddle: async (
     body: string,

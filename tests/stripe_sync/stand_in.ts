@@ -38,7 +38,6 @@ export interface StripeAccount {
   nowSeconds: number;
   /** Changes the account as an event says, and sets the clock to its time. */
   happen(event: HistoryEvent): void;
-  /** Changes a subscription, without an event; returns it. */
   change(id: string, values: object): ShownSubscription;
 }
 

@@ -44,11 +44,6 @@ const LIST_SQL = `
     version text not null primary key, statements text[], name text
   );`;
 
-/**
- * Creates another database on the server, as empty as the first one was.
- *
- * @param options.sqlBefore Run in it first, as `postgres`.
- */
 export async function createDatabase(
   port: number,
   { name, sqlBefore }: { name: string; sqlBefore?: string | undefined },

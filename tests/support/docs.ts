@@ -29,10 +29,6 @@ export function fencedBlocks(
   }));
 }
 
-/**
- * Returns the commands of all blocks marked `sh`, of all pages, each in one line,
- * with the place of its block.
- */
 export function docCommands(): Block[] {
   return pages().flatMap((page) =>
     fencedBlocks(readPage(page), { page, language: "sh" })
@@ -44,10 +40,6 @@ export function docCommands(): Block[] {
   );
 }
 
-/**
- * Returns the blocks marked `sql` in a page, and the statements within a line of
- * text, such as `select ...;`.
- */
 export function sqlBlocks(
   markdown: string,
   page: string,
@@ -61,10 +53,6 @@ export function sqlBlocks(
   }));
 }
 
-/**
- * Returns the SQL of the README and of `docs`, and every snippet, whose place is
- * its file's name.
- */
 export function everySqlBlock(): ReturnType<typeof sqlBlocks> {
   const inPages = ["README.md", ...filesIn("docs/", ".md")]
     .flatMap((path) => sqlBlocks(readPage(path), basename(path)));
@@ -73,7 +61,6 @@ export function everySqlBlock(): ReturnType<typeof sqlBlocks> {
   return [...inPages, ...snippets];
 }
 
-/** Returns the SQL of docs/handlers.md: its handlers in order, and their test. */
 export function handlersPage(): { handlers: string[]; test: string } {
   const page = "docs/handlers.md";
   const blocks = fencedBlocks(readPage(page), { page, language: "sql" })
@@ -96,10 +83,6 @@ export function fillIn(
   });
 }
 
-/**
- * Writes the TypeScript of pages into a folder of its own, one file per block,
- * beside the generated types. Returns the paths, in the pages' order.
- */
 export async function writeDocCode(
   pages: readonly string[],
 ): Promise<AsyncDisposable & { readonly files: readonly string[] }> {

@@ -87,7 +87,6 @@ export function startReceiver(options?: ServeOptions): Promise<ServedFunction> {
   return serveFunction("billing-webhook", options);
 }
 
-/** Puts the local stack's gateway in front of a receiver. */
 export async function gatewayTo(
   receiver: ServedFunction,
 ): Promise<AsyncDisposable & { readonly url: string }> {

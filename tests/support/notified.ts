@@ -13,7 +13,6 @@ export const NOTIFICATION_SECRET =
 /** In the URL of every endpoint, so that a URL in a log is found. */
 const URL_SECRET = "secret-of-the-url";
 
-/** A notification or alert that arrived and was verified by the package. */
 export interface Arrival {
   readonly id: string;
   /** What it is about; tests tell notifications apart by it. */

@@ -61,12 +61,6 @@ export async function installPgtap(
   return await installSupabaseExtensions(shareFolder);
 }
 
-/**
- * Runs a pgTAP test, which begins a transaction and rolls it back.
- *
- * @returns the TAP lines, such as `ok 1 - ...` and `# Failed test ...`
- * @throws {Error} With Postgres' message, and the line in the text if there is one
- */
 async function runTap(url: string, text: string): Promise<string[]> {
   const sql = postgres(url, { max: 1, onnotice() {} });
   try {

@@ -5,7 +5,6 @@ import { setting } from "./test_environment.ts";
 
 type Variables = Readonly<Record<string, string>>;
 
-/** The key that the stand-in for Stripe's API expects. */
 export const TEST_API_KEY = "sk_test_stand_in";
 
 export function command(
@@ -34,7 +33,6 @@ export async function runCommand(...of: Parameters<typeof command>) {
   return { code, out: text(stdout), err: text(stderr) };
 }
 
-/** Runs `import` or `reconcile` against the stack under test. */
 export function runScript(
   name: "import" | "reconcile",
   { args, env = {} }: { args: string[]; env?: Variables },

@@ -2,7 +2,6 @@ import { signatureHeaders } from "../../scripts/common/sign.ts";
 import { LOCAL_SIGNING_SECRETS } from "../../scripts/common/environment.ts";
 import { limited } from "./hang_limit.ts";
 
-/** A provider with the stack's default configuration. */
 export type ProviderName = "a" | "b";
 
 const SCHEMES = { a: "stripe", b: "hmac-sha256-hex" } as const;

@@ -1,7 +1,6 @@
 import { Buffer } from "node:buffer";
 import { createHmac } from "node:crypto";
 
-/** The schemes that the catalogue and the fuzz tests know. */
 export type TestedScheme = "stripe" | "hmac-sha256-hex" | "standard-webhooks";
 
 /** Returns the HMAC-SHA256 of the parts together, in hex, as Node makes it. */

@@ -59,7 +59,6 @@ export async function openTerminal(
     home,
     /** Its environment. A test may add to it. */
     env,
-    /** Types a block of commands, and what they ask for; waits for their end. */
     async type(
       block: string,
       { env = {}, input = "" }: { env?: Environment; input?: string } = {},
@@ -77,7 +76,6 @@ export async function openTerminal(
         .map((bytes) => new TextDecoder().decode(bytes)).join("");
       return { code, said: plain(said) };
     },
-    /** Types the command that starts the stack, and waits until it is ready. */
     start(command: string, { columns }: { columns?: number } = {}) {
       const { text, options } = bash(`exec ${command}`);
       const atTerminal = `stty cols ${columns}; ${text}`;
@@ -119,7 +117,6 @@ async function outputOf({ child, ended }: ProcessGroup) {
   }
   return {
     said,
-    /** The lines since it was ready. */
     lines,
     line: (pattern: RegExp): Promise<string> =>
       eventually(
@@ -149,7 +146,6 @@ export async function stackPlace(data: string) {
   };
 }
 
-/** Chooses a place for a stack, with a folder of its own for the data. */
 export async function placeForStack(
   opened: AsyncDisposableStack,
 ): ReturnType<typeof stackPlace> {

@@ -1,4 +1,3 @@
-/** Returns a setting that scripts/dev/test.ts passes to the tests. */
 export function setting(name: TestSetting): string {
   const value = Deno.env.get(name);
   if (value === undefined) {
@@ -20,5 +19,4 @@ export type TestSetting =
   | "TEST_API_URL"
   /** What a test copies that starts a stack of its own. */
   | "TEST_STACK_TEMPLATE"
-  /** The Deno that serves the functions. */
   | "TEST_FUNCTIONS_DENO";

@@ -194,15 +194,11 @@ Deno.test("the project's own functions are written once; its own export replaces
   assert(todo.join().includes("export them again after the push"), todo.join());
 });
 
-/** What is at a path below `supabase`, and what `add` says of it. */
 const OBSTACLES = [
   ["functions", "link", "functions is a link to "],
-  ["functions/billing-webhook", "link", "functions/billing-webhook is a link"],
   ["functions/_shared/billing", "link", "functions/_shared/billing is a link"],
   [WEBHOOK, "link", `${WEBHOOK} is a link to `],
   ["migrations", "link", "migrations is a link to "],
-  ["snippets", "link", "snippets is a link to "],
-  [SNIPPET, "link", `${SNIPPET} is a link to `],
   ["schemas", "link", "schemas is a link to "],
   ["billing.json", "link", "billing.json is a link to /nowhere, and add"],
   ["config.toml", "link", "config.toml is a link to "],
@@ -211,7 +207,6 @@ const OBSTACLES = [
     "file",
     "functions/billing-worker is not a fold",
   ],
-  ["snippets", "file", "snippets is not a folder"],
   ["migrations", "file", "migrations is not a folder"],
   [WEBHOOK, "folder", `${WEBHOOK} is not a file`],
   ["billing.json", "folder", "billing.json is not a file"],

@@ -146,7 +146,6 @@ Deno.test("add writes nothing if supabase is a link, and ends with 1", async () 
   }
 });
 
-/** Starts the console; without a terminal it opens no browser. */
 function startConsole(port: number): Deno.ChildProcess {
   const env = { SUPABASE_URL: URL_OF_CONSOLE, SUPABASE_SECRET_KEY: "sb_x" };
   return command("console", [`--port=${port}`], env).spawn();

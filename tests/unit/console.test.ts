@@ -27,7 +27,6 @@ const PAGE = "/failure?provider=a&event=evt_1";
 const KEY = { provider: "a", event: "evt_1" };
 const COOKIE = "billing_console_54340";
 
-/** A row of any window, as the API answers it. */
 const ROW = {
   ...{ provider: "a", event_id: "evt_1", id: "7", status: "dead" },
   type: "customer.subscription.created",
@@ -547,7 +546,6 @@ Deno.test("a repair is sent as it was typed, or says why it is not saved and kee
   }
 });
 
-/** Payloads without an account, and with one where their format has it. */
 const UNOWNED: [format: string, path: string, string, string][] = [
   [
     ...["stripe", "data.object.metadata.accountId"] as const,

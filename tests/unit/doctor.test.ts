@@ -83,7 +83,6 @@ const health = (changes: object) => {
   return rows({ ...quiet, ...ranAt("11:59:30"), ...changes });
 };
 
-/** The parts of a deployment that works, by what is asked of them. */
 const PARTS: Record<string, [asked: RegExp, answer: Answer]> = {
   signed: [/webhook .*provider-b-signature/, reply(200, "OK")],
   unsigned: [/webhook/, reply(401, "Invalid signature")],
@@ -281,7 +280,6 @@ Deno.test("the doctor compares the listed types with the functions that are ther
   assertEquals((await lookAt(LISTED, noAnswer))["handlers"], undefined);
 });
 
-/** Asserts that what to do is said for the place, not for the other one. */
 function assertFits(texts: string[], place: string): void {
   const ofOther = place === HERE
     ? /dashboard|SQL editor|supabase (?:secrets|functions|db)|\.supabase\.co/

@@ -72,7 +72,6 @@ async function send(
 const AGAIN = { next_payment_attempt: "2026-05-03T23:30:00.000Z" };
 const NEVER = { next_payment_attempt: null };
 
-/** What the database says of a payment, and what of it is sent. */
 const MESSAGES: [stated: object, sent: object][] = [
   [{ amount_due: 0 }, { amount_due: 0 }],
   // No attempt at all, or one whose number is not known.
@@ -109,7 +108,6 @@ const HOSTED = `https://${REF}.supabase.co`;
 const { error: _, event_type: __, ...rest } = OPENED.alert as FailureOpened;
 const ONE = { ...rest, new: 1 };
 const HOSTILE = { ...OPENED.alert, event_type: "<!channel> & &lt;x>" };
-/** An alert, the project's URL, and what is in the message. */
 const SLACK_TEXTS: [Alert["alert"], url: string, ...parts: string[]][] = [
   [ONE, HOSTED, "Billing: 1 new failed event with account_unknown\n"],
   [ONE, HOSTED, "evt_1 (type unknown, provider a)\n", `project/${REF}/sql/new`],
@@ -153,7 +151,6 @@ const REPLIES: [outcome: string, ...replies: (number | Reply)[]][] = [
   ["failed: failed: refused", throwing(refused)],
   ["failed: x", throwing(new TypeError("x"))],
 ];
-/** Seconds to wait, by the header. */
 const RETRY_AFTER: [seconds: number | undefined, ...headers: string[]][] = [
   [0, "0"],
   [7, "007"],
@@ -220,10 +217,8 @@ Deno.test("the channels keep the URL out of their errors, and name its setting",
 });
 
 const FROM = "Billing <billing@example.com>";
-/** As an account's address is found. */
 const found = (): Promise<string | null> => Promise.resolve("a@example.com");
 
-/** One attempt through the package, against an API that answers so, or none. */
 async function mail(answer?: () => Response, addressOf = found) {
   const sent: [path: string, headers: Headers, body: unknown][] = [];
   const options = { hostname: "127.0.0.1", port: 0, onListen: () => {} };

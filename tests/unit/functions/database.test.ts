@@ -70,7 +70,6 @@ const GARBAGE = [
   json(400, { ...error("", ""), details: null, hint: null }),
 ];
 
-/** What the message says of a call that fails, and what its tries answer. */
 const FAILURES: [code: ErrorCode, says: string, ...calls: Try[][]][] = [
   ["database_unavailable", "TypeError: connection reset", [broken, broken]],
   // The time limit is for both tries together.

@@ -50,7 +50,6 @@ function parse(event: object, mode: EventMode = "any"): ParsedEvent {
   return parseEvent(JSON.stringify(event), { format: stripe, ...options });
 }
 
-/** Checks cases of what differs from `whole`. */
 function check<Given>(
   read: (given: Given) => unknown,
   whole: object,
@@ -62,7 +61,6 @@ function check<Given>(
   }
 }
 
-/** Returns why a body is refused, after a check that no value is repeated. */
 function fault(body: object) {
   const error = assertThrows(() => parse(body), DeliveryError);
   assertEquals(error.code, "event_invalid", JSON.stringify(body).slice(0, 200));
@@ -115,7 +113,6 @@ Deno.test("parseEvent() names a field that is missing or malformed, and what is 
 });
 
 const ONE_OFF = [{}, { parent: { type: "x" } }, below(null)];
-/** The reason, the types, what is in the event, and the endpoint's mode. */
 const IGNORED: [reason: string, types: string[], object, EventMode?][] = [
   ["not_handled", ["invoice.paid", "ping"], { data: [null], created: "x" }],
   ["not_handled", ["constructor", "__proto__", `${FAILED} `], {}],
@@ -146,7 +143,6 @@ Deno.test("parseEvent() says why an event has no effect, whatever else is in it"
 const ACTION = "invoice.payment_action_required";
 const inTrial = (trial_end: unknown) =>
   event(TRIAL, { "data.object.trial_end": trial_end });
-/** An event, what accounts are told, and what this one tells. */
 const TELLS: [given: object, notify: string[], told: string | undefined][] = [
   [event(FAILED), ["payment_failed"], "payment_failed"],
   [event(FAILED), ["ended"], undefined],
@@ -186,7 +182,6 @@ const checkout = (changes: object) =>
 const unusable = { account_id: null, isUnusable: true };
 const nobody = { account_id: null, isUnusable: false };
 const own = { metadata: { accountId: "acc_1" } };
-/** A checkout, and what is read of it. */
 const CHECKOUTS: [changes: object, differs: object][] = [
   [{}, {}],
   [own, { account_id: "acc_1" }],
@@ -402,7 +397,6 @@ const ODD: Record<string, object[]> = {
     .map((pause_collection) => ({ pause_collection })),
   paused_until: [{ pause_collection: { resumes_at: 1 } }],
 };
-/** The mode of the event, or else of the object. */
 const MODES = [
   ...[[true, false, true], [false, true, false], [undefined, true, true]],
   ...[[null, false, false], ["true", true, true], [1, 0, null], [0, {}, null]],
@@ -424,7 +418,6 @@ const before = items({ current_period_end: END });
 const ended = { current_period_end: iso(END) };
 const MOST = 2_147_483_647;
 
-/** A subscription's values, its previous ones, and what was reported before. */
 type Update = [after: object, attributes: unknown, expected: object | null];
 const UPDATES: Update[] = [
   ...[...ABSENT, "rubbish"].map((odd): Update => [{}, odd, null]),
@@ -584,7 +577,6 @@ Deno.test("read() reads the earliest end of several items, and the subscription 
 const RUBBISH: unknown[] = [...ABSENT, "", {}, [], true, { toString: null }];
 const PAY = "https://pay.example.com";
 
-/** What is kept of a field as it is, and what is read as null. */
 const DETAILS: [field: string, kept: unknown[], odd: unknown[]][] = [
   ["id", ["\u{1f600}".repeat(255), " \u00a0x "], NO_ID],
   ["hosted_invoice_url", [
@@ -628,7 +620,6 @@ const WHOLE = {
 const without = (names: string[]) =>
   Object.fromEntries(names.map((name) => [name, undefined]));
 const NO_USABLE_ID = [...NO_ID, ...ABSENT];
-/** What cannot be read if something else is at a path. */
 const PARTS: [path: string, values: unknown[], ...lost: string[]][] = [
   ["data.object.items", NO_USABLE_ID],
   ["data.object.id", NO_USABLE_ID, "subscription_id"],

@@ -1,4 +1,3 @@
-/** What several of these tests need. */
 import { assertRejects } from "@std/assert";
 import {
   createClient,
@@ -70,13 +69,11 @@ export const NO_ID: unknown[] = [
   ...["\u{1f600}".repeat(256), "x".repeat(100_000)],
 ];
 
-/** What is no time in Unix seconds. */
 export const NO_TIME = [
   ...["1796212800", "LEAKED", [NOW], {}, true, 0, -1, 1_796_212_800.5],
   ...[NOW * 1000, 2 ** 53, 946_684_799, 7_258_118_401],
 ];
 
-/** How events are read, if nothing is set. */
 export const NO_FURTHER = {
   notify: new Set(["payment_failed"]),
   planItem: "first" as const,
@@ -113,7 +110,6 @@ export function fakeDatabase(
   return { database, calls };
 }
 
-/** An answer that never comes, until the call is given up. */
 export function hanging(signal: AbortSignal): Promise<never> {
   return new Promise((_, reject) => {
     signal.addEventListener("abort", () => reject(signal.reason));
@@ -137,7 +133,6 @@ export const STATED = {
   next_payment_attempt: "2026-05-03T23:30:00+00:00",
 };
 
-/** A notification about an invoice that states nothing of its payment. */
 export const NOTIFICATION: Notification = {
   id: "00ea7bdb-ac40-475d-b354-f87fe5d7c4c1",
   ...{ provider: "a", event_id: "evt_1", invoice_id: "in_1" },

@@ -257,7 +257,6 @@ const ODDITIES: [Provider, string, changes: object, expected: object][] = [
     ] as [Provider, string, object, object]
   ),
 ];
-/** Of a payment that failed: whether the account is told. */
 const TOLD: [changes: Json, told: boolean][] = [
   [{}, true],
   [{ "data.origin": "subscription_recurring" }, true],
@@ -371,7 +370,6 @@ Deno.test("each format reads whose a subscription is, and names where it looks",
   }
 });
 
-/** Fields that may be anything. */
 const ANY: Record<Provider, string[]> = {
   paddle: ["data.current_billing_period", "data.items.1"],
   polar: ["data.seats"],

@@ -37,19 +37,15 @@ const dated = (created: number) => event(DELETED, { created });
 interface Setting {
   /** What becomes of the event: its outcome, or what is thrown. */
   readonly apply?: unknown;
-  /** What the database answers if a failure is recorded. */
   readonly record?: () => Response;
   readonly ignores?: boolean;
-  /** Settings of the provider. */
   readonly env?: Readonly<Record<string, string>>;
-  /** What is wrong with `HANDLE_EVENT_TYPES`. */
   readonly fault?: string;
 }
 
 const OUTCOMES = ["applied", "duplicate", "stale", "erased"];
 const says = (answer: string) => () => Response.json(answer);
 
-/** What becomes of a signed body: the reply, and what was logged and called. */
 async function handle(
   body: string,
   { apply = "applied", record = says("stored"), ...setting }: Setting = {},

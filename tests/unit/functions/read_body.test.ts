@@ -53,7 +53,6 @@ type Row = [
   ...[chunks: number[], then: End, length: string | undefined],
   ...[code: string | undefined, sentBytes: number, afterMs?: number],
 ];
-/** What is sent under which length, and what of it is read after how long. */
 const BODIES: Row[] = [
   [[1, 15], "ends", none, none, 16],
   [[16], "ends", "16", none, 16],

@@ -246,7 +246,6 @@ const GOOD = {
   PROVIDER_B_SIGNING_SECRET: SECRET_B,
 };
 
-/** What is read of both providers, or what is wrong with them. */
 async function readBoth(env: Environment) {
   const providers = (await readProviders({ ...GOOD, ...env })).slice(0, 2);
   assertEquals(providers.map(({ name }) => name), ["a", "b"]);

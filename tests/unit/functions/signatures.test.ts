@@ -22,7 +22,6 @@ const B = "provider-b-signature";
 
 type Env = Record<string, string>;
 
-/** The provider that signed and its mode, or the failure and whose it is. */
 async function outcomeOf(headers: Env, env: Env = {}): Promise<string> {
   const providers = await readProviders({
     PROVIDER_A_SIGNING_SECRET: SECRET_A,

@@ -250,7 +250,6 @@ Deno.test("workerWaker() calls the worker after the reply, once for all wakes", 
   assertEquals(await Promise.all(kept), [undefined]);
 });
 
-/** What is logged, then the time that passes, then what is written by then. */
 const STEPS: [
   maxLines: number,
   ...steps: [logged: object[], ms: number, written: object[]][],

@@ -33,7 +33,6 @@ import {
   UPDATED,
 } from "./fixtures.ts";
 
-/** What is settled of a failure, its body, and what the database says of it. */
 type Row = [settled: string, body: Body, outcomeOrCode?: string];
 type Body = string | Uint8Array;
 
@@ -77,7 +76,6 @@ function outcomesOf(events: readonly Applied[], failures: readonly Row[]) {
   }).reverse();
 }
 
-/** One run: reply, calls, log lines, and which messages were sent. */
 async function wake(
   { due = {}, failures = [], answers = {}, attempt = attemptOf, ...setting }:
     Setting = {},
@@ -167,7 +165,6 @@ const many = Array<string>(60).fill(full("s"));
 let timeMs = 0;
 const ticking = () => timeMs += 10_000;
 
-/** Batches that are due, and the results after how many claims. */
 const RUNS: [batches: string[], results: string, claims: number, Setting?][] = [
   [[], "", 1],
   [["s"], "", 0, { worker: { channel: undefined } }],
@@ -206,7 +203,6 @@ Deno.test("handleWake() delivers notifications while it is worth it", async () =
   }
 });
 
-/** An error, what is stored of it, and Retry-After. */
 const ERRORS: [error: string, stored: string, after: number | null][] = [
   ["no", "no", 0],
   ["a\0b", "ab", 7],
@@ -262,7 +258,6 @@ const RETRIED = "info: failures retried";
 const NOTIFIED = "info: notifications delivered";
 const ALERTED = "info: alerts delivered";
 const HELD = "warn: lease not released: it ends by itself within a minute";
-/** A call that fails, the status of the reply, and what is logged. */
 const FAILING: [call: string, code: string, status: number, ...string[]][] = [
   ["claim_notifications", "57014", 503, FAULT, ALERTED, RETRIED],
   ["settle_notifications", "PGRST202", 500, FAULT, ALERTED, RETRIED],
@@ -350,7 +345,6 @@ Deno.test("handleWake() works on the queue that it is woken for, and goes on whi
   assertEquals(named(/claim_notif/).length, 2);
 });
 
-/** How a call fails as a whole, of how many events, and what is answered and settled. */
 const WHOLE: [Answer, events: number, status: number, settled?: string][] = [
   [() => refusal("57014"), 1, 503],
   [() => refusal("PGRST301"), 1, 500],
@@ -483,7 +477,6 @@ const LIVE = eventOf(FAILED, { livemode: true });
 const CONNECTED = eventOf(FAILED, { account: "acct_1" });
 const FURTHER = "Its type is not handled: look at HANDLE_EVENT_TYPES, ";
 const TYPELESS = "It has no type: look at PROVIDER_B_FORMAT";
-/** What the error names, and what a setting does not let in any more. */
 const NO_LONGER: [error: string, body: string, Partial<Reading>?][] = [
   ["mode: look at PROVIDER_B_MODE", LIVE, { mode: "test" }],
   ["look at PROVIDER_B_CONNECT", CONNECTED, { connect: false }],
