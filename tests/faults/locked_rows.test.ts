@@ -363,6 +363,15 @@ const OF_ACCOUNT: Record<string, readonly [OfAccount, OfAccount]> = {
         report: reportOf(id),
       }),
   ],
+  "creation whose customer has it at the provider": [
+    () => () => Promise.resolve(),
+    (id, fallback_account) =>
+      applied({
+        subscription_id: `${id}_2`,
+        account_id: null,
+        fallback_account,
+      }),
+  ],
   "update that is applied": [
     record,
     (id) => applied({ kind: "update", subscription_id: id, account_id: null }),
