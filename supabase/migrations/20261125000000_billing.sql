@@ -580,7 +580,10 @@ begin
     for i in 1 .. cardinality(claimed) loop
       claimed[i].is_erased
         := billing.erasure_of(claimed[i], coalesce(claimed[i].subscription_id = opened, false)) is not null;
-      if billing.opens(claimed[i]) and not claimed[i].is_erased then
+      if billing.opens(claimed[i]) and not claimed[i].is_erased and (
+        num_nonnulls(claimed[i].account_id, claimed[i].fallback_account) > 0
+        or billing.is_known_customer(claimed[i].provider, claimed[i].report ->> 'customer_id')
+      ) then
         opened := claimed[i].subscription_id; -- Its other events come next.
       end if;
     end loop;
