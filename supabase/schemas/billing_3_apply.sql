@@ -1,8 +1,8 @@
 -- How an array of events is applied: exactly once, each with its own outcome, in one call.
 --
--- Locks are taken in one order: rows of the ledger by key, accounts (shared), subscriptions by id, customers by hash,
--- what they share (shared by those who add one), rows of failed_events. Only other calls are waited for, and only by
--- the first try: a person who has locked a record must not hold up the events of others. The receiver tries an event
+-- Locks are taken in one order: rows of the ledger by key, accounts (shared), subscriptions by id, those of many
+-- customers (shared by those who add one), rows of failed_events. Only other calls are waited for, and only by the
+-- first try: a person who has locked a record must not hold up the events of others. The receiver tries an event
 -- again that found its record locked. Each wait is shorter than deadlock_timeout (a second by default), so no call
 -- becomes the victim of a deadlock; as a rule, all of a call take half a second.
 --
@@ -81,9 +81,6 @@ begin
       _ := set_config('lock_timeout', '20ms', true);
     end if;
     if claimed[i].kind = 'checkout' then
-      _ := pg_advisory_xact_lock(
-        billing.customer_hash(claimed[i].provider, claimed[i].report ->> 'customer_id')
-      );
       _ := pg_advisory_xact_lock_shared(
         billing.customer_lock(claimed[i].provider, claimed[i].report ->> 'customer_id')
       );
@@ -98,7 +95,10 @@ begin
     for i in 1 .. cardinality(claimed) loop
       claimed[i].is_erased
         := billing.erasure_of(claimed[i], coalesce(claimed[i].subscription_id = opened, false)) is not null;
-      if billing.opens(claimed[i]) and not claimed[i].is_erased then
+      if billing.opens(claimed[i]) and not claimed[i].is_erased and (
+        num_nonnulls(claimed[i].account_id, claimed[i].fallback_account) > 0
+        or billing.is_known_customer(claimed[i].provider, claimed[i].report ->> 'customer_id')
+      ) then
         opened := claimed[i].subscription_id; -- Its other events come next.
       end if;
     end loop;
@@ -373,7 +373,7 @@ create or replace function billing.account_lock(account_id text)
 returns bigint language sql immutable
 return hashtextextended(account_id, 1);
 
--- Returns the advisory lock of a customer.
+-- Returns the advisory lock of a customer: an erasure has it, and who stores a failure shares it.
 create or replace function billing.customer_hash(provider text, customer_id text)
 returns bigint language sql immutable
 return hashtextextended(provider || ':' || customer_id, 2);

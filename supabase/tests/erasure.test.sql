@@ -4,7 +4,7 @@
  * come back with another account.
  */
 begin;
-select plan(75);
+select plan(77);
 truncate billing.failed_events, billing.subscriptions, billing.processed_events, billing.notifications, billing.erasures;
 
 -- A creation names acc_ and its subscription, or account; '' is none.
@@ -224,6 +224,38 @@ select is(
   pg_temp.together('opening_update', 'opening_update', 'deletion'), 'applied applied applied', 'of every format'
 );
 select is(pg_temp.together('update', 'creation'), 'erased erased', 'but nothing else');
+insert into billing.customers (provider, customer_id, account_id) values ('a', 'cus_known', 'acc_known');
+select is(
+  (
+    select string_agg(concat_ws(' ', a.outcome, a.error_code), ', ' order by a.place)
+    from public.billing_apply_events(jsonb_build_array(
+      jsonb_build_object(
+        'place', 1,
+        'provider', 'a',
+        'event_id', customer || '_1',
+        'type', 'x',
+        'kind', 'opening_update',
+        'subscription_id', customer,
+        'occurred_at', '2027-01-01Z',
+        'report', jsonb_build_object('plan_id', 'p', 'customer_id', customer)
+      ),
+      jsonb_build_object(
+        'place', 2,
+        'provider', 'a',
+        'event_id', customer || '_2',
+        'type', 'x',
+        'kind', 'deletion',
+        'subscription_id', customer,
+        'occurred_at', '2027-01-02Z',
+        'report', '{}'::jsonb,
+        'named_account', 'acc_r'
+      )
+    )) as a
+  ),
+  outcomes,
+  format('what names the erased account, after what is of %s', customer)
+)
+from (values ('cus_known', 'applied, applied'), ('cus_unknown', 'failed BW005, erased')) as c (customer, outcomes);
 
 -- Both providers may have an event with the same ID.
 select public.billing_record_failed_event(p, 'twin', body, 'text', 'x', 'x')

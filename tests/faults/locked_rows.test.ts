@@ -320,6 +320,15 @@ for (const [what, [lack, brought]] of Object.entries(LACKED)) {
   }
 }
 
+Deno.test("a failure that lacks an account is stored while a slow checkout brings it, and retried", async () => {
+  const customer_id = uniqueId("cus");
+  const slow = applied({ kind: "checkout", report: { customer_id } });
+  await whileHeld(slow, async () => {
+    const failed = { error_code: "account_unknown", customer_id };
+    assert(await isRequested(await filed(uniqueId("sub"), failed)));
+  });
+});
+
 type OfAccount = (id: string, account_id: string) => Lock;
 
 /** By a failure, so that there is no record whose row would be locked. */
@@ -361,6 +370,15 @@ const OF_ACCOUNT: Record<string, readonly [OfAccount, OfAccount]> = {
         subscription_id: `${id}_2`,
         account_id: null,
         report: reportOf(id),
+      }),
+  ],
+  "creation whose customer has it at the provider": [
+    () => () => Promise.resolve(),
+    (id, fallback_account) =>
+      applied({
+        subscription_id: `${id}_2`,
+        account_id: null,
+        fallback_account,
       }),
   ],
   "update that is applied": [

@@ -112,7 +112,7 @@ export function atMost<Item, Result>(
 
   function turn(): Promise<void> {
     if (waiting.size >= maxWaiting) {
-      const message = `${maxWaiting} events already wait for a handler`;
+      const message = `${maxWaiting} events already wait to be applied alone`;
       return Promise.reject(overloaded(message));
     }
     return new Promise((resolve, reject) => {
@@ -123,7 +123,9 @@ export function atMost<Item, Result>(
       };
       const timer = setTimeout(() => {
         waiting.delete(begin);
-        reject(overloaded(`The event waited ${maxWaitMs} ms for a handler`));
+        reject(
+          overloaded(`The event waited ${maxWaitMs} ms to be applied alone`),
+        );
       }, maxWaitMs);
       waiting.add(begin);
     });

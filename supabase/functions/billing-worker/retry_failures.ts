@@ -170,8 +170,8 @@ async function applyInOrder(
 
 /**
  * Applies events in one call. If that fails as a whole, each of them has failed, unless
- * the fault says nothing of it: the database was out of reach, or several took too long,
- * of which the next run tries each alone.
+ * the fault says nothing of it: the database was out of reach, or several took too long
+ * or lost their connection, of which the next run tries each alone.
  *
  * @throws {DeliveryError} A fault that says nothing of the events.
  */
@@ -193,10 +193,11 @@ async function apply(
     });
   } catch (thrown) {
     const error = toDeliveryError(thrown);
-    const isTooSlow = error.cause instanceof DOMException;
+    // It may do so each time, and hold up what comes after it.
+    const isItsOwn = events.length === 1 &&
+      (error.cause instanceof DOMException || error.sqlState === "PGRST001");
     const saysNothing = error.code === "key_refused" ||
-      error.code === "database_unavailable" &&
-        !(isTooSlow && events.length === 1);
+      error.code === "database_unavailable" && !isItsOwn;
     if (saysNothing) throw error;
     return events.map(() => error);
   }

@@ -101,7 +101,10 @@ export async function applyHandledEvent(
     if (sqlState === "PGRST001") {
       const why =
         `A handler whose functions run deallocate loses it each time.`;
-      throw new DeliveryError(code, `${message} ${why}`, cause);
+      throw new DeliveryError(code, `${message} ${why}`, {
+        ...cause,
+        sqlState,
+      });
     }
     throw error;
   });
