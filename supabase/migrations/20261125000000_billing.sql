@@ -56,6 +56,8 @@ create table billing.subscriptions (
   past_due_as_of timestamptz, -- the earliest time at which it is known to have been past_due after not_past_due_as_of
   not_past_due_as_of timestamptz, -- the newest time at which it is known to have been something else
   recovered_as_of timestamptz,
+  -- Of a creation or opening_update: the newest that reported past_due, unpaid or incomplete; -infinity: only a creation
+  unpaid_as_of timestamptz,
   account_as_of bigint, -- mark of the creation that named the account; null if it had no time, or if nobody named it
   changed_as_of bigint, -- mark of the newest creation or update: the provider's reports came from it
   changed_in_second jsonb, -- what that update replaced; after more with this mark, what each stated and replaced
@@ -224,8 +226,8 @@ create or replace view billing.records with (security_invoker = true) as
 select
   id, provider, account_id, status, plan_id, current_period_end, canceled_at, provider_status, customer_id,
   quantity, cancel_at, trial_end, paused, paused_until, livemode, items, items_complete, past_due_since,
-  past_due_as_of, not_past_due_as_of, recovered_as_of, account_as_of, changed_as_of, changed_in_second, canceled_as_of,
-  alive_as_of
+  past_due_as_of, not_past_due_as_of, recovered_as_of, unpaid_as_of, account_as_of, changed_as_of, changed_in_second,
+  canceled_as_of, alive_as_of
 from billing.subscriptions;
 comment on view billing.records is 'The subscriptions as the ordering rule reads and writes them.';
 
@@ -273,6 +275,23 @@ create or replace function billing.opens(e billing.event)
 returns boolean language sql immutable
 return e.kind in ('creation', 'opening_update') or e.kind = 'deletion' and (e.report ? 'plan_id') is true;
 
+-- Returns the earliest known time of a state that is not before other_now, the newest time of another state; other_before
+-- is what that was until now. At that very time, only a change to the state counts.
+create or replace function billing.earliest(
+  known timestamptz,
+  occurred_at timestamptz,
+  is_change boolean,
+  newest timestamptz,
+  other_before timestamptz,
+  other_now timestamptz
+)
+returns timestamptz language sql immutable
+return least(
+  case when known > other_now or other_now is not distinct from other_before then known end,
+  case when (occurred_at < other_now or occurred_at = other_now and not is_change) is not true then occurred_at end,
+  case when newest > other_now then newest end
+);
+
 -- Returns the next step: the outcome of an event, and the record after it.
 --
 -- Each field belongs to the newest event that sets it: the account to a creation that names it, what the provider
@@ -291,7 +310,9 @@ returns billing.step language plpgsql stable as $$
 declare
   r billing.records := coalesce(before.record, stored);
   mark constant bigint := billing.mark(e);
-  occurred_at constant timestamptz := coalesce(e.occurred_at, e.handled_at);
+  -- Those of a call are handled at the same time.
+  occurred_at constant timestamptz
+    := coalesce(e.occurred_at, e.handled_at + e.place * interval '1 microsecond');
   opens constant boolean := billing.opens(e);
   reported constant text := case when e.kind <> 'deletion' then e.report ->> 'provider_status' end;
   is_older constant boolean := coalesce(mark < r.changed_as_of, false);
@@ -306,6 +327,10 @@ declare
     when r.canceled_as_of is not null then r.alive_as_of >= mark
       or (r.alive_as_of > r.canceled_as_of or r.status not in ('canceled', 'incomplete_expired')) is not true
   end;
+  was_other constant boolean
+    := (e.kind = 'creation' or e.previous ->> 'provider_status' <> 'past_due') is true;
+  other_as_of timestamptz := r.not_past_due_as_of;
+  unpaid_as_of timestamptz;
   payment jsonb := e.payment;
   outcome text := 'applied';
   settled billing.records;
@@ -360,15 +385,11 @@ begin
     if outcome = 'applied' and is_after_end then
       r.status := coalesce(r.provider_status, r.status);
     end if;
-    if replaced in ('past_due', 'unpaid', 'incomplete') and reported in ('active', 'trialing') then
+    if replaced in ('past_due', 'unpaid', 'incomplete') and reported in ('active', 'trialing') and e.kind = 'update' then
       r.recovered_as_of := greatest(r.recovered_as_of, occurred_at);
     end if;
     if (replaced in ('past_due', 'unpaid') and reported = 'active') is not true then
       payment := null;
-    end if;
-    if opens and (r.id is null or is_lent) and reported in ('active', 'trialing') then
-      -- A payment that failed before was in a checkout that went on.
-      r.recovered_as_of := occurred_at;
     end if;
     if opens and reported = 'canceled' then
       r.canceled_at := coalesce(r.canceled_at, e.handled_at);
@@ -413,18 +434,52 @@ begin
   -- Since when it is past_due: the earliest known time after it was last known to be something else. A minimum after a
   -- maximum does not depend on the order of arrival, if updates say what they replaced; so stale events count too.
   if reported is not null and (outcome = 'applied' or mark is not null) then
-    if reported <> 'past_due' or e.previous ->> 'provider_status' <> 'past_due' then
-      r.not_past_due_as_of := greatest(r.not_past_due_as_of, occurred_at);
+    if reported <> 'past_due' or was_other then
+      other_as_of := greatest(other_as_of, occurred_at);
     end if;
-    r.past_due_as_of := coalesce(
-      least(
-        case when (r.past_due_as_of < r.not_past_due_as_of) is not true then r.past_due_as_of end,
-        case when reported = 'past_due' and (occurred_at < r.not_past_due_as_of) is not true then occurred_at end
-      ),
-      case when r.provider_status = 'past_due' then billing.time_of(r.changed_as_of) end
-    );
+    if reported = 'past_due' or r.provider_status = 'past_due' or r.past_due_as_of is not null then
+      r.past_due_as_of := billing.earliest(
+        r.past_due_as_of,
+        case when reported = 'past_due' then occurred_at end,
+        was_other,
+        case when r.provider_status = 'past_due' then billing.time_of(r.changed_as_of) end,
+        r.not_past_due_as_of,
+        other_as_of
+      );
+    end if;
+    r.not_past_due_as_of := other_as_of;
   end if;
-  r.past_due_since := case when r.provider_status = 'past_due' then r.past_due_as_of end;
+  r.past_due_since := case
+    when r.provider_status = 'past_due' then coalesce(r.past_due_as_of, billing.time_of(r.changed_as_of))
+  end;
+
+  -- If updates never say what they replaced, it recovered at the earliest known time at which it was paid after it was
+  -- last unpaid. Unless a creation has come, it was unpaid before: a payment that failed was in a checkout that went on.
+  if e.kind in ('creation', 'opening_update') and (outcome = 'applied' or mark is not null) then
+    unpaid_as_of := greatest(r.unpaid_as_of, case
+      when reported in ('past_due', 'unpaid', 'incomplete') then occurred_at
+      when e.kind = 'creation' then '-infinity'
+    end);
+    if unpaid_as_of is distinct from '-infinity' then
+      r.recovered_as_of := coalesce(
+        billing.earliest(
+          case when (r.recovered_as_of < r.unpaid_as_of) is not true then r.recovered_as_of end,
+          case when reported in ('active', 'trialing') and e.kind = 'opening_update' then occurred_at end,
+          true,
+          case
+            when r.provider_status in ('active', 'trialing') and r.changed_as_of & 3 = 1 and r.changed_in_second is null
+              then billing.time_of(r.changed_as_of)
+          end,
+          r.unpaid_as_of,
+          unpaid_as_of
+        ),
+        case when r.unpaid_as_of is not null then r.recovered_as_of end
+      );
+    elsif r.unpaid_as_of is null then
+      r.recovered_as_of := null;
+    end if;
+    r.unpaid_as_of := unpaid_as_of;
+  end if;
 
   return (null, r, r.account_id, payment, outcome, null, null)::billing.step;
 end;
@@ -673,7 +728,7 @@ begin
     select distinct on (e.provider, c.id) e.provider, c.id, s.account_id
     from unnest(work.steps) as s, unnest(array[s.event]) as e, lateral (select e.report ->> 'customer_id') as c (id)
     where e.kind = 'checkout' and s.outcome = 'applied' and c.id is not null and s.account_id is not null
-    order by e.provider, c.id, e.occurred_at, e.place
+    order by e.provider, c.id, e.place
     on conflict do nothing;
   end if;
   if work.any_filed then
@@ -776,6 +831,7 @@ begin
     past_due_as_of = r.past_due_as_of,
     not_past_due_as_of = r.not_past_due_as_of,
     recovered_as_of = r.recovered_as_of,
+    unpaid_as_of = r.unpaid_as_of,
     account_as_of = r.account_as_of,
     changed_as_of = r.changed_as_of,
     changed_in_second = r.changed_in_second,
@@ -804,6 +860,7 @@ begin
     past_due_as_of,
     not_past_due_as_of,
     recovered_as_of,
+    unpaid_as_of,
     account_as_of,
     changed_as_of,
     changed_in_second,
@@ -912,7 +969,7 @@ begin
       where n.invoice_id = o.only_of and (n.provider = e.provider and n.kind = p.kind and n.status <> 'withdrawn') is true
       limit 1
     ) is null)
-  order by e.provider, p.kind, coalesce(o.only_of, e.event_id), e.occurred_at, e.place
+  order by e.provider, p.kind, coalesce(o.only_of, e.event_id), e.place
   -- The row may outlive the event's row in the ledger, which is pruned by age.
   on conflict (provider, event_id) do nothing;
 end;
@@ -1040,7 +1097,8 @@ as $$
 declare
   blank billing.event;
   todo billing.event[];
-  asking text[];
+  again billing.event[];
+  opened text[];
   may_cure boolean;
   answers billing.answer[];
 begin
@@ -1049,24 +1107,31 @@ begin
     coalesce(array_agg(e order by
       e.subscription_id,
       case e.kind when 'checkout' then billing.customer_hash(e.provider, e.report ->> 'customer_id') end,
-      -- Of those without a time, creations come first and all others last.
-      e.occurred_at is null and e.kind = 'creation' desc,
-      billing.mark(e) nulls last,
       e.place
     ), '{}'),
-    array_agg(e.subscription_id) filter (where billing.opens(e) and e.account_id is null),
+    array_agg(e.subscription_id) filter (where billing.opens(e)),
     bool_or(billing.opens(e) or e.kind = 'checkout')
-  into todo, asking, may_cure
+  into todo, opened, may_cure
   from jsonb_populate_recordset(blank, events) as e;
 
-  if asking is null then
-    answers := billing.apply(todo);
-  else
-    -- A subscription that does not name its account may have that of another one of the array.
-    answers :=
-      billing.apply(array(select e from unnest(todo) as e where (e.subscription_id = any (asking)) is not true))
-      || billing.apply(array(select e from unnest(todo) as e where e.subscription_id = any (asking)));
+  answers := billing.apply(todo);
+
+  if opened is not null then
+    -- What lacked a record or account that others of the array may have brought comes after them, as a retry would.
+    again := array(
+      select e
+      from unnest(answers) as a
+      join unnest(todo) as e on e.place = a.place
+      where a.error_code in ('BW001', 'BW005', 'BW006') and e.subscription_id = any (opened)
+      order by e.subscription_id, billing.opens(e) desc, e.place
+    );
+    if again <> '{}' then
+      answers := array(
+        select a from unnest(answers) as a where a.place not in (select e.place from unnest(again) as e)
+      ) || billing.apply(again);
+    end if;
   end if;
+
   may_cure := may_cure and billing.has_request();
   return query select a.*, may_cure from unnest(answers) as a;
 end;

@@ -17,6 +17,8 @@ create table billing.subscriptions (
   past_due_as_of timestamptz, -- the earliest time at which it is known to have been past_due after not_past_due_as_of
   not_past_due_as_of timestamptz, -- the newest time at which it is known to have been something else
   recovered_as_of timestamptz,
+  -- Of a creation or opening_update: the newest that reported past_due, unpaid or incomplete; -infinity: only a creation
+  unpaid_as_of timestamptz,
   account_as_of bigint, -- mark of the creation that named the account; null if it had no time, or if nobody named it
   changed_as_of bigint, -- mark of the newest creation or update: the provider's reports came from it
   changed_in_second jsonb, -- what that update replaced; after more with this mark, what each stated and replaced
@@ -185,8 +187,8 @@ create or replace view billing.records with (security_invoker = true) as
 select
   id, provider, account_id, status, plan_id, current_period_end, canceled_at, provider_status, customer_id,
   quantity, cancel_at, trial_end, paused, paused_until, livemode, items, items_complete, past_due_since,
-  past_due_as_of, not_past_due_as_of, recovered_as_of, account_as_of, changed_as_of, changed_in_second, canceled_as_of,
-  alive_as_of
+  past_due_as_of, not_past_due_as_of, recovered_as_of, unpaid_as_of, account_as_of, changed_as_of, changed_in_second,
+  canceled_as_of, alive_as_of
 from billing.subscriptions;
 comment on view billing.records is 'The subscriptions as the ordering rule reads and writes them.';
 

@@ -17,6 +17,23 @@ create or replace function billing.opens(e billing.event)
 returns boolean language sql immutable
 return e.kind in ('creation', 'opening_update') or e.kind = 'deletion' and (e.report ? 'plan_id') is true;
 
+-- Returns the earliest known time of a state that is not before other_now, the newest time of another state; other_before
+-- is what that was until now. At that very time, only a change to the state counts.
+create or replace function billing.earliest(
+  known timestamptz,
+  occurred_at timestamptz,
+  is_change boolean,
+  newest timestamptz,
+  other_before timestamptz,
+  other_now timestamptz
+)
+returns timestamptz language sql immutable
+return least(
+  case when known > other_now or other_now is not distinct from other_before then known end,
+  case when (occurred_at < other_now or occurred_at = other_now and not is_change) is not true then occurred_at end,
+  case when newest > other_now then newest end
+);
+
 -- Returns the next step: the outcome of an event, and the record after it.
 --
 -- Each field belongs to the newest event that sets it: the account to a creation that names it, what the provider
@@ -35,7 +52,9 @@ returns billing.step language plpgsql stable as $$
 declare
   r billing.records := coalesce(before.record, stored);
   mark constant bigint := billing.mark(e);
-  occurred_at constant timestamptz := coalesce(e.occurred_at, e.handled_at);
+  -- Those of a call are handled at the same time.
+  occurred_at constant timestamptz
+    := coalesce(e.occurred_at, e.handled_at + e.place * interval '1 microsecond');
   opens constant boolean := billing.opens(e);
   reported constant text := case when e.kind <> 'deletion' then e.report ->> 'provider_status' end;
   is_older constant boolean := coalesce(mark < r.changed_as_of, false);
@@ -50,6 +69,10 @@ declare
     when r.canceled_as_of is not null then r.alive_as_of >= mark
       or (r.alive_as_of > r.canceled_as_of or r.status not in ('canceled', 'incomplete_expired')) is not true
   end;
+  was_other constant boolean
+    := (e.kind = 'creation' or e.previous ->> 'provider_status' <> 'past_due') is true;
+  other_as_of timestamptz := r.not_past_due_as_of;
+  unpaid_as_of timestamptz;
   payment jsonb := e.payment;
   outcome text := 'applied';
   settled billing.records;
@@ -104,15 +127,11 @@ begin
     if outcome = 'applied' and is_after_end then
       r.status := coalesce(r.provider_status, r.status);
     end if;
-    if replaced in ('past_due', 'unpaid', 'incomplete') and reported in ('active', 'trialing') then
+    if replaced in ('past_due', 'unpaid', 'incomplete') and reported in ('active', 'trialing') and e.kind = 'update' then
       r.recovered_as_of := greatest(r.recovered_as_of, occurred_at);
     end if;
     if (replaced in ('past_due', 'unpaid') and reported = 'active') is not true then
       payment := null;
-    end if;
-    if opens and (r.id is null or is_lent) and reported in ('active', 'trialing') then
-      -- A payment that failed before was in a checkout that went on.
-      r.recovered_as_of := occurred_at;
     end if;
     if opens and reported = 'canceled' then
       r.canceled_at := coalesce(r.canceled_at, e.handled_at);
@@ -157,18 +176,52 @@ begin
   -- Since when it is past_due: the earliest known time after it was last known to be something else. A minimum after a
   -- maximum does not depend on the order of arrival, if updates say what they replaced; so stale events count too.
   if reported is not null and (outcome = 'applied' or mark is not null) then
-    if reported <> 'past_due' or e.previous ->> 'provider_status' <> 'past_due' then
-      r.not_past_due_as_of := greatest(r.not_past_due_as_of, occurred_at);
+    if reported <> 'past_due' or was_other then
+      other_as_of := greatest(other_as_of, occurred_at);
     end if;
-    r.past_due_as_of := coalesce(
-      least(
-        case when (r.past_due_as_of < r.not_past_due_as_of) is not true then r.past_due_as_of end,
-        case when reported = 'past_due' and (occurred_at < r.not_past_due_as_of) is not true then occurred_at end
-      ),
-      case when r.provider_status = 'past_due' then billing.time_of(r.changed_as_of) end
-    );
+    if reported = 'past_due' or r.provider_status = 'past_due' or r.past_due_as_of is not null then
+      r.past_due_as_of := billing.earliest(
+        r.past_due_as_of,
+        case when reported = 'past_due' then occurred_at end,
+        was_other,
+        case when r.provider_status = 'past_due' then billing.time_of(r.changed_as_of) end,
+        r.not_past_due_as_of,
+        other_as_of
+      );
+    end if;
+    r.not_past_due_as_of := other_as_of;
   end if;
-  r.past_due_since := case when r.provider_status = 'past_due' then r.past_due_as_of end;
+  r.past_due_since := case
+    when r.provider_status = 'past_due' then coalesce(r.past_due_as_of, billing.time_of(r.changed_as_of))
+  end;
+
+  -- If updates never say what they replaced, it recovered at the earliest known time at which it was paid after it was
+  -- last unpaid. Unless a creation has come, it was unpaid before: a payment that failed was in a checkout that went on.
+  if e.kind in ('creation', 'opening_update') and (outcome = 'applied' or mark is not null) then
+    unpaid_as_of := greatest(r.unpaid_as_of, case
+      when reported in ('past_due', 'unpaid', 'incomplete') then occurred_at
+      when e.kind = 'creation' then '-infinity'
+    end);
+    if unpaid_as_of is distinct from '-infinity' then
+      r.recovered_as_of := coalesce(
+        billing.earliest(
+          case when (r.recovered_as_of < r.unpaid_as_of) is not true then r.recovered_as_of end,
+          case when reported in ('active', 'trialing') and e.kind = 'opening_update' then occurred_at end,
+          true,
+          case
+            when r.provider_status in ('active', 'trialing') and r.changed_as_of & 3 = 1 and r.changed_in_second is null
+              then billing.time_of(r.changed_as_of)
+          end,
+          r.unpaid_as_of,
+          unpaid_as_of
+        ),
+        case when r.unpaid_as_of is not null then r.recovered_as_of end
+      );
+    elsif r.unpaid_as_of is null then
+      r.recovered_as_of := null;
+    end if;
+    r.unpaid_as_of := unpaid_as_of;
+  end if;
 
   return (null, r, r.account_id, payment, outcome, null, null)::billing.step;
 end;

@@ -179,7 +179,7 @@ begin
     select distinct on (e.provider, c.id) e.provider, c.id, s.account_id
     from unnest(work.steps) as s, unnest(array[s.event]) as e, lateral (select e.report ->> 'customer_id') as c (id)
     where e.kind = 'checkout' and s.outcome = 'applied' and c.id is not null and s.account_id is not null
-    order by e.provider, c.id, e.occurred_at, e.place
+    order by e.provider, c.id, e.place
     on conflict do nothing;
   end if;
   if work.any_filed then
@@ -282,6 +282,7 @@ begin
     past_due_as_of = r.past_due_as_of,
     not_past_due_as_of = r.not_past_due_as_of,
     recovered_as_of = r.recovered_as_of,
+    unpaid_as_of = r.unpaid_as_of,
     account_as_of = r.account_as_of,
     changed_as_of = r.changed_as_of,
     changed_in_second = r.changed_in_second,
@@ -310,6 +311,7 @@ begin
     past_due_as_of,
     not_past_due_as_of,
     recovered_as_of,
+    unpaid_as_of,
     account_as_of,
     changed_as_of,
     changed_in_second,
@@ -418,7 +420,7 @@ begin
       where n.invoice_id = o.only_of and (n.provider = e.provider and n.kind = p.kind and n.status <> 'withdrawn') is true
       limit 1
     ) is null)
-  order by e.provider, p.kind, coalesce(o.only_of, e.event_id), e.occurred_at, e.place
+  order by e.provider, p.kind, coalesce(o.only_of, e.event_id), e.place
   -- The row may outlive the event's row in the ledger, which is pruned by age.
   on conflict (provider, event_id) do nothing;
 end;
@@ -546,7 +548,8 @@ as $$
 declare
   blank billing.event;
   todo billing.event[];
-  asking text[];
+  again billing.event[];
+  opened text[];
   may_cure boolean;
   answers billing.answer[];
 begin
@@ -555,24 +558,31 @@ begin
     coalesce(array_agg(e order by
       e.subscription_id,
       case e.kind when 'checkout' then billing.customer_hash(e.provider, e.report ->> 'customer_id') end,
-      -- Of those without a time, creations come first and all others last.
-      e.occurred_at is null and e.kind = 'creation' desc,
-      billing.mark(e) nulls last,
       e.place
     ), '{}'),
-    array_agg(e.subscription_id) filter (where billing.opens(e) and e.account_id is null),
+    array_agg(e.subscription_id) filter (where billing.opens(e)),
     bool_or(billing.opens(e) or e.kind = 'checkout')
-  into todo, asking, may_cure
+  into todo, opened, may_cure
   from jsonb_populate_recordset(blank, events) as e;
 
-  if asking is null then
-    answers := billing.apply(todo);
-  else
-    -- A subscription that does not name its account may have that of another one of the array.
-    answers :=
-      billing.apply(array(select e from unnest(todo) as e where (e.subscription_id = any (asking)) is not true))
-      || billing.apply(array(select e from unnest(todo) as e where e.subscription_id = any (asking)));
+  answers := billing.apply(todo);
+
+  if opened is not null then
+    -- What lacked a record or account that others of the array may have brought comes after them, as a retry would.
+    again := array(
+      select e
+      from unnest(answers) as a
+      join unnest(todo) as e on e.place = a.place
+      where a.error_code in ('BW001', 'BW005', 'BW006') and e.subscription_id = any (opened)
+      order by e.subscription_id, billing.opens(e) desc, e.place
+    );
+    if again <> '{}' then
+      answers := array(
+        select a from unnest(answers) as a where a.place not in (select e.place from unnest(again) as e)
+      ) || billing.apply(again);
+    end if;
   end if;
+
   may_cure := may_cure and billing.has_request();
   return query select a.*, may_cure from unnest(answers) as a;
 end;

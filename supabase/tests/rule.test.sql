@@ -35,6 +35,7 @@ declare
   value jsonb;
   of_previous boolean := false;
 begin
+  e.place := 0;
   e.provider := 'a';
   e.subscription_id := 'sub';
   e.type := words[1];
@@ -156,6 +157,10 @@ values
   ('opening 20 account=null customers_account=C, opening 10 past_due', null, 'A10 active P20', true,
     'an older one brings the account of a newer one that names none'),
   ('opening 20, opening 10', '2 stale', 'A20 active P20', true, 'an older one changes nothing'),
+  ('opening 10, opening 20 past_due, opening 30', null, 'A30 active P30', true, 'a payment that was late is made once, by any order'),
+  ('opening 10 past_due, opening 20, opening 30', null, 'A30 active P30', true, 'at the first one after it'),
+  ('creation 10 unpaid, opening 20, opening 30', null, 'A30 active P30', true, 'also if the creation reports it'),
+  ('creation 10, opening 20, opening 30', null, 'A30 active P30', true, 'or never'),
   ('opening 20, opening - account=B, opening 10', '3 stale', 'B active P-', false, 'also after one without a time'),
   ('opening 10, deletion 20, opening 15 past_due', null, 'A15 canceled P15 deleted since 15', true, 'a deletion after it decides'),
   ('opening 10 canceled', null, 'A10 canceled P10 deleted', true, 'it may report the end'),
@@ -327,6 +332,10 @@ values
     'past_due for less than a second leaves nothing'),
   ('creation 10, update 20 unpaid was past_due, update 20 past_due was active, update 30 past_due was nothing', '3 stale',
     'A10 past_due P30 since 20', false, 'but it counts if the event of a later change is lost'),
+  ('creation 10 past_due, update 11 past_due was nothing, update 11 was past_due, update 20 past_due was nothing', null,
+    'A10 past_due P20 since 20', true, 'nor does an update in the second of the change away that tells of no change'),
+  ('creation 10, update 20 past_due, update 20 unpaid was past_due, update 30 past_due', null, 'A10 past_due P30 since 30', true,
+    'also if it does not say what it replaced'),
   ('creation 10, update 20 unpaid was active, update 20 past_due was unpaid', null, 'A10 past_due P20 since 20', true,
     'a change to past_due after another one in the same second counts'),
   ('creation 10, update 20 past_due was trialing, update 30 past_due was nothing, update 20 trialing was active', '4 stale',
@@ -375,7 +384,7 @@ cross join (
       null, 'A10 active P20', false, '%s: of a value that changes back, the later arrival wins')
 ) as c (arriving, not_applied, after, any_order, why);
 
-select plan(51 + count(*)::integer) from cases;
+select plan(56 + count(*)::integer) from cases;
 
 select is(
   pg_temp.check_case(c.arriving), coalesce(c.not_applied || ': ', '') || c.after, c.why || ' (' || c.arriving || ')'
@@ -403,7 +412,7 @@ $$;
 create function pg_temp.end_state(events billing.event[])
 returns jsonb language sql
 return to_jsonb(((pg_temp.fold(events))[cardinality(events)]).record) - 'changed_in_second'
-  - case when exists (select from unnest(events) as e where e.kind in ('update', 'opening_update') and e.previous is null) then 'recovered_as_of' else '' end;
+  - case when exists (select from unnest(events) as e where e.kind = 'update' and e.previous is null) then 'recovered_as_of' else '' end;
 
 select cmp_ok(
   (select count(*)::integer from cases c, pg_temp.orders(pg_temp.parse_all(c.arriving)) where c.any_order), '>', 600, 'there are many orders to try'
@@ -470,7 +479,8 @@ from (
     ('creation 10, update 40 was unpaid, update 30 trialing was past_due', 40), ('creation 10, update 30 past_due was active, update 20 was past_due', 20),
     ('creation 10, update 20 past_due, update 30 trialing', 30), ('creation 10, update 20 past_due, update 30 was quantity=1', null),
     ('creation 10, update 20 past_due, update 15', null), ('opening 10 active', 10), ('opening 10 past_due', null),
-    ('opening 10, ending 20', 10), ('ending 20, opening 10', 10), ('ending 20 past_due, opening 30 past_due, opening 40', 40), ('ending 20', null),
+    ('opening 10 past_due, opening 30, opening 20', 20), ('opening 10, opening 30, opening 20 unpaid', 30), ('creation 10, opening 20', null),
+    ('opening 20, creation 10', null), ('opening 20, opening 10', 10), ('opening 10, ending 20', 10), ('ending 20, opening 10', 10), ('ending 20 past_due, opening 30 past_due, opening 40', 40), ('ending 20', null),
     ('creation 10, update 20 was trialing', null), ('creation 10, update 20 unpaid was past_due', null)
 ) as c (arriving, recovered);
 

@@ -7,7 +7,7 @@ import type { HistoryEvent } from "./histories/history.ts";
 const MOST_IDLE_ROUNDS = 200;
 
 /**
- * Delivers the first of every queue in one call, then the second, and so on,
+ * Delivers the first few of every queue in one call, then the next, and so on,
  * and what fails again at the end of its queue, as a provider would. The queues
  * must have no subscription in common.
  *
@@ -15,14 +15,19 @@ const MOST_IDLE_ROUNDS = 200;
  */
 export async function deliverTogether(
   queues: readonly (readonly HistoryEvent[])[],
-  sql: Sql,
+  { sql, random }: { sql: Sql; random: () => number },
 ): Promise<void> {
   let waiting = queues.map((queue) => [...queue]);
   let idleRounds = 0;
   while (waiting.length > 0) {
-    const batch = waiting.map((queue) => queue.shift()!);
+    const sent = waiting.map((queue) =>
+      queue.splice(0, Math.ceil(random() ** 2 * 4))
+    );
+    const batch = sent.flat();
     const failed = await apply(batch, sql);
-    for (const event of failed) waiting[batch.indexOf(event)]!.push(event);
+    for (const event of failed) {
+      waiting[sent.findIndex((part) => part.includes(event))]!.push(event);
+    }
     waiting = waiting.filter((queue) => queue.length > 0);
     idleRounds = failed.length < batch.length ? 0 : idleRounds + 1;
     if (idleRounds > MOST_IDLE_ROUNDS) {
