@@ -570,6 +570,8 @@ return case when clock_timestamp() < statement_timestamp() + interval '0.3 s' th
 create or replace function billing.apply(todo billing.event[], has_handler boolean default false)
 returns billing.answer[] language plpgsql volatile set search_path = ''
 -- A plan that was made while a table was empty would read all of it, and be kept. All that this calls has them, too.
+-- What is off makes other plans look dear, so Postgres would compile them (jit), which takes far longer than they do.
+set jit = off
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
@@ -876,7 +878,7 @@ $$;
 -- sees the other. One too many, of the other provider, does no harm. A repaired one is left to the person who repaired
 -- it. A run that is trying one of them loses its claim: it has read the state before, and must not settle it as failed.
 create or replace function billing.request_retries(providers text[], subscriptions text[], customers text[])
-returns boolean language plpgsql volatile set search_path = '' set enable_seqscan = off
+returns boolean language plpgsql volatile set search_path = '' set enable_seqscan = off set jit = off
 set plan_cache_mode = force_generic_plan -- an app may add many customers at once
 as $$
 declare
@@ -901,7 +903,7 @@ begin
 end;
 $$;
 
--- A new customer, from a checkout or from the app, cures the failures that lacked its account. The lock is shared:
+-- A new or corrected customer, from a checkout or from the app, cures the failures that lacked its account. The lock is shared:
 -- transactions that add different customers, in whatever order, must not wait for each other.
 create or replace function billing.retry_creations()
 returns trigger language plpgsql volatile set search_path = '' as $$
@@ -916,7 +918,7 @@ $$;
 
 -- Deferred, so that the lock is short.
 drop trigger if exists retry_creations on billing.customers;
-create constraint trigger retry_creations after insert on billing.customers deferrable initially deferred
+create constraint trigger retry_creations after insert or update on billing.customers deferrable initially deferred
 for each row execute function billing.retry_creations();
 
 -- Returns the advisory lock of an account, which each event that names it shares.
@@ -939,7 +941,7 @@ return hashtextextended('billing.customers', 0)
 
 -- Returns whether a retry is requested that no run has claimed, so that the receiver wakes the worker.
 create or replace function billing.has_request()
-returns boolean language plpgsql stable set search_path = '' set enable_seqscan = off as $$
+returns boolean language plpgsql stable set search_path = '' set enable_seqscan = off set jit = off as $$
 begin
   return exists (select from billing.failed_events f where f.retry_requested_at is not null and f.retry_lease_id is null);
 end;
@@ -1030,7 +1032,7 @@ $$;
 -- same customer: then a record or billing.customers, which are newer than the erasure, say so. has_record: an event
 -- before it in the call makes one.
 create or replace function billing.erasure_of(e billing.event, has_record boolean default false)
-returns bytea language plpgsql stable set search_path = '' set enable_seqscan = off as $$
+returns bytea language plpgsql stable set search_path = '' set enable_seqscan = off set jit = off as $$
 declare
   subscription constant text := coalesce(e.subscription_id, e.report ->> 'subscription_id');
   customer constant text := e.report ->> 'customer_id';
@@ -1475,6 +1477,7 @@ create or replace function billing.retry_failed_events(
   failed_until timestamptz default null
 )
 returns text language plpgsql volatile set search_path = ''
+set jit = off
 set enable_nestloop = off
 set enable_mergejoin = off
 as $$
@@ -1637,6 +1640,7 @@ $$;
 create or replace function public.billing_claim_failed_events(p_lease_id uuid, p_limit integer)
 returns table (provider text, event_id text, type text, body text, body_encoding text)
 language plpgsql volatile set search_path = ''
+set jit = off
 set enable_seqscan = off -- a plan that was made while the table was small is kept
 set enable_nestloop = off
 set enable_mergejoin = off
@@ -1720,6 +1724,7 @@ $$;
 create or replace function public.billing_settle_failed_events(p_lease_id uuid, results jsonb)
 returns integer language plpgsql volatile set search_path = ''
 set lock_timeout = '20ms'
+set jit = off
 set enable_seqscan = off -- as in the claim
 set enable_hashjoin = off
 set enable_mergejoin = off
@@ -1791,6 +1796,7 @@ return '{5 s,5 min,30 min,2 h,5 h,10 h,14 h,20 h,24 h}'::interval[];
 -- at most a thousand; if it has handed out none of them, the run is to go on.
 create or replace function public.billing_claim_notifications(p_lease_id uuid, p_limit integer, p_destination text)
 returns setof jsonb language plpgsql volatile set search_path = ''
+set jit = off
 set enable_seqscan = off -- a plan that was made while the tables were empty is kept
 as $$
 declare
@@ -2022,7 +2028,7 @@ begin
 exception
   when insufficient_privilege then
     return false;
-  when others or assert_failure then
+  when others or query_canceled or assert_failure then
     raise warning 'The worker was not woken: %', sqlerrm using
       errcode = sqlstate,
       hint = 'Run billing.schedule_worker again, with the URL and the secret key of this project.';
@@ -2136,6 +2142,7 @@ comment on function billing.prune is 'Deletes old rows, up to batch_size per tab
 create or replace function billing.ids_of(account text)
 returns table (name text, id text, lock bigint, is_shared boolean)
 language sql stable set search_path = ''
+set jit = off
 set enable_seqscan = off
 as $$
   with own as (
@@ -2176,6 +2183,7 @@ $$;
 create or replace function billing.erase_account(account_id text, force boolean default false)
 returns text language plpgsql volatile set search_path = ''
 set lock_timeout = '20ms'
+set jit = off
 set enable_seqscan = off
 as $$
 declare
@@ -2191,6 +2199,10 @@ declare
   failures bigint;
   notifications bigint;
 begin
+  if coalesce(account, '') !~ '\S' then
+    raise exception 'Name the account: select billing.erase_account(''<account id>'');';
+  end if;
+
   select array_agg(f.event_id), array_agg(f.provider || ':' || f.event_id) into found_ids, found_failures
   from billing.failed_events f
   -- A search of the text takes a third of the time.

@@ -21,6 +21,8 @@ return case when clock_timestamp() < statement_timestamp() + interval '0.3 s' th
 create or replace function billing.apply(todo billing.event[], has_handler boolean default false)
 returns billing.answer[] language plpgsql volatile set search_path = ''
 -- A plan that was made while a table was empty would read all of it, and be kept. All that this calls has them, too.
+-- What is off makes other plans look dear, so Postgres would compile them (jit), which takes far longer than they do.
+set jit = off
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
@@ -327,7 +329,7 @@ $$;
 -- sees the other. One too many, of the other provider, does no harm. A repaired one is left to the person who repaired
 -- it. A run that is trying one of them loses its claim: it has read the state before, and must not settle it as failed.
 create or replace function billing.request_retries(providers text[], subscriptions text[], customers text[])
-returns boolean language plpgsql volatile set search_path = '' set enable_seqscan = off
+returns boolean language plpgsql volatile set search_path = '' set enable_seqscan = off set jit = off
 set plan_cache_mode = force_generic_plan -- an app may add many customers at once
 as $$
 declare
@@ -352,7 +354,7 @@ begin
 end;
 $$;
 
--- A new customer, from a checkout or from the app, cures the failures that lacked its account. The lock is shared:
+-- A new or corrected customer, from a checkout or from the app, cures the failures that lacked its account. The lock is shared:
 -- transactions that add different customers, in whatever order, must not wait for each other.
 create or replace function billing.retry_creations()
 returns trigger language plpgsql volatile set search_path = '' as $$
@@ -367,7 +369,7 @@ $$;
 
 -- Deferred, so that the lock is short.
 drop trigger if exists retry_creations on billing.customers;
-create constraint trigger retry_creations after insert on billing.customers deferrable initially deferred
+create constraint trigger retry_creations after insert or update on billing.customers deferrable initially deferred
 for each row execute function billing.retry_creations();
 
 -- Returns the advisory lock of an account, which each event that names it shares.
@@ -390,7 +392,7 @@ return hashtextextended('billing.customers', 0)
 
 -- Returns whether a retry is requested that no run has claimed, so that the receiver wakes the worker.
 create or replace function billing.has_request()
-returns boolean language plpgsql stable set search_path = '' set enable_seqscan = off as $$
+returns boolean language plpgsql stable set search_path = '' set enable_seqscan = off set jit = off as $$
 begin
   return exists (select from billing.failed_events f where f.retry_requested_at is not null and f.retry_lease_id is null);
 end;
@@ -481,7 +483,7 @@ $$;
 -- same customer: then a record or billing.customers, which are newer than the erasure, say so. has_record: an event
 -- before it in the call makes one.
 create or replace function billing.erasure_of(e billing.event, has_record boolean default false)
-returns bytea language plpgsql stable set search_path = '' set enable_seqscan = off as $$
+returns bytea language plpgsql stable set search_path = '' set enable_seqscan = off set jit = off as $$
 declare
   subscription constant text := coalesce(e.subscription_id, e.report ->> 'subscription_id');
   customer constant text := e.report ->> 'customer_id';

@@ -216,6 +216,7 @@ create or replace function billing.retry_failed_events(
   failed_until timestamptz default null
 )
 returns text language plpgsql volatile set search_path = ''
+set jit = off
 set enable_nestloop = off
 set enable_mergejoin = off
 as $$
@@ -378,6 +379,7 @@ $$;
 create or replace function public.billing_claim_failed_events(p_lease_id uuid, p_limit integer)
 returns table (provider text, event_id text, type text, body text, body_encoding text)
 language plpgsql volatile set search_path = ''
+set jit = off
 set enable_seqscan = off -- a plan that was made while the table was small is kept
 set enable_nestloop = off
 set enable_mergejoin = off
@@ -461,6 +463,7 @@ $$;
 create or replace function public.billing_settle_failed_events(p_lease_id uuid, results jsonb)
 returns integer language plpgsql volatile set search_path = ''
 set lock_timeout = '20ms'
+set jit = off
 set enable_seqscan = off -- as in the claim
 set enable_hashjoin = off
 set enable_mergejoin = off

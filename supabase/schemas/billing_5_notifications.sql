@@ -13,6 +13,7 @@ return '{5 s,5 min,30 min,2 h,5 h,10 h,14 h,20 h,24 h}'::interval[];
 -- at most a thousand; if it has handed out none of them, the run is to go on.
 create or replace function public.billing_claim_notifications(p_lease_id uuid, p_limit integer, p_destination text)
 returns setof jsonb language plpgsql volatile set search_path = ''
+set jit = off
 set enable_seqscan = off -- a plan that was made while the tables were empty is kept
 as $$
 declare

@@ -30,7 +30,7 @@ begin
 exception
   when insufficient_privilege then
     return false;
-  when others or assert_failure then
+  when others or query_canceled or assert_failure then
     raise warning 'The worker was not woken: %', sqlerrm using
       errcode = sqlstate,
       hint = 'Run billing.schedule_worker again, with the URL and the secret key of this project.';
@@ -144,6 +144,7 @@ comment on function billing.prune is 'Deletes old rows, up to batch_size per tab
 create or replace function billing.ids_of(account text)
 returns table (name text, id text, lock bigint, is_shared boolean)
 language sql stable set search_path = ''
+set jit = off
 set enable_seqscan = off
 as $$
   with own as (
@@ -184,6 +185,7 @@ $$;
 create or replace function billing.erase_account(account_id text, force boolean default false)
 returns text language plpgsql volatile set search_path = ''
 set lock_timeout = '20ms'
+set jit = off
 set enable_seqscan = off
 as $$
 declare
@@ -199,6 +201,10 @@ declare
   failures bigint;
   notifications bigint;
 begin
+  if coalesce(account, '') !~ '\S' then
+    raise exception 'Name the account: select billing.erase_account(''<account id>'');';
+  end if;
+
   select array_agg(f.event_id), array_agg(f.provider || ':' || f.event_id) into found_ids, found_failures
   from billing.failed_events f
   -- A search of the text takes a third of the time.

@@ -3,7 +3,7 @@
  * what the tables refuse, by any writer.
  */
 begin;
-select plan(39);
+select plan(40);
 set local timezone = 'UTC';
 
 create temporary view relations as
@@ -61,6 +61,10 @@ select is_empty(
         -- As documented, for the app's handlers.
         'billing.run_handler(billing.event,jsonb)')
   $$, 'every function fixes an empty search_path, but the pure ones'
+);
+select is_empty(
+  $$select signature from functions where proconfig::text ~ 'enable_' and 'jit=off' <> all (proconfig)$$,
+  'what makes plans look expensive keeps Postgres from compiling them'
 );
 select set_eq(
   $$select proname::text, provolatile::text from functions where provolatile <> 'v' and prokind = 'f'$$,

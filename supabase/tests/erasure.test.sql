@@ -4,7 +4,7 @@
  * come back with another account.
  */
 begin;
-select plan(77);
+select plan(78);
 truncate billing.failed_events, billing.subscriptions, billing.processed_events, billing.notifications, billing.erasures;
 
 -- A creation names acc_ and its subscription, or account; '' is none.
@@ -266,5 +266,6 @@ select results_eq(
   'only the failure that names the account is deleted'
 );
 
+select throws_like('select billing.erase_account(null)', 'Name the account: %', 'nobody is no account');
 select * from finish();
 rollback;

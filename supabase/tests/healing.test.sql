@@ -104,7 +104,7 @@ returns text language sql as $$
 $$;
 select pg_temp.fail(way, 'creation', 'account_unknown'), pg_temp.fail(way, 'opening_update', 'account_unknown'),
   pg_temp.fail(way, 'deletion', 'subscription_unknown'), pg_temp.fail(way, 'payment_failed', 'creation_pending')
-from unnest('{creation,opening_update,deletion,customer,fallback,repair,other,row,checkout,moved}'::text[]) as way;
+from unnest('{creation,opening_update,deletion,customer,fallback,repair,other,row,corrected,checkout,moved}'::text[]) as way;
 insert into billing.subscriptions (id, provider, account_id, status, plan_id) values ('sub_of_another', 'a', 'acc_1', 'active', 'plan_1');
 create or replace function billing.account_of_customer(provider text, customer_id text)
 returns text language sql stable set search_path = '' as $$
@@ -124,17 +124,20 @@ from (
 ) as v (way, kind, more, why);
 select pg_temp.event('new', 'creation', '{"report": {"plan_id": "plan_1", "customer_id": "cus_other"}}');
 select pg_temp.event('of_another', 'update', '{"report": {"customer_id": "cus_moved"}}');
-insert into billing.customers (provider, customer_id, account_id) values ('a', 'cus_row', 'acc_1');
+insert into billing.customers (provider, customer_id, account_id) values ('a', 'cus_row', 'acc_1'), ('a', 'cus_typo', 'acc_1');
+set constraints all immediate;
+set constraints all deferred;
+update billing.customers set customer_id = 'cus_corrected' where customer_id = 'cus_typo';
 select pg_temp.event('none', 'checkout', '{"subscription_id": null, "report": {"customer_id": "cus_checkout"}}');
 set constraints all immediate;
 select results_eq(
-  $$select way, pg_temp.cured(way) from unnest('{creation,opening_update,deletion,customer,fallback,repair,other,row,checkout,moved}'::text[]) as way$$,
+  $$select way, pg_temp.cured(way) from unnest('{creation,opening_update,deletion,customer,fallback,repair,other,row,corrected,checkout,moved}'::text[]) as way$$,
   $$values
     ('creation', 'creation deletion opening_update payment_failed'), ('opening_update', 'creation deletion opening_update payment_failed'),
     ('deletion', 'creation deletion opening_update payment_failed'), ('customer', 'creation deletion opening_update payment_failed'),
     ('fallback', 'creation deletion opening_update payment_failed'), ('repair', 'deletion opening_update payment_failed'),
     -- These bring the account of a customer, and what is retried makes the record.
-    ('other', 'opening_update'), ('row', 'opening_update'), ('checkout', 'opening_update'),
+    ('other', 'opening_update'), ('row', 'opening_update'), ('corrected', 'opening_update'), ('checkout', 'opening_update'),
     ('moved', 'opening_update')$$, 'each way cures all of its failures'
 );
 select is(pg_temp.fail('row', 'late', 'account_unknown'), 'retry', 'so does one that came just before a failure is stored: an account');

@@ -4,7 +4,7 @@
  * their control files, signatures and privileges.
  */
 begin;
-select plan(59);
+select plan(60);
 
 create function pg_temp.schedule(key text default 'sb_secret_1')
 returns text language sql as $$
@@ -141,6 +141,10 @@ select set_has(
 );
 select billing.hold_lease('retries', pg_temp.run(1)), billing.hold_lease('retries', pg_temp.run(2));
 select ok(not public.billing_release_lease('retries', pg_temp.run(1)), 'a run ends');
+-- As a statement that took too long.
+create or replace function net.http_post(url text, body jsonb, headers jsonb, timeout_milliseconds integer)
+returns bigint language plpgsql as $$ begin raise query_canceled; end $$;
+select ok(not billing.wake_worker(), 'a wake may also end as if it was canceled');
 drop schema net cascade;
 create extension pg_net schema public;
 select lives_ok('select pg_temp.schedule()', 'pg_net may be in any schema');

@@ -234,10 +234,12 @@ function readFailure(
     // Another format could read its type.
     const isOfOther = error.code === "event_invalid" && failure.type !== null &&
       format && describeText(text, format).type === undefined;
-    const why = `It has no type: look at ${settingsPrefix(provider)}FORMAT`;
-    const fault = isOfOther
-      ? new DeliveryError("no_longer_handled", why)
-      : error;
+    const why = isOfOther
+      ? `It has no type: look at ${settingsPrefix(provider)}FORMAT`
+      : error.code === "provider_misconfigured"
+      ? error.message
+      : undefined;
+    const fault = why ? new DeliveryError("no_longer_handled", why) : error;
     return { failure, format, text, fault };
   }
 }

@@ -355,6 +355,12 @@ Deno.test("each format reads whose a subscription is, and names where it looks",
       // Who stores its failure must not take the one for the other.
       assertEquals(described(alone), ["acc_2", "acc_2"]);
       assertEquals(lacksAccountId(alone, format), false);
+      // What is no usable ID is as good as missing: billing.customers may know it.
+      for (const none of BAD_ACCOUNTS) {
+        const odd = withField(alone, kept, none);
+        assertEquals(accountOf(odd), [null, undefined]);
+        assertEquals(lacksAccountId(odd, format), true);
+      }
       const blank = withField(alone, kept, " ");
       assertEquals(accountOf(blank), [null, undefined]);
       assertEquals(lacksAccountId(blank, format), true);

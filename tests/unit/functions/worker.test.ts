@@ -1,5 +1,6 @@
 /** One run of the worker: retries, notifications and alerts. */
 import { assert, assertEquals } from "@std/assert";
+import { DeliveryError } from "../../../supabase/functions/_shared/billing/errors.ts";
 import type { Log } from "../../../supabase/functions/_shared/billing/log.ts";
 import { FORMATS } from "../../../supabase/functions/_shared/billing/formats/formats.ts";
 import { stripe } from "../../../supabase/functions/_shared/billing/formats/stripe.ts";
@@ -510,6 +511,18 @@ Deno.test("handleWake() leaves open what is not handled any more, and names the 
     assert(settled["error"]!.includes(error), settled["error"]);
     assertEquals(run.named(/apply/), []);
   }
+  const message = "PROVIDER_B_MODE must be any or live or test";
+  const wrong = await wake({
+    failures: [["", invoice]],
+    worker: {
+      readingOf() {
+        throw new DeliveryError("provider_misconfigured", message);
+      },
+    },
+  });
+  const [[, { results: refused }]] = wrong.named(/settle_failed/) as [Call];
+  const [{ error_code, error }] = refused as [Record<string, string>];
+  assertEquals([error_code, error], ["no_longer_handled", message]);
   // It never had a type.
   const row = { ...claimed(["", '{"event_type":"x"}'], 0), type: null };
   const { named } = await wake({ due: { claim_failed_events: [[row]] } });

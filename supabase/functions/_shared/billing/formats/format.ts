@@ -172,9 +172,7 @@ export function describeEvent(event: unknown, format: Format) {
   const { type } = parts;
   const usable = (part: unknown) => identifierOrNull(part) ?? undefined;
   const named = namedAccount(event, parts, format);
-  const fallback_account = named === undefined
-    ? usable(accountIn(parts.fallback_account))
-    : undefined;
+  const fallback_account = named === undefined ? fallbackOf(parts) : undefined;
   return {
     type: usable(type),
     kind: kindOf(format, type),
@@ -216,11 +214,14 @@ export function typesOf({ kinds }: Format): string[] {
  * malformed account id is not a missing one.
  */
 export function lacksAccountId(event: unknown, format: Format): boolean {
-  return accountsOf(format.partsOf(event)).every((one) => one === undefined);
+  const parts = format.partsOf(event);
+  return fallbackOf(parts) === undefined &&
+    parts.accounts.every((one) => accountIn(one) === undefined);
 }
 
-function accountsOf({ accounts, fallback_account }: Omit<Parts, "type">) {
-  return [...accounts, fallback_account].map(accountIn);
+/** Returns the account that the provider keeps with the customer, if that is usable. */
+export function fallbackOf({ fallback_account }: Parts): string | undefined {
+  return identifierOrNull(accountIn(fallback_account)) ?? undefined;
 }
 
 /** Returns a failure that names where this format has an account, if that is missing. */

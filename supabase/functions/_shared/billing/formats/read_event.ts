@@ -14,6 +14,7 @@ import {
   textOf,
 } from "../fields.ts";
 import {
+  fallbackOf,
   type Format,
   kindOf,
   type Parts,
@@ -103,14 +104,13 @@ export function defineFormat(provider: Definition): Format {
         : undefined;
       const accounts = parts.accounts.map(accountIn);
       const account = accounts.findIndex((one) => one !== undefined);
-      const kept = accountIn(parts.fallback_account);
       const given = {
         ...stated,
         ...parts,
         kind,
         id: id ?? parts.id,
         account_id: accounts[account],
-        fallback_account: account < 0 ? kept : undefined,
+        fallback_account: account < 0 ? fallbackOf(parts) : undefined,
       };
       const { data: read, error } = schema.safeParse(given, {
         error: describeFault,
