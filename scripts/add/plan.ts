@@ -35,7 +35,8 @@ export async function makePlan(
   const wanted = new Map(receiver.files);
   const declared = [...(schemas && !isExported ? receiver.schemas : [])]
     .map(([path, text]) => [`${schemas}/${basename(path)}`, text] as const);
-  if (!/^(\.\.|\/)/.test(schemas ?? "")) {
+  const isOutside = /^(\.\.|\/)/.test(schemas ?? "");
+  if (!isOutside) {
     for (const [path, text] of declared) wanted.set(path, text);
   } else if (declared.some(([path]) => !project.sql.has(path))) {
     todo.push(
@@ -100,7 +101,9 @@ export async function makePlan(
       `Your declarative schemas have schema billing as it was: export them again after the push ("supabase db schema declarative generate").`,
     );
   }
-  const places = changes.map(({ path }) => `supabase/${path}`);
+  const links = isOutside ? [] : project.links;
+  const places = [...changes.map(({ path }) => path), ...links]
+    .map((path) => `supabase/${path}`);
   blockers.push(...await obstacles(dirname(supabase), places));
   return { changes, kept, todo, blockers };
 }

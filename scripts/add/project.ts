@@ -75,13 +75,16 @@ export async function readProject(path: string) {
   const schemas = normalize(`${folder}`).replace(/\/$/, "");
   const declarative = await readFolder(supabase, schemas);
   const hasSql = [...declarative.keys()].some((it) => it.endsWith(".sql"));
+  const links = await unseenLinks(supabase, schemas);
   return {
     supabase,
     config,
     manifest: parseManifest(await readText(join(supabase, MANIFEST))),
     sql: new Map([...await readFolder(supabase, "migrations"), ...declarative]),
     /** Where its declarative schemas are, below `supabase/`, if it has any. */
-    schemas: hasSql ? schemas : undefined,
+    schemas: hasSql || links.length > 0 ? schemas : undefined,
+    /** Links there that may lead to more of them. */
+    links,
   };
 }
 
@@ -141,6 +144,32 @@ export async function readFolder(
     if (text !== undefined) found.set(path, text);
   }
   return found;
+}
+
+/**
+ * Returns the links that `readFolder` does not follow: to folders below this one,
+ * and to nothing.
+ */
+async function unseenLinks(root: string, folder: string): Promise<string[]> {
+  const place = resolve(root, folder);
+  if (await leadsNowhere(place)) return [folder];
+  const found: string[] = [];
+  const entries = await Array.fromAsync(Deno.readDir(place)).catch(ifMissing);
+  for (const { name, isDirectory, isSymlink } of entries ?? []) {
+    if (name.startsWith(".") || name === "node_modules") continue;
+    const path = `${folder}/${name}`;
+    if (isDirectory) found.push(...await unseenLinks(root, path));
+    if (!isSymlink) continue;
+    const target = await Deno.stat(join(place, name)).catch(ifMissing);
+    if (!target?.isFile) found.push(path);
+  }
+  return found;
+}
+
+async function leadsNowhere(place: string): Promise<boolean> {
+  const entry = await Deno.lstat(place).catch(ifMissing);
+  return entry?.isSymlink === true &&
+    await Deno.stat(place).catch(ifMissing) === undefined;
 }
 
 /** What is in the way of a file or a folder is found when a plan is made. */

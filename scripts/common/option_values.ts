@@ -37,12 +37,21 @@ export function oneOf<T extends string>(
 ): T {
   const choice = choices.find((choice) => choice === value);
   if (choice !== undefined) return choice;
-  const meant = closest(value, choices);
+  const meant = closest(value, choices) ?? closestByEnd(value, choices);
   throw new UsageError(
     `Unknown ${what} "${value}". ${
       meant ? `Did you mean ${meant}?` : chooseOne(choices)
     }`,
   );
+}
+
+/** Returns the name whose last parts were probably meant, as `paid` of `invoice.paid`. */
+function closestByEnd(written: string, names: readonly string[]) {
+  const count = written.split(/[._]/).length;
+  const endOf = (name: string) =>
+    name.split(/(?<=[._])/).slice(-count).join("");
+  const end = closest(written, names.map(endOf));
+  return names.find((name) => endOf(name) === end);
 }
 
 export function chooseOne(choices: readonly string[]): string {

@@ -173,9 +173,13 @@ type EventSource = Extract<TriggerArguments["source"], { type: string }>;
 
 const CHECKOUT_STATUSES = ["paid", "unpaid", "no_payment_required"];
 
+/** Besides the types that change a subscription. */
+const WITH_STATUS = /\bsubscription\.|^checkout\./;
+const WITH_PLAN = /\bsubscription\.|^(?:transaction|order)\./;
+
 /** Refuses what the type's events do not have, and a status that is misspelt. */
 function requireFitting(
-  { type, status = "", quantity, cancelAt }: EventSource,
+  { type, status, plan, quantity, cancelAt }: EventSource,
   format: FormatName,
 ): void {
   const isOf = isOfSubscription(format, type);
@@ -184,6 +188,18 @@ function requireFitting(
       `--quantity and --cancel-at are for a subscription, and ${type} has neither.`,
     );
   }
+  if (status !== undefined && !isOf && !WITH_STATUS.test(type)) {
+    throw new UsageError(
+      `--status is for a subscription or a checkout, and ${type} is neither.`,
+    );
+  }
+  if (plan !== undefined && !isOf && !WITH_PLAN.test(type)) {
+    throw new UsageError(
+      `--plan is for a subscription, and ${type} has no plan to choose.`,
+    );
+  }
+  if (status === undefined) return;
+
   const known = isOf ? statusesOf(format) : CHECKOUT_STATUSES;
   // Another one may be meant, to see what comes of it.
   const meant = known.includes(status) ? undefined : closest(status, known);

@@ -653,7 +653,19 @@ begin
             then 'billing.%1$s has other arguments: it must be billing.%1$s(provider text, event jsonb).'
           else 'billing.%1$s is not there: create function billing.%1$s(provider text, event jsonb) returns void.'
         end, name, current_user);
-      elsif exists (select from pg_proc p where p.oid = handler and p.prosrc ~* '\mdeallocate\M') then
+      elsif exists (
+        select from pg_proc p
+        where p.oid = handler
+          and p.prosrc ~* 'deallocate'
+          -- As a statement: without comments and texts, but with those that are executed.
+          and regexp_replace(
+            regexp_replace(
+              regexp_replace(p.prosrc, '--[^\r\n]*|/\*(?:[^*]|\*+[^/*])*\*+/', ' ', 'g'),
+              '\yexecute\s*(?:format\s*)?\(?\s*''\s*(deallocate(?:[^'']|'''')*)''', ';\1;', 'gi'
+            ),
+            '''(?:[^'']|'''')*''', '''''', 'g'
+          ) ~* '(^|;|\y(begin|then|else|loop)\y)\s*deallocate(\s+(prepare\s+)?(?!end\y)[\w%"]+)?\s*(;|$)'
+      ) then
         raise exception using errcode = 'BW008', message = format(
           'billing.%s contains deallocate, which would break a connection that it shares: remove it.', name
         );

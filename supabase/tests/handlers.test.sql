@@ -161,15 +161,38 @@ select is(
 );
 
 reset role;
-select pg_temp.handler('deallocates', $$execute 'DEALLOCATE all'$$);
-select pg_temp.handler('allocates', $$insert into tap_effects (effect) values ('deallocated')$$);
+create temporary table bodies (type text, body text);
+insert into bodies values
+  ('deallocates_1', $$execute 'DEALLOCATE all'$$),
+  ('deallocates_2', $$null; /* it's -- */ deallocate prepare all$$),
+  ('deallocates_3', $$if true then -- 'x'
+    deallocate x; end if$$),
+  ('deallocates_4', $$execute format('deallocate %I', 'x')$$),
+  ('deallocates_5', $$execute ('deallocate ' || 'x')$$),
+  ('mentions_1', $$insert into tap_effects (effect) values ('deallocated')$$),
+  ('mentions_2', $$-- never; deallocate all;
+    null$$),
+  ('mentions_3', $$/* ; DEALLOCATE all;
+    ** else deallocate all; */ null$$),
+  ('mentions_4', $$raise log 'deallocate seats'; raise log 'it''s over; deallocate seats;'$$),
+  ('mentions_5', $$execute 'select ''; deallocate seats;'''$$),
+  ('mentions_6', $$perform deallocate from (values (1)) as v (deallocate)$$),
+  ('mentions_7', $$declare deallocate int; begin deallocate := 1; end$$),
+  ('mentions_8', $$declare deallocate int; n int; begin n := case when n > 0 then 1 else deallocate end; end$$);
+select pg_temp.handler(type, body) from bodies;
+grant select on bodies to service_role;
 set local role service_role;
-select is(
-  pg_temp.handle('deallocates'),
-  'failed BW008 billing.on_deallocates contains deallocate, which would break a connection that it shares: remove it.',
+select results_eq(
+  $$select pg_temp.handle(type) from bodies where type like 'dealloc%' order by type$$,
+  $$select 'failed BW008 billing.on_deallocates_' || n
+      || ' contains deallocate, which would break a connection that it shares: remove it.'
+    from generate_series(1, 5) as n$$,
   'one that would break its connection is not run'
 );
-select is(pg_temp.handle('allocates'), 'applied', 'but only if it says that word');
+select is_empty(
+  $$select * from bodies, pg_temp.handle(type) as said where type like 'mention%' and said <> 'applied'$$,
+  'but only if that is a statement'
+);
 delete from public.tap_effects;
 
 select matches(pg_temp.handle('order.paid', '{"n": "\u0000"}', '{"event_id": "tap_nul"}'), '^failed BW009 jsonb cannot hold the event: ', 'a payload that jsonb cannot hold fails');

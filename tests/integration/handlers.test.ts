@@ -129,6 +129,10 @@ const late = session({ accountId: "acc_late" });
 const half = session({ accountId: "acc_half" });
 const whole = session({ accountId: "acc_whole" });
 const link = session({}, { client_reference_id: "acc_link" });
+const blank = session({ accountId: " \t" }, {
+  client_reference_id: "acc_blank",
+});
+const unsaid = session({ accountId: "acc_unsaid" }, { payment_status: null });
 const other = session({ accountId: "acc_other", credits: undefined });
 // With a coupon of 100 %, which no second event follows.
 const free = session({ accountId: "acc_free" }, {
@@ -137,7 +141,7 @@ const free = session({ accountId: "acc_free" }, {
 });
 
 const checkouts = [
-  ...[twice, twice, half, whole, link, other, free]
+  ...[twice, twice, half, whole, link, blank, unsaid, other, free]
     .map((it) => event(COMPLETED, it)),
   event(COMPLETED, { ...late, payment_status: "unpaid" }),
   event(PAID_LATER, late),
@@ -145,13 +149,25 @@ const checkouts = [
     event(COMPLETED, session({ accountId: "acc_other" }, { mode }))
   ),
 ];
-const invoices = [basil, { subscription }].flatMap((of, i) =>
+const ofPeriods = [basil, { subscription }].flatMap((of, i) =>
   PERIODS.map(([reason, lines, credits]) => {
     const data = lines.map((text) => line(text, i === 0));
     const paid = invoice(reason, { ...of, lines: { data, has_more: false } });
     return { ...paid, credits };
   })
 );
+/** Invoices that name their subscription in a line, or none. */
+const alone = [
+  { subscription },
+  { parent: { subscription_item_details: { subscription } } },
+  { parent: { invoice_item_details: { subscription } } },
+  { subscription: null },
+].map((of) => {
+  const lines = { data: [{ ...line("price_pro", false), ...of }] };
+  const credits = of.subscription === null ? undefined : 30;
+  return { ...invoice("manual", { lines, parent: null }), credits };
+});
+const invoices = [...ofPeriods, ...alone];
 const periods = invoices.filter(({ credits }) => credits !== undefined);
 const refunds = [
   refund(half.payment_intent, 950),
@@ -229,12 +245,14 @@ Deno.test("whatever fails, is retried and delivered again, each event has its ef
   const credits = await sql`
     select account_id, credits::int from public.credit_balances order by 1`;
   assertEquals(credits.map((row) => Object.values(row).join(" ")), [
+    "acc_blank 100",
     "acc_free 100",
     "acc_half 50",
     "acc_late 100",
     "acc_link 100",
     `acc_monthly ${periods.reduce((sum, { credits }) => sum + credits!, 0)}`,
     "acc_twice 100",
+    "acc_unsaid 100",
     "acc_whole 0",
   ]);
   const given = await sql`select source, amount::int from public.credits`;

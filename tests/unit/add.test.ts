@@ -236,6 +236,40 @@ Deno.test("add writes through no link, into no other repository, and over nothin
   }
 });
 
+Deno.test("add overlooks no declarative schemas behind a link", async () => {
+  const nested = 'experimental.pgdelta.declarative_schema_path = "db/all"';
+  for (
+    const [link, target, config] of [
+      ["schemas", "sql", "a = 1"],
+      ["schemas", "nowhere", "a = 1"],
+      ["schemas/tables", "sql", "a = 1"],
+      ["schemas/tables/a.sql", "nowhere", "a = 1"],
+      ["db", "sql", nested],
+      ["db/all", "sql", nested],
+      ["db/all/tables", "sql", nested],
+    ] as const
+  ) {
+    const sql = { "../sql/a.sql": "", "../sql/all/a.sql": "" };
+    await using project = await makeProject({ "config.toml": config, ...sql });
+    const place = `${project.path}/supabase/${link}`;
+    await Deno.mkdir(dirname(place), { recursive: true });
+    await Deno.symlink(`${project.path}/${target}`, place);
+    const { blockers } = await project.add();
+    const says = `supabase/${link} is a link to ${project.path}/${target}, and`;
+    assert(blockers.some((it) => it.startsWith(says)), `${link}: ${blockers}`);
+    assert(!(MIGRATION in await project.tree()));
+  }
+  // Outside, add writes nothing anyway, but says so.
+  const outside = 'experimental.pgdelta.declarative_schema_path = "../sql"';
+  await using project = await makeProject({ "config.toml": outside });
+  await Deno.mkdir(`${project.path}/moved`);
+  await Deno.mkdir(`${project.path}/sql`);
+  await Deno.symlink(`${project.path}/moved`, `${project.path}/sql/tables`);
+  const { todo, blockers } = await project.add();
+  assertEquals(blockers, []);
+  assert(todo.join().includes("Copy the receiver's there: /"), todo.join());
+});
+
 Deno.test("add changes no file that has a second name, and keeps its mode", async () => {
   await using project = await makeProject();
   const [config, other] = ["supabase/config.toml", "other.toml"]

@@ -93,10 +93,10 @@ Deno.test("parseTriggerArguments() takes an event type with options, or a file",
   const source = { payload: "event.json" };
   assertEquals(parsed("--payload event.json"), { ...usual, source });
   const given = "--account A --event E --status T --plan P --provider=b";
-  assertEquals(parsed(`${given} ${INVOICE} --url https://a --print`), {
+  assertEquals(parsed(`${given} ${TRIAL} --url https://a --print`), {
     ...{ ...usual, provider: "b", url: "https://a", print: true },
     source: {
-      ...{ type: INVOICE, subscription: "sub_local_b", account: "A" },
+      ...{ type: TRIAL, subscription: "sub_local_b", account: "A" },
       ...{ event: "E", status: "T", plan: "P" },
     },
   });
@@ -119,7 +119,18 @@ Deno.test("parseTriggerArguments() refuses what it does not take", () => {
       [`${UPDATED} --cancel-at 2027-13-01`, "--cancel-at takes a time such"],
       [`${UPDATED} --status pastdue`, "Did you mean past_due?"],
       [`${INVOICE} --quantity 2`, `and ${INVOICE} has neither`],
+      ...["invoice.paid", INVOICE, "charge.refunded"].flatMap((type) => [
+        [`${type} --status paid`, `checkout, and ${type} is neither`] as const,
+        [`${type} --plan P`, `and ${type} has no plan`] as const,
+      ]),
+      ["payment.failed --format dodo --status active", "is neither"],
+      ["order_created --format lemon-squeezy --plan 7", "no plan"],
       [CREATED.replace("ea", "ae"), `". Did you mean ${CREATED}?`],
+      ["craeted", `". Did you mean ${CREATED}?`],
+      ["subscription.updated", `". Did you mean ${UPDATED}?`],
+      ["paid", '". Did you mean invoice.paid?'],
+      ["craeted --format lemon-squeezy", "Did you mean subscription_created?"],
+      ["unpaid_invoices", "Choose one of"],
       ["invoice.finalized", ...EVENT_TYPES.map((type) => `\n  ${type}`)],
       ["", ...EVENT_TYPES],
     ] as const
@@ -236,6 +247,15 @@ Deno.test("buildEvent() fills in what the command line leaves out", () => {
   assertStringIncludes(payment, '"metadata":{}', "as of a payment link");
   const unpaid = built("checkout.session.completed --status unpaid");
   assertStringIncludes(JSON.stringify(unpaid), '"payment_status":"unpaid"');
+  for (
+    const line of [
+      "order.paid --format polar",
+      "transaction.completed --format paddle",
+    ]
+  ) {
+    const order = JSON.stringify(built(`${line} --plan P9`));
+    assertStringIncludes(order, '"P9"');
+  }
   const { source } = parsed("subscription.created --format paddle");
   assert("type" in source);
   const options = { created: 1_800_000_000, format: "paddle" } as const;
