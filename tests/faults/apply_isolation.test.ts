@@ -156,26 +156,6 @@ Deno.test("a row that refers to a subscription does not lock it", async () => {
   assertEquals(said, ["applied"]);
 });
 
-Deno.test("two calls of which each has what the other wants do not wait for each other", async () => {
-  await eventually(async () => {
-    const [early, late] = await recorded(2) as [string, string];
-    const gate = `after update on billing.subscriptions
-      for each row when (new.id = '${late}')`;
-    return await withGate(gate, async (open) => {
-      // What names no account comes last, whatever its id.
-      const unnamed = creation({ subscription_id: early, account_id: null });
-      const first = apply([update(late), unnamed]);
-      await waitsForLock("billing_apply_events");
-      // It is sorted, too: it has the early one, and waits for the late one.
-      const second = apply([update(late), update(early)]);
-      await waitsForLock("billing_apply_events", 2);
-      await open();
-      return `${await first},${await second}` ===
-        `applied,${LOCKED},applied,applied`;
-    });
-  });
-});
-
 Deno.test("checkouts are locked in one order, whatever their order in the call", async () => {
   const customers = await sql<{ id: string; lock: string }[]>`
     select id, billing.customer_lock('a', id)::text as lock
