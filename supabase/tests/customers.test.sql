@@ -3,7 +3,7 @@
  * a project replaces it. And billing.account_email as it ships.
  */
 begin;
-select plan(65);
+select plan(66);
 
 create function pg_temp.apply(variadic events jsonb[])
 returns text language sql as $$
@@ -81,6 +81,11 @@ select is(
 select is(
   pg_temp.apply(pg_temp.created('tap_e', 30, 'cus_new'), pg_temp.early('tap_e', 'cus_new'), pg_temp.early('tap_e', 'cus_new', 'deletion')),
   'applied, applied, applied', 'with an account, what follows is applied'
+);
+
+select is(
+  pg_temp.apply(pg_temp.early('tap_f', 'cus_f'), pg_temp.created('tap_f', 20, 'cus_f'), pg_temp.created('tap_f1', 30, 'cus_f', 'acc_f')),
+  'applied, applied, applied', 'also if it comes before'
 );
 
 -- A record that exists.

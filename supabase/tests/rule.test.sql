@@ -384,7 +384,7 @@ cross join (
       null, 'A10 active P20', false, '%s: of a value that changes back, the later arrival wins')
 ) as c (arriving, not_applied, after, any_order, why);
 
-select plan(56 + count(*)::integer) from cases;
+select plan(60 + count(*)::integer) from cases;
 
 select is(
   pg_temp.check_case(c.arriving), coalesce(c.not_applied || ': ', '') || c.after, c.why || ' (' || c.arriving || ')'
@@ -480,6 +480,8 @@ from (
     ('creation 10, update 20 past_due, update 30 trialing', 30), ('creation 10, update 20 past_due, update 30 was quantity=1', null),
     ('creation 10, update 20 past_due, update 15', null), ('opening 10 active', 10), ('opening 10 past_due', null),
     ('opening 10 past_due, opening 30, opening 20', 20), ('opening 10, opening 30, opening 20 unpaid', 30), ('creation 10, opening 20', null),
+    ('opening 10 past_due, opening 20, opening 30 unpaid', 20), ('opening 10 past_due, opening 20, opening 30 unpaid, opening 40', 40),
+    ('creation 10 incomplete, update 30 was nothing, creation 20 incomplete', null), ('opening 5 unpaid, creation 20, opening 10 unpaid', null),
     ('opening 20, creation 10', null), ('opening 20, opening 10', 10), ('opening 10, ending 20', 10), ('ending 20, opening 10', 10), ('ending 20 past_due, opening 30 past_due, opening 40', 40), ('ending 20', null),
     ('creation 10, update 20 was trialing', null), ('creation 10, update 20 unpaid was past_due', null)
 ) as c (arriving, recovered);

@@ -210,7 +210,7 @@ type AnyEvent = typeof anyEvent extends fc.Arbitrary<infer T> ? T : never;
 function wireOf(event: AnyEvent, { prefix, i }: { prefix: string; i: number }) {
   const { kind, of, at, status, was, namesAccount, isWhole, invoice } = event;
   const customer_id = `${prefix}_cus${Math.min(of, 1)}`;
-  const account_id = `acc${Math.min(of, 1)}`;
+  const account_id = `acc${i}`;
   const isChange = /creation|update/.test(kind) ||
     kind === "deletion" && isWhole;
   return {
