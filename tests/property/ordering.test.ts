@@ -168,7 +168,7 @@ Deno.test("updates and ends that make the record leave the same one in any order
     for (let calls = 0; waiting.length > 0; calls++) {
       assert(calls < MOST_CALLS, "Deliveries do not get through");
       const sent = waiting.slice(0, Math.ceil(random() * 3))
-        .map((event, place) => ({ place, ...event }));
+        .map((event, place) => ({ ...event, place }));
       const failed = await sql<{ place: number }[]>`
         select place from public.billing_apply_events(${sql.json(sent)})
         where outcome = 'failed'`;
@@ -239,7 +239,7 @@ async function leftBy(events: readonly AnyEvent[], lengths: readonly number[]) {
   const wire = events.map((event, i) => wireOf(event, { prefix, i }));
   for (const length of lengths) {
     const sent = wire.splice(0, length)
-      .map((event, place) => ({ place, ...event }));
+      .map((event, place) => ({ ...event, place }));
     await sql`select public.billing_apply_events(${sql.json(sent)})`;
   }
   const [left] = await sql<{ left: string }[]>`
