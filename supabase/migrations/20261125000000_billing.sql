@@ -1622,7 +1622,7 @@ returns boolean language plpgsql volatile set search_path = '' as $$
 declare
   was_wanted boolean;
 begin
-  -- Locked before it is read: whoever is just asking for the queue holds the row, and has asked or gets the queue.
+  -- Locked before it is read: a run that is just asking for the queue holds the row. It has asked by then, or gets the queue.
   perform from billing.leases l where l.queue = p_queue for update;
   update billing.leases l set is_wanted = false
   where l.queue = p_queue and l.lease_id = p_lease_id and l.is_wanted;
