@@ -85,7 +85,7 @@ async function wireForm(
     const { handledEvent } = await import(`${folder}/events.ts`);
     return (event) => ({ ...handledEvent.parse(event), provider: "a" });
   }
-  const { stripe } = await import(`${folder}/formats/stripe.ts`);
+  const { stripe } = await import(`${folder}/events/stripe.ts`);
   return (event) => {
     const settings = { planItem: "first", isHandled: true };
     const { payment, ...data } = stripe.read(event, settings);

@@ -12,8 +12,8 @@ import { providerSettings, signatureHeaders } from "./common/sign.ts";
 import { findRunningStack } from "./common/running_stack.ts";
 import type { ProjectAccess } from "./common/project_api.ts";
 import { sendRequest } from "./common/requests.ts";
-import { FORMATS } from "../supabase/functions/_shared/billing/formats/formats.ts";
-import { kindOf } from "../supabase/functions/_shared/billing/formats/format.ts";
+import { FORMATS } from "../supabase/functions/_shared/billing/events/formats.ts";
+import { kindOf } from "../supabase/functions/_shared/billing/events/format.ts";
 import { advice } from "./trigger/advice.ts";
 import {
   buildEvent,

@@ -21,7 +21,7 @@ export interface Change {
 export type Plan = Readonly<Awaited<ReturnType<typeof makePlan>>>;
 
 /** The functions that the project replaces: written once, and never again. */
-const YOURS = /\/billing_8_yours\.sql$/;
+const YOURS = /\/billing_99_yours\.sql$/;
 
 export async function makePlan(
   receiver: Receiver,
@@ -160,7 +160,7 @@ async function obstacleAt(place: string, wanted: "file" | "folder") {
 
 function hasOwnExport({ sql, schemas }: Project): boolean {
   return [...sql].some(([path, text]) =>
-    path.startsWith(`${schemas}/`) && !/\/billing_\d_\w+\.sql$/.test(path) &&
+    path.startsWith(`${schemas}/`) && !/\/billing_\d\d_\w+\.sql$/.test(path) &&
     /create table (if not exists )?"?billing"?\."?subscriptions\b/i.test(text)
   );
 }

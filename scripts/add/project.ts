@@ -9,7 +9,7 @@ export const MANIFEST = "billing.json";
 
 /** `add` deletes files that the manifest names, so it may name no others. */
 const OURS =
-  /^(?!.*\.\.)(functions\/(billing-webhook|billing-worker|_shared\/billing)\/.+|snippets\/.+|migrations\/\d+_billing\w*\.sql|.+\/billing_\d_\w+\.sql)$/;
+  /^(?!.*\.\.)(functions\/(billing-webhook|billing-worker|_shared\/billing)\/.+|snippets\/.+|migrations\/\d+_billing\w*\.sql|.+\/billing_\d\d_\w+\.sql)$/;
 
 /** Texts by their paths below `supabase/`. */
 export type Receiver = Readonly<Awaited<ReturnType<typeof readReceiver>>>;

@@ -5,7 +5,7 @@
 import { join } from "node:path";
 // Not by name, which an older Deno does not have: see deno_version.ts.
 import * as util from "node:util";
-import { LOCAL_SIGNING_SECRETS } from "../../supabase/functions/billing-webhook/local_stack.ts";
+import { LOCAL_SIGNING_SECRETS } from "../../supabase/functions/billing-webhook/signatures/local_stack.ts";
 import { PROJECT } from "./how_started.ts";
 
 export { LOCAL_SIGNING_SECRETS };

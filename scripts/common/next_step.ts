@@ -2,7 +2,7 @@ import {
   type ErrorCode,
   ERRORS,
 } from "../../supabase/functions/_shared/billing/errors.ts";
-import { settingsPrefix } from "../../supabase/functions/_shared/billing/providers.ts";
+import { settingsPrefix } from "../../supabase/functions/_shared/billing/settings/providers.ts";
 
 /** What to do is in the failure's own message, which names what is wrong. */
 const OWN_MESSAGE =

@@ -2,8 +2,8 @@
  * Values of options and variables that several commands read. What is wrong with
  * one is a `UsageError`, which repeats no secret.
  */
-import { checkKey } from "../../supabase/functions/_shared/billing/config.ts";
-import { LOCAL_SECRET_KEY } from "../../supabase/functions/billing-webhook/local_stack.ts";
+import { checkKey } from "../../supabase/functions/_shared/billing/settings/deployment.ts";
+import { LOCAL_SECRET_KEY } from "../../supabase/functions/billing-webhook/signatures/local_stack.ts";
 import { closest } from "./closest.mjs";
 import { UsageError } from "./cli.ts";
 import type { Environment } from "./environment.ts";

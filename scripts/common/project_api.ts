@@ -2,7 +2,7 @@
  * A project's REST API. Requests are plain, without the typed client: a payload
  * has to pass as the text that it is, and JSON.parse would round its large numbers.
  */
-import type { Database } from "../../supabase/functions/_shared/billing/database.types.ts";
+import type { Database } from "../../supabase/functions/_shared/billing/database/database.types.ts";
 import type { Settings } from "../../supabase/functions/billing-worker/handle_wake.ts";
 import { asTyped } from "./how_started.ts";
 import { isLoopback } from "./loopback.ts";

@@ -5,7 +5,7 @@
  */
 import { join } from "node:path";
 import process from "node:process";
-import { LOCAL_SECRET_KEY } from "../../supabase/functions/billing-webhook/local_stack.ts";
+import { LOCAL_SECRET_KEY } from "../../supabase/functions/billing-webhook/signatures/local_stack.ts";
 import type { Environment } from "./environment.ts";
 import { isFromPackage, PROJECT } from "./how_started.ts";
 import { isListening, isLoopback } from "./loopback.ts";

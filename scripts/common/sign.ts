@@ -4,17 +4,17 @@
  */
 import { Buffer } from "node:buffer";
 import { createHmac } from "node:crypto";
-import { SCHEMES } from "../../supabase/functions/billing-webhook/providers.ts";
+import { SCHEMES } from "../../supabase/functions/billing-webhook/signatures/providers.ts";
 import {
   type FormatName,
   FORMATS,
-} from "../../supabase/functions/_shared/billing/formats/formats.ts";
+} from "../../supabase/functions/_shared/billing/events/formats.ts";
 import {
   PROVIDERS,
   readFormatName,
   settingsPrefix,
-} from "../../supabase/functions/_shared/billing/providers.ts";
-import type { Format } from "../../supabase/functions/_shared/billing/formats/format.ts";
+} from "../../supabase/functions/_shared/billing/settings/providers.ts";
+import type { Format } from "../../supabase/functions/_shared/billing/events/format.ts";
 import type { Environment } from "./environment.ts";
 
 /** The providers of the receiver's table, as they are named in options. */

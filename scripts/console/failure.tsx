@@ -8,8 +8,8 @@ import {
 import {
   at,
   isRecord,
-} from "../../supabase/functions/_shared/billing/fields.ts";
-import type { Format } from "../../supabase/functions/_shared/billing/formats/format.ts";
+} from "../../supabase/functions/_shared/billing/events/fields.ts";
+import type { Format } from "../../supabase/functions/_shared/billing/events/format.ts";
 import { ProjectError } from "../common/project_api.ts";
 import {
   type Failure,

@@ -1,5 +1,5 @@
 /** The project that the console shows: its database, and its worker. */
-import type { Database } from "../../supabase/functions/_shared/billing/database.types.ts";
+import type { Database } from "../../supabase/functions/_shared/billing/database/database.types.ts";
 import { asTyped } from "../common/how_started.ts";
 import {
   openApi,

@@ -5,7 +5,7 @@
  *
  * The first one is all files, behind a check of the server and of names that are taken.
  * A released one stays as it is: a later one begins with what people write, the `alter`
- * of tables and types, and then has every file of views and functions anew.
+ * of tables and types, and then has all views and functions anew.
  */
 import { join } from "node:path";
 import {
@@ -37,9 +37,12 @@ export const MIGRATION = join(
 const MARK =
   '-- Above, write what tables and types need. From here on, "deno task migration" writes.\n';
 
+/** The statements that a later migration must not repeat. */
+const MADE_ONCE = /^(?:create (?:table|type|index)|insert into) [^]*?;\n/gm;
+
 export const TYPES = join(
   REPOSITORY,
-  "supabase/functions/_shared/billing/database.types.ts",
+  "supabase/functions/_shared/billing/database/database.types.ts",
 );
 
 const COMMAND_LINE = {
@@ -109,7 +112,10 @@ export async function migrationText(): Promise<string> {
   const files = await readSchemas();
   if (MIGRATION !== FIRST) {
     const [theirs] = (await Deno.readTextFile(MIGRATION)).split(MARK);
-    return [theirs + MARK, ...files.slice(1, -1)].join("\n");
+    const replaced = files.slice(0, -1).map((text) =>
+      text.replace(MADE_ONCE, "")
+    );
+    return [theirs + MARK, ...replaced].join("\n");
   }
   return [
     `-- Written in the receiver's repository by "deno task migration", from supabase/schemas: edit those files there.\n`,

@@ -1,6 +1,6 @@
 import { PING_TYPE } from "../../supabase/functions/billing-webhook/process_event.ts";
-import { isPublished } from "../../supabase/functions/billing-webhook/local_stack.ts";
-import { settingsPrefix } from "../../supabase/functions/_shared/billing/providers.ts";
+import { isPublished } from "../../supabase/functions/billing-webhook/signatures/local_stack.ts";
+import { settingsPrefix } from "../../supabase/functions/_shared/billing/settings/providers.ts";
 import { isLoopback } from "../common/loopback.ts";
 import { providerSettings, signatureHeaders } from "../common/sign.ts";
 import type { Reply } from "../common/requests.ts";

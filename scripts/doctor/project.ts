@@ -1,7 +1,7 @@
-import { handlerName } from "../../supabase/functions/_shared/billing/config.ts";
-import { lackOfAcknowledged } from "../../supabase/functions/billing-webhook/acknowledged.ts";
-import { settingsPrefix } from "../../supabase/functions/_shared/billing/providers.ts";
-import type { FormatName } from "../../supabase/functions/_shared/billing/formats/formats.ts";
+import { handlerName } from "../../supabase/functions/_shared/billing/settings/deployment.ts";
+import { lackOfAcknowledged } from "../../supabase/functions/billing-webhook/check_acknowledged.ts";
+import { settingsPrefix } from "../../supabase/functions/_shared/billing/settings/providers.ts";
+import type { FormatName } from "../../supabase/functions/_shared/billing/events/formats.ts";
 import type { Settings } from "../../supabase/functions/billing-worker/handle_wake.ts";
 import { isLoopback } from "../common/loopback.ts";
 import {

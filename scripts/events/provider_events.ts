@@ -5,7 +5,7 @@
 import {
   type FormatName,
   FORMATS,
-} from "../../supabase/functions/_shared/billing/formats/formats.ts";
+} from "../../supabase/functions/_shared/billing/events/formats.ts";
 import type { JsonObject } from "./event_types.ts";
 import { EVENT_TYPES } from "./templates.ts";
 import { uniqueId } from "./unique_id.ts";

@@ -1,9 +1,9 @@
-import { isPublished } from "../../supabase/functions/billing-webhook/local_stack.ts";
+import { isPublished } from "../../supabase/functions/billing-webhook/signatures/local_stack.ts";
 import {
   readFormatName,
   readOfEach,
   settingsPrefix,
-} from "../../supabase/functions/_shared/billing/providers.ts";
+} from "../../supabase/functions/_shared/billing/settings/providers.ts";
 import { asTyped, shellWord } from "../common/how_started.ts";
 import {
   PROVIDER_NAMES,

@@ -1,12 +1,12 @@
 import type Stripe from "stripe";
-import type { BillingEvent } from "../../supabase/functions/_shared/billing/apply_events.ts";
+import type { BillingEvent } from "../../supabase/functions/_shared/billing/database/apply_events.ts";
 import {
   DEFAULT_TOLERANCE_SECONDS,
   handlerName,
-} from "../../supabase/functions/_shared/billing/config.ts";
+} from "../../supabase/functions/_shared/billing/settings/deployment.ts";
 import { toDeliveryError } from "../../supabase/functions/_shared/billing/errors.ts";
-import { stripe } from "../../supabase/functions/_shared/billing/formats/stripe.ts";
-import { parseEvent } from "../../supabase/functions/_shared/billing/parse_event.ts";
+import { stripe } from "../../supabase/functions/_shared/billing/events/stripe.ts";
+import { parseEvent } from "../../supabase/functions/_shared/billing/events/parse_event.ts";
 import type { Context } from "./command.ts";
 import { accountOf } from "./compare.ts";
 import type { Difference } from "./differences.ts";

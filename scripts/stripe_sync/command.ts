@@ -3,12 +3,12 @@
  * they run.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import { readEventSettings } from "../../supabase/functions/_shared/billing/config.ts";
-import { createClient } from "../../supabase/functions/_shared/billing/database.ts";
+import { readEventSettings } from "../../supabase/functions/_shared/billing/settings/deployment.ts";
+import { createClient } from "../../supabase/functions/_shared/billing/database/client.ts";
 import {
   readFormatName,
   settingsPrefix,
-} from "../../supabase/functions/_shared/billing/providers.ts";
+} from "../../supabase/functions/_shared/billing/settings/providers.ts";
 import { reportEnd, UsageError, type Values } from "../common/cli.ts";
 import { functionEnvironment, readEnvFile } from "../common/environment.ts";
 import { isLoopback, LOCAL_PROJECT_URL } from "../common/loopback.ts";

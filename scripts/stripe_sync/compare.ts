@@ -1,10 +1,10 @@
 import { createHash } from "node:crypto";
 import type Stripe from "stripe";
-import type { BillingEvent } from "../../supabase/functions/_shared/billing/apply_events.ts";
-import type { PlanItem } from "../../supabase/functions/_shared/billing/config.ts";
+import type { BillingEvent } from "../../supabase/functions/_shared/billing/database/apply_events.ts";
+import type { PlanItem } from "../../supabase/functions/_shared/billing/settings/deployment.ts";
 import { DeliveryError } from "../../supabase/functions/_shared/billing/errors.ts";
-import { stripe } from "../../supabase/functions/_shared/billing/formats/stripe.ts";
-import { parseEvent } from "../../supabase/functions/_shared/billing/parse_event.ts";
+import { stripe } from "../../supabase/functions/_shared/billing/events/stripe.ts";
+import { parseEvent } from "../../supabase/functions/_shared/billing/events/parse_event.ts";
 import type { Context } from "./command.ts";
 import type { Difference, FieldDifference, FieldValue } from "./differences.ts";
 import type { SubscriptionRecord, Tables } from "./tables.ts";

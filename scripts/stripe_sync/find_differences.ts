@@ -3,8 +3,8 @@ import {
   describeEvent,
   lacksAccountId,
   typesOf,
-} from "../../supabase/functions/_shared/billing/formats/format.ts";
-import { stripe as format } from "../../supabase/functions/_shared/billing/formats/stripe.ts";
+} from "../../supabase/functions/_shared/billing/events/format.ts";
+import { stripe as format } from "../../supabase/functions/_shared/billing/events/stripe.ts";
 import type { Context } from "./command.ts";
 import { accountOf, compare, type Comparison, customerOf } from "./compare.ts";
 import type { Difference } from "./differences.ts";

@@ -1,12 +1,12 @@
 import {
   applyEvents,
   type BillingEvent,
-} from "../../supabase/functions/_shared/billing/apply_events.ts";
+} from "../../supabase/functions/_shared/billing/database/apply_events.ts";
 import {
   callDatabase,
   type DatabaseClient,
-} from "../../supabase/functions/_shared/billing/database.ts";
-import type { Database } from "../../supabase/functions/_shared/billing/database.types.ts";
+} from "../../supabase/functions/_shared/billing/database/client.ts";
+import type { Database } from "../../supabase/functions/_shared/billing/database/database.types.ts";
 import { isTransient, retry, type Wait } from "./retry.ts";
 
 export type SubscriptionRecord = Readonly<

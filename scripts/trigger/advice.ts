@@ -1,10 +1,10 @@
-import { handlerName } from "../../supabase/functions/_shared/billing/config.ts";
+import { handlerName } from "../../supabase/functions/_shared/billing/settings/deployment.ts";
 import {
   type Format,
   kindOf,
-} from "../../supabase/functions/_shared/billing/formats/format.ts";
-import { settingsPrefix } from "../../supabase/functions/_shared/billing/providers.ts";
-import { FORMATS } from "../../supabase/functions/_shared/billing/formats/formats.ts";
+} from "../../supabase/functions/_shared/billing/events/format.ts";
+import { settingsPrefix } from "../../supabase/functions/_shared/billing/settings/providers.ts";
+import { FORMATS } from "../../supabase/functions/_shared/billing/events/formats.ts";
 import { asTyped, shellWord } from "../common/how_started.ts";
 import { nextStep } from "../common/next_step.ts";
 import { wrap } from "../common/print.ts";

@@ -1,10 +1,10 @@
-import { kindOf } from "../../supabase/functions/_shared/billing/formats/format.ts";
+import { kindOf } from "../../supabase/functions/_shared/billing/events/format.ts";
 import {
   FORMAT_NAMES,
   type FormatName,
-} from "../../supabase/functions/_shared/billing/formats/formats.ts";
-import { readFormatName } from "../../supabase/functions/_shared/billing/providers.ts";
-import { stripe } from "../../supabase/functions/_shared/billing/formats/stripe.ts";
+} from "../../supabase/functions/_shared/billing/events/formats.ts";
+import { readFormatName } from "../../supabase/functions/_shared/billing/settings/providers.ts";
+import { stripe } from "../../supabase/functions/_shared/billing/events/stripe.ts";
 import {
   type CommandLine,
   parseCommandLine,

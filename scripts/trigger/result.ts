@@ -1,15 +1,15 @@
-import { handlerName } from "../../supabase/functions/_shared/billing/config.ts";
+import { handlerName } from "../../supabase/functions/_shared/billing/settings/deployment.ts";
 import {
   type Format,
   kindOf,
-} from "../../supabase/functions/_shared/billing/formats/format.ts";
+} from "../../supabase/functions/_shared/billing/events/format.ts";
 import {
   type FormatName,
   FORMATS,
-} from "../../supabase/functions/_shared/billing/formats/formats.ts";
-import { readEventId } from "../../supabase/functions/_shared/billing/parse_event.ts";
-import { LOCAL_SECRET_KEY } from "../../supabase/functions/billing-webhook/local_stack.ts";
-import { describeFailedBody } from "../../supabase/functions/_shared/billing/record_failure.ts";
+} from "../../supabase/functions/_shared/billing/events/formats.ts";
+import { readEventId } from "../../supabase/functions/_shared/billing/events/parse_event.ts";
+import { LOCAL_SECRET_KEY } from "../../supabase/functions/billing-webhook/signatures/local_stack.ts";
+import { describeFailedBody } from "../../supabase/functions/_shared/billing/database/record_failure.ts";
 import type { Environment } from "../common/environment.ts";
 import { isLoopback } from "../common/loopback.ts";
 import { givenProjectUrl, readSecret } from "../common/option_values.ts";

@@ -2,11 +2,11 @@
  * An event that states what a subscription has: what the command line asks for,
  * and else what the record has, so that the event changes nothing more.
  */
-import { kindOf } from "../../supabase/functions/_shared/billing/formats/format.ts";
+import { kindOf } from "../../supabase/functions/_shared/billing/events/format.ts";
 import {
   type FormatName,
   FORMATS,
-} from "../../supabase/functions/_shared/billing/formats/formats.ts";
+} from "../../supabase/functions/_shared/billing/events/formats.ts";
 import type { Row } from "../common/project_api.ts";
 import type { JsonObject } from "../events/event_types.ts";
 import {

@@ -7,7 +7,7 @@ import { setImmediate } from "node:timers";
 import type { Sql } from "postgres";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { localKeys } from "../../scripts/local_stack/keys.ts";
-import { createClient } from "../../supabase/functions/_shared/billing/database.ts";
+import { createClient } from "../../supabase/functions/_shared/billing/database/client.ts";
 import { emailChannel } from "../../supabase/functions/billing-worker/channels/email_channel.ts";
 import {
   deliverNotifications,

@@ -14,15 +14,15 @@ import {
   type Format,
   kindOf,
   lacksAccountId,
-} from "../../supabase/functions/_shared/billing/formats/format.ts";
+} from "../../supabase/functions/_shared/billing/events/format.ts";
 import {
   FORMAT_NAMES,
   FORMATS,
-} from "../../supabase/functions/_shared/billing/formats/formats.ts";
+} from "../../supabase/functions/_shared/billing/events/formats.ts";
 import {
   parseEvent,
   readEventId,
-} from "../../supabase/functions/_shared/billing/parse_event.ts";
+} from "../../supabase/functions/_shared/billing/events/parse_event.ts";
 import { caseCount, freshSeed } from "../support/random.ts";
 import { connect } from "../support/tables.ts";
 

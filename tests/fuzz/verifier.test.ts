@@ -11,7 +11,7 @@ import {
   DeliveryError,
   ERRORS,
 } from "../../supabase/functions/_shared/billing/errors.ts";
-import { readProviders } from "../../supabase/functions/billing-webhook/providers.ts";
+import { readProviders } from "../../supabase/functions/billing-webhook/signatures/providers.ts";
 import { verifyDelivery } from "../../supabase/functions/billing-webhook/verify_delivery.ts";
 import { caseCount, freshSeed } from "../support/random.ts";
 import { macOf } from "../support/sign.ts";

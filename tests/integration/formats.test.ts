@@ -12,7 +12,7 @@ import {
   providerEvent,
 } from "../../scripts/events/provider_events.ts";
 import type { JsonObject } from "../../scripts/events/event_types.ts";
-import { FORMATS } from "../../supabase/functions/_shared/billing/formats/formats.ts";
+import { FORMATS } from "../../supabase/functions/_shared/billing/events/formats.ts";
 import { startReceiver, startWorker, takeTurn } from "../support/functions.ts";
 import { eventually } from "../support/hang_limit.ts";
 import { post } from "../support/send.ts";

@@ -9,8 +9,8 @@ import {
   assertStringIncludes,
 } from "@std/assert";
 import type postgres from "postgres";
-import { describeEvent } from "../../supabase/functions/_shared/billing/formats/format.ts";
-import { stripe } from "../../supabase/functions/_shared/billing/formats/stripe.ts";
+import { describeEvent } from "../../supabase/functions/_shared/billing/events/format.ts";
+import { stripe } from "../../supabase/functions/_shared/billing/events/stripe.ts";
 import { edited } from "../support/edited.ts";
 import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
 import {
@@ -18,7 +18,7 @@ import {
   providerEvent,
   PROVIDERS,
 } from "../../scripts/events/provider_events.ts";
-import { FORMATS } from "../../supabase/functions/_shared/billing/formats/formats.ts";
+import { FORMATS } from "../../supabase/functions/_shared/billing/events/formats.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { RIGHTS } from "../support/app_page.ts";

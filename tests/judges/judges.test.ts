@@ -16,8 +16,8 @@ import {
   providerEvent,
   PROVIDERS,
 } from "../../scripts/events/provider_events.ts";
-import { FORMATS } from "../../supabase/functions/_shared/billing/formats/formats.ts";
-import { readProviders } from "../../supabase/functions/billing-webhook/providers.ts";
+import { FORMATS } from "../../supabase/functions/_shared/billing/events/formats.ts";
+import { readProviders } from "../../supabase/functions/billing-webhook/signatures/providers.ts";
 import { verifyDelivery } from "../../supabase/functions/billing-webhook/verify_delivery.ts";
 
 const SECRETS = {

@@ -9,8 +9,8 @@ import { uniqueId } from "../../scripts/events/unique_id.ts";
 import type { Context } from "../../scripts/stripe_sync/command.ts";
 import { openStripeSource } from "../../scripts/stripe_sync/stripe_source.ts";
 import { openTables } from "../../scripts/stripe_sync/tables.ts";
-import { createClient } from "../../supabase/functions/_shared/billing/database.ts";
-import { LOCAL_SECRET_KEY } from "../../supabase/functions/billing-webhook/local_stack.ts";
+import { createClient } from "../../supabase/functions/_shared/billing/database/client.ts";
+import { LOCAL_SECRET_KEY } from "../../supabase/functions/billing-webhook/signatures/local_stack.ts";
 import { eventBody } from "../property/histories/event_body.ts";
 import {
   eventsOf,

@@ -8,7 +8,7 @@ import type { Sql } from "postgres";
 import { localKeys, signToken } from "../../scripts/local_stack/keys.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
-import type { Database } from "../../supabase/functions/_shared/billing/database.types.ts";
+import type { Database } from "../../supabase/functions/_shared/billing/database/database.types.ts";
 import { readPage, sqlBlocks, writeDocCode } from "./docs.ts";
 import { deliver } from "./send.ts";
 import { setting } from "./test_environment.ts";

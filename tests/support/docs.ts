@@ -1,7 +1,7 @@
 import { basename } from "node:path";
 
 const ROOT = new URL("../../", import.meta.url);
-const TYPES = "supabase/functions/_shared/billing/database.types.ts";
+const TYPES = "supabase/functions/_shared/billing/database/database.types.ts";
 
 interface Block {
   /** `app.md:42`, where it begins. */

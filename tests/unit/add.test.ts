@@ -14,8 +14,8 @@ const WEBHOOK = "functions/billing-webhook/index.ts";
 const SNIPPET = "snippets/4_retry.sql";
 const MIGRATION = "migrations/20261122095959_billing.sql";
 const OLD = "functions/billing-worker/old.ts";
-const ACCESS = "schemas/billing_7_access.sql";
-const YOURS = "schemas/billing_8_yours.sql";
+const ACCESS = "schemas/billing_12_access.sql";
+const YOURS = "schemas/billing_99_yours.sql";
 const UP_TO_DATE = { changes: [], kept: [], todo: [], blockers: [] };
 
 /** A first release, and a second one, which adds a migration. */
@@ -164,7 +164,7 @@ Deno.test("only a project with declarative schemas gets the schema files, where 
     const paths = changes.map(({ path }) => path);
     const ours = folder ? [...receiver.schemas.keys()] : [];
     assertEquals(
-      paths.filter((path) => /\/billing_\d_/.test(path)),
+      paths.filter((path) => /\/billing_\d\d_/.test(path)),
       ours.map((path) => path.replace("schemas", folder!)),
     );
   }

@@ -16,8 +16,8 @@ import { createConsole, createSession } from "../../scripts/console/app.tsx";
 import { compareLines, prettyJson } from "../../scripts/console/payload.tsx";
 import { openProject } from "../../scripts/console/project.ts";
 import { distance, HIDDEN, sqlString } from "../../scripts/console/ui.tsx";
-import { at } from "../../supabase/functions/_shared/billing/fields.ts";
-import { LOCAL_SECRET_KEY } from "../../supabase/functions/billing-webhook/local_stack.ts";
+import { at } from "../../supabase/functions/_shared/billing/events/fields.ts";
+import { LOCAL_SECRET_KEY } from "../../supabase/functions/billing-webhook/signatures/local_stack.ts";
 import { edited } from "../support/edited.ts";
 
 const HOST = "127.0.0.1:54340";

@@ -15,10 +15,10 @@ import {
   openTables,
   type SubscriptionRecord,
 } from "../../scripts/stripe_sync/tables.ts";
-import type { BillingEvent } from "../../supabase/functions/_shared/billing/apply_events.ts";
-import type { PlanItem } from "../../supabase/functions/_shared/billing/config.ts";
-import type { DatabaseClient } from "../../supabase/functions/_shared/billing/database.ts";
-import { LOCAL_SECRET_KEY } from "../../supabase/functions/billing-webhook/local_stack.ts";
+import type { BillingEvent } from "../../supabase/functions/_shared/billing/database/apply_events.ts";
+import type { PlanItem } from "../../supabase/functions/_shared/billing/settings/deployment.ts";
+import type { DatabaseClient } from "../../supabase/functions/_shared/billing/database/client.ts";
+import { LOCAL_SECRET_KEY } from "../../supabase/functions/billing-webhook/signatures/local_stack.ts";
 
 const TEST = "STRIPE_API_KEY=sk_test_1";
 const LIVE = "STRIPE_API_KEY=rk_live_1";

@@ -22,11 +22,11 @@ import {
 import {
   type FormatName,
   FORMATS,
-} from "../../supabase/functions/_shared/billing/formats/formats.ts";
-import { parseEvent } from "../../supabase/functions/_shared/billing/parse_event.ts";
-import { LOCAL_SECRET_KEY } from "../../supabase/functions/billing-webhook/local_stack.ts";
-import { stripe } from "../../supabase/functions/_shared/billing/formats/stripe.ts";
-import { typesOf } from "../../supabase/functions/_shared/billing/formats/format.ts";
+} from "../../supabase/functions/_shared/billing/events/formats.ts";
+import { parseEvent } from "../../supabase/functions/_shared/billing/events/parse_event.ts";
+import { LOCAL_SECRET_KEY } from "../../supabase/functions/billing-webhook/signatures/local_stack.ts";
+import { stripe } from "../../supabase/functions/_shared/billing/events/stripe.ts";
+import { typesOf } from "../../supabase/functions/_shared/billing/events/format.ts";
 
 const CREATED = "customer.subscription.created";
 const UPDATED = "customer.subscription.updated";

@@ -3,17 +3,17 @@ import {
   applyEvents,
   applyHandledEvent,
   type BillingEvent,
-} from "../_shared/billing/apply_events.ts";
-import { readConfig } from "../_shared/billing/config.ts";
-import { createClient } from "../_shared/billing/database.ts";
+} from "../_shared/billing/database/apply_events.ts";
+import { readConfig } from "../_shared/billing/settings/deployment.ts";
+import { createClient } from "../_shared/billing/database/client.ts";
 import { keepAlive } from "../_shared/billing/keep_alive.ts";
 import { logJson } from "../_shared/billing/log.ts";
-import { checkAcknowledged } from "./acknowledged.ts";
+import { checkAcknowledged } from "./check_acknowledged.ts";
 import { throttleInfo } from "./throttle_info.ts";
-import { aloneIfSlow, atMost, awaitLocks, gather } from "./gather.ts";
+import { aloneIfSlow, atMost, awaitLocks, gather } from "./queues/batch.ts";
 import { handleWebhook, type Receiver } from "./handle_webhook.ts";
-import { readProviders } from "./providers.ts";
-import { isLocalStack } from "./local_stack.ts";
+import { readProviders } from "./signatures/providers.ts";
+import { isLocalStack } from "./signatures/local_stack.ts";
 import { workerWaker } from "./wake_worker.ts";
 
 /** A body that takes longer is an attack or a lost connection. */

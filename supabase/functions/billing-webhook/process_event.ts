@@ -2,27 +2,27 @@ import {
   type BillingEvent,
   describeErased,
   type Outcome,
-} from "../_shared/billing/apply_events.ts";
-import type { EventSettings } from "../_shared/billing/config.ts";
-import type { DatabaseClient } from "../_shared/billing/database.ts";
+} from "../_shared/billing/database/apply_events.ts";
+import type { EventSettings } from "../_shared/billing/settings/deployment.ts";
+import type { DatabaseClient } from "../_shared/billing/database/client.ts";
 import {
   DeliveryError,
   toDeliveryError,
   withLogFields,
 } from "../_shared/billing/errors.ts";
-import { isIdentifier } from "../_shared/billing/fields.ts";
-import { withPlaces } from "../_shared/billing/formats/format.ts";
+import { isIdentifier } from "../_shared/billing/events/fields.ts";
+import { withPlaces } from "../_shared/billing/events/format.ts";
 import type { LogFields, LogLevel } from "../_shared/billing/log.ts";
 import {
   decodeBody,
   isUnmapped,
   parseEvent,
   readEventId,
-} from "../_shared/billing/parse_event.ts";
+} from "../_shared/billing/events/parse_event.ts";
 import {
   describeFailedBody,
   recordFailure,
-} from "../_shared/billing/record_failure.ts";
+} from "../_shared/billing/database/record_failure.ts";
 import type { VerifiedDelivery } from "./verify_delivery.ts";
 import type { Queue } from "./wake_worker.ts";
 

@@ -3,10 +3,10 @@ import {
   toDeliveryError,
   withLogFields,
 } from "../_shared/billing/errors.ts";
-import { settingsPrefix } from "../_shared/billing/providers.ts";
-import type { SignatureProvider } from "./providers.ts";
+import { settingsPrefix } from "../_shared/billing/settings/providers.ts";
+import type { SignatureProvider } from "./signatures/providers.ts";
 import type { Delivery } from "./read_delivery.ts";
-import type { SignatureClaim } from "./schemes.ts";
+import type { SignatureClaim } from "./signatures/schemes.ts";
 
 declare const verified: unique symbol;
 

@@ -7,8 +7,8 @@
 import {
   callFunction,
   type DatabaseClient,
-} from "../_shared/billing/database.ts";
-import type { Json } from "../_shared/billing/database.types.ts";
+} from "../_shared/billing/database/client.ts";
+import type { Json } from "../_shared/billing/database/database.types.ts";
 import type { Log } from "../_shared/billing/log.ts";
 import type {
   Alert,

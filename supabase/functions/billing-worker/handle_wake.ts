@@ -1,5 +1,8 @@
-import { handlerName, type PlanItem } from "../_shared/billing/config.ts";
-import { callFunction } from "../_shared/billing/database.ts";
+import {
+  handlerName,
+  type PlanItem,
+} from "../_shared/billing/settings/deployment.ts";
+import { callFunction } from "../_shared/billing/database/client.ts";
 import {
   type DeliveryError,
   ERRORS,
@@ -12,7 +15,7 @@ import {
   NO_NOTIFICATIONS,
   RUN_LIMIT,
 } from "./deliver_notifications.ts";
-import type { FormatName } from "../_shared/billing/formats/formats.ts";
+import type { FormatName } from "../_shared/billing/events/formats.ts";
 import {
   NO_RETRIES,
   retryFailures,

@@ -3,16 +3,19 @@ import { withSupabase } from "@supabase/server";
 // Pins the version that @supabase/server works with: without this import,
 // Supabase's bundler takes the newest version that matches.
 import "@supabase/supabase-js";
-import { readConfig, readKeyMap } from "../_shared/billing/config.ts";
-import { createClient } from "../_shared/billing/database.ts";
-import { FORMATS } from "../_shared/billing/formats/formats.ts";
+import {
+  readConfig,
+  readKeyMap,
+} from "../_shared/billing/settings/deployment.ts";
+import { createClient } from "../_shared/billing/database/client.ts";
+import { FORMATS } from "../_shared/billing/events/formats.ts";
 import { keepAlive } from "../_shared/billing/keep_alive.ts";
 import { logJson } from "../_shared/billing/log.ts";
 import {
   readFormatName,
   readOfEach,
   readProviderSettings,
-} from "../_shared/billing/providers.ts";
+} from "../_shared/billing/settings/providers.ts";
 import {
   chooseAlertChannel,
   chooseChannel,

@@ -4,29 +4,32 @@ import {
   describeErased,
   type Outcome,
   type RetriedEvent,
-} from "../_shared/billing/apply_events.ts";
-import type { EventMode, EventSettings } from "../_shared/billing/config.ts";
+} from "../_shared/billing/database/apply_events.ts";
+import type {
+  EventMode,
+  EventSettings,
+} from "../_shared/billing/settings/deployment.ts";
 import {
   callFunction,
   type DatabaseClient,
   type DatabaseFunctions,
-} from "../_shared/billing/database.ts";
+} from "../_shared/billing/database/client.ts";
 import {
   DeliveryError,
   type ErrorCode,
   toDeliveryError,
 } from "../_shared/billing/errors.ts";
-import { fromBase64 } from "../_shared/billing/fields.ts";
+import { fromBase64 } from "../_shared/billing/events/fields.ts";
 import type { Log } from "../_shared/billing/log.ts";
 import {
   decodeBody,
   isUnmapped,
   parseEvent,
   whyIgnored,
-} from "../_shared/billing/parse_event.ts";
-import { settingsPrefix } from "../_shared/billing/providers.ts";
-import { describeText } from "../_shared/billing/record_failure.ts";
-import { type Format, withPlaces } from "../_shared/billing/formats/format.ts";
+} from "../_shared/billing/events/parse_event.ts";
+import { settingsPrefix } from "../_shared/billing/settings/providers.ts";
+import { describeText } from "../_shared/billing/database/record_failure.ts";
+import { type Format, withPlaces } from "../_shared/billing/events/format.ts";
 
 /** A claimed failure. A repaired payload may have another id than its row. */
 type ClaimedFailure = Readonly<

@@ -4,9 +4,9 @@
  */
 import { invoiceEvent } from "../../../scripts/events/invoice_event.ts";
 import { subscriptionEvent } from "../../../scripts/events/subscription_event.ts";
-import type { BillingEvent } from "../../../supabase/functions/_shared/billing/apply_events.ts";
-import { stripe } from "../../../supabase/functions/_shared/billing/formats/stripe.ts";
-import { parseEvent } from "../../../supabase/functions/_shared/billing/parse_event.ts";
+import type { BillingEvent } from "../../../supabase/functions/_shared/billing/database/apply_events.ts";
+import { stripe } from "../../../supabase/functions/_shared/billing/events/stripe.ts";
+import { parseEvent } from "../../../supabase/functions/_shared/billing/events/parse_event.ts";
 import type { HistoryEvent } from "./model.ts";
 
 /** Returns the full-size body that a provider sends for an event. */

@@ -4,21 +4,21 @@ import {
   applyEvents,
   applyHandledEvent,
   type BillingEvent,
-} from "../../../supabase/functions/_shared/billing/apply_events.ts";
+} from "../../../supabase/functions/_shared/billing/database/apply_events.ts";
 import {
   callFunction,
-} from "../../../supabase/functions/_shared/billing/database.ts";
+} from "../../../supabase/functions/_shared/billing/database/client.ts";
 import {
   DeliveryError,
   type ErrorCode,
 } from "../../../supabase/functions/_shared/billing/errors.ts";
-import { stripe } from "../../../supabase/functions/_shared/billing/formats/stripe.ts";
+import { stripe } from "../../../supabase/functions/_shared/billing/events/stripe.ts";
 import {
   describeFailedBody,
   recordFailure,
-} from "../../../supabase/functions/_shared/billing/record_failure.ts";
-import type { Environment } from "../../../supabase/functions/_shared/billing/config.ts";
-import { checkAcknowledged } from "../../../supabase/functions/billing-webhook/acknowledged.ts";
+} from "../../../supabase/functions/_shared/billing/database/record_failure.ts";
+import type { Environment } from "../../../supabase/functions/_shared/billing/settings/deployment.ts";
+import { checkAcknowledged } from "../../../supabase/functions/billing-webhook/check_acknowledged.ts";
 import { accountEmail } from "../../../supabase/functions/billing-worker/channels/email_channel.ts";
 import { codeOf, fakeDatabase, hanging, refusal } from "./fixtures.ts";
 

@@ -3,7 +3,7 @@ import { assert, assertEquals } from "@std/assert";
 import {
   databaseError,
   databaseErrorCode,
-} from "../../../supabase/functions/_shared/billing/database_errors.ts";
+} from "../../../supabase/functions/_shared/billing/database/database_errors.ts";
 import {
   type ErrorCode,
   ERRORS,

@@ -3,14 +3,14 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import type {
   EventMode,
   PlanItem,
-} from "../../../supabase/functions/_shared/billing/config.ts";
+} from "../../../supabase/functions/_shared/billing/settings/deployment.ts";
 import { DeliveryError } from "../../../supabase/functions/_shared/billing/errors.ts";
-import * as formats from "../../../supabase/functions/_shared/billing/formats/format.ts";
-import { stripe } from "../../../supabase/functions/_shared/billing/formats/stripe.ts";
+import * as formats from "../../../supabase/functions/_shared/billing/events/format.ts";
+import { stripe } from "../../../supabase/functions/_shared/billing/events/stripe.ts";
 import {
   type ParsedEvent,
   parseEvent,
-} from "../../../supabase/functions/_shared/billing/parse_event.ts";
+} from "../../../supabase/functions/_shared/billing/events/parse_event.ts";
 import {
   ABSENT,
   CREATED,

@@ -2,7 +2,7 @@ import { assertRejects } from "@std/assert";
 import {
   createClient,
   type DatabaseClient,
-} from "../../../supabase/functions/_shared/billing/database.ts";
+} from "../../../supabase/functions/_shared/billing/database/client.ts";
 import {
   DeliveryError,
   type ErrorCode,

@@ -6,19 +6,19 @@ import {
   type ProviderEventOptions,
   PROVIDERS,
 } from "../../../scripts/events/provider_events.ts";
-import { databaseError } from "../../../supabase/functions/_shared/billing/database_errors.ts";
+import { databaseError } from "../../../supabase/functions/_shared/billing/database/database_errors.ts";
 import { DeliveryError } from "../../../supabase/functions/_shared/billing/errors.ts";
 import {
   describeEvent,
   kindOf,
   lacksAccountId,
   withPlaces,
-} from "../../../supabase/functions/_shared/billing/formats/format.ts";
-import { FORMATS } from "../../../supabase/functions/_shared/billing/formats/formats.ts";
+} from "../../../supabase/functions/_shared/billing/events/format.ts";
+import { FORMATS } from "../../../supabase/functions/_shared/billing/events/formats.ts";
 import {
   parseEvent,
   readEventId,
-} from "../../../supabase/functions/_shared/billing/parse_event.ts";
+} from "../../../supabase/functions/_shared/billing/events/parse_event.ts";
 import { edited } from "../../support/edited.ts";
 
 const AT = "2026-11-03T10:00:00.123456Z";

@@ -1,10 +1,10 @@
 import { assert, assertEquals } from "@std/assert";
 import { createHash } from "node:crypto";
-import type { Outcome } from "../../../supabase/functions/_shared/billing/apply_events.ts";
-import { databaseError } from "../../../supabase/functions/_shared/billing/database_errors.ts";
+import type { Outcome } from "../../../supabase/functions/_shared/billing/database/apply_events.ts";
+import { databaseError } from "../../../supabase/functions/_shared/billing/database/database_errors.ts";
 import { DeliveryError } from "../../../supabase/functions/_shared/billing/errors.ts";
 import { handleWebhook } from "../../../supabase/functions/billing-webhook/handle_webhook.ts";
-import { readProviders } from "../../../supabase/functions/billing-webhook/providers.ts";
+import { readProviders } from "../../../supabase/functions/billing-webhook/signatures/providers.ts";
 import { hmacHex } from "../../support/sign.ts";
 import {
   CREATED,

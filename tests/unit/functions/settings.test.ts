@@ -4,26 +4,26 @@ import { Webhook } from "standardwebhooks";
 import {
   type Environment,
   readConfig,
-} from "../../../supabase/functions/_shared/billing/config.ts";
+} from "../../../supabase/functions/_shared/billing/settings/deployment.ts";
 import {
   LOCAL_SECRET_KEY as LOCAL_KEY,
   LOCAL_SIGNING_SECRETS,
-} from "../../../supabase/functions/billing-webhook/local_stack.ts";
-import { FORMATS } from "../../../supabase/functions/_shared/billing/formats/formats.ts";
+} from "../../../supabase/functions/billing-webhook/signatures/local_stack.ts";
+import { FORMATS } from "../../../supabase/functions/_shared/billing/events/formats.ts";
 import {
   PROVIDERS,
   readFormatName,
   readOfEach,
   readProviderSettings,
-} from "../../../supabase/functions/_shared/billing/providers.ts";
-import { readProviders } from "../../../supabase/functions/billing-webhook/providers.ts";
+} from "../../../supabase/functions/_shared/billing/settings/providers.ts";
+import { readProviders } from "../../../supabase/functions/billing-webhook/signatures/providers.ts";
 import {
   hmacSha256Hex,
   paddle,
   polar,
   standardWebhooks,
   stripe,
-} from "../../../supabase/functions/billing-webhook/schemes.ts";
+} from "../../../supabase/functions/billing-webhook/signatures/schemes.ts";
 import {
   chooseAlertChannel,
   chooseChannel,

@@ -12,7 +12,7 @@ import {
   atMost,
   awaitLocks,
   gather,
-} from "../../../supabase/functions/billing-webhook/gather.ts";
+} from "../../../supabase/functions/billing-webhook/queues/batch.ts";
 import { throttleInfo } from "../../../supabase/functions/billing-webhook/throttle_info.ts";
 import { workerWaker } from "../../../supabase/functions/billing-webhook/wake_worker.ts";
 import { settle, useFakeTimers } from "../../support/fake_timers.ts";

@@ -2,9 +2,9 @@
 import { assert, assertEquals } from "@std/assert";
 import { DeliveryError } from "../../../supabase/functions/_shared/billing/errors.ts";
 import type { Log } from "../../../supabase/functions/_shared/billing/log.ts";
-import { FORMATS } from "../../../supabase/functions/_shared/billing/formats/formats.ts";
-import { stripe } from "../../../supabase/functions/_shared/billing/formats/stripe.ts";
-import { describeText } from "../../../supabase/functions/_shared/billing/record_failure.ts";
+import { FORMATS } from "../../../supabase/functions/_shared/billing/events/formats.ts";
+import { stripe } from "../../../supabase/functions/_shared/billing/events/stripe.ts";
+import { describeText } from "../../../supabase/functions/_shared/billing/database/record_failure.ts";
 import type {
   Alert,
   Attempt,

@@ -3,7 +3,7 @@ import {
   checkKey,
   type Environment,
   wholeNumber,
-} from "../../_shared/billing/config.ts";
+} from "../../_shared/billing/settings/deployment.ts";
 import type { Log } from "../../_shared/billing/log.ts";
 import type { Alert, Channel } from "./channel.ts";
 import { type AddressOf, emailChannel } from "./email_channel.ts";

@@ -1,5 +1,5 @@
-import type { DatabaseClient } from "../../_shared/billing/database.ts";
-import { databaseError } from "../../_shared/billing/database_errors.ts";
+import type { DatabaseClient } from "../../_shared/billing/database/client.ts";
+import { databaseError } from "../../_shared/billing/database/database_errors.ts";
 import {
   type Attempt,
   ATTEMPT_TIME_LIMIT_MS,

@@ -1,5 +1,5 @@
 /** The signature schemes: how a body is signed, and where the signature is. */
-import { fromBase64 } from "../_shared/billing/fields.ts";
+import { fromBase64 } from "../../_shared/billing/events/fields.ts";
 
 export interface SignatureClaim {
   /** The text that is signed in front of the body, in UTF-8. */

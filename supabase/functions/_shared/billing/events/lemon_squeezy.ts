@@ -10,8 +10,8 @@ import {
   isRecord,
   readerOf,
   sha256Hex,
-} from "../fields.ts";
-import { defineFormat, itemOf } from "./read_event.ts";
+} from "./fields.ts";
+import { defineFormat, itemOf } from "./define_format.ts";
 
 /** Who cancels has what was paid for: `subscription_expired` is the end. */
 const STATUSES = new Map<unknown, string>([

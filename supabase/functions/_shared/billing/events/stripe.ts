@@ -6,7 +6,7 @@
  * current versions put them. Only the place that is used must be valid.
  */
 import { z } from "zod/mini";
-import type { PlanItem } from "../config.ts";
+import type { PlanItem } from "../settings/deployment.ts";
 import {
   accountIn,
   at,
@@ -23,9 +23,9 @@ import {
   textOf,
   timeOrNull,
   unixSeconds,
-} from "../fields.ts";
+} from "./fields.ts";
 import type { Parts, Report } from "./format.ts";
-import { defineFormat, itemOf, maybe } from "./read_event.ts";
+import { defineFormat, itemOf, maybe } from "./define_format.ts";
 
 const OF_SUBSCRIPTION = "customer.subscription.";
 

@@ -1,5 +1,63 @@
 -- The outbox at work: notifications to accounts, and alerts to the operator.
 
+create table billing.notifications (
+  id uuid generated always as (md5(provider || '/' || event_id || '/' || kind)::uuid) stored primary key,
+  provider text collate "C" not null, event_id text collate "C" not null,
+  kind text not null default 'payment_failed'
+    check (kind in ('payment_failed', 'action_required', 'trial_ending', 'recovered', 'ended')),
+  status text not null default 'pending' check (status in ('pending', 'sent', 'dead', 'undeliverable', 'withdrawn')),
+  account_id text collate "C" not null, subscription_id text collate "C" not null, invoice_id text collate "C",
+  hosted_invoice_url text, amount_due bigint, currency text, attempt_count integer, next_payment_attempt timestamptz,
+  trial_end timestamptz, still_has_access boolean,
+  occurred_at timestamptz not null default now(), created_at timestamptz not null default now(),
+  attempts integer not null default 0 check (attempts >= 0), next_attempt_at timestamptz not null default now(),
+  last_error text, sent_at timestamptz,
+  unique (provider, event_id)
+);
+create index notifications_due on billing.notifications (next_attempt_at) where status = 'pending';
+create index notifications_invoice on billing.notifications (invoice_id) where invoice_id is not null;
+create index notifications_given_up on billing.notifications (created_at) where status in ('dead', 'undeliverable');
+create index notifications_settled on billing.notifications (created_at) where status <> 'pending';
+comment on table billing.notifications is 'The outbox: one per event that NOTIFY asks for, stored with its effect.';
+comment on column billing.notifications.id is 'The same for every attempt, also after a restored backup.';
+comment on column billing.notifications.status is 'dead: given up. withdrawn: not true now. undeliverable: no address.';
+comment on column billing.notifications.amount_due is 'In the smallest unit of the currency, such as cents.';
+comment on column billing.notifications.attempt_count is 'How often the provider has tried to collect the payment.';
+comment on column billing.notifications.next_payment_attempt is 'Null if there is none, or attempt_count is null, too.';
+comment on column billing.notifications.still_has_access is
+  'Of kind ended: whether the account had access by another subscription at the first attempt; null before.';
+comment on column billing.notifications.attempts is 'Counted before sending, but not if the receiver answers 429.';
+
+-- Writes the notifications that applied events owe. With once_per_invoice, the first event of an invoice creates the
+-- only one of its kind; one that was withdrawn has told nobody, and does not count. Two events of an invoice cannot
+-- both find none: it belongs to one subscription, whose lock the caller holds.
+create or replace function billing.notify_accounts(steps billing.step[])
+returns void language plpgsql volatile set search_path = '' as $$
+begin
+  insert into billing.notifications (
+    provider, event_id, kind, account_id, subscription_id, occurred_at, invoice_id,
+    hosted_invoice_url, amount_due, currency, attempt_count, next_payment_attempt, trial_end
+  )
+  select distinct on (e.provider, p.kind, coalesce(o.only_of, e.event_id))
+    e.provider, e.event_id, p.kind, s.account_id, e.subscription_id, coalesce(e.occurred_at, e.handled_at), p.invoice_id,
+    p.hosted_invoice_url, p.amount_due, p.currency, p.attempt_count, p.next_payment_attempt, p.trial_end
+  from unnest(steps) as s,
+    unnest(array[s.event]) as e,
+    jsonb_populate_record(null::billing.notifications, '{"kind": "payment_failed"}' || s.payment) as p,
+    lateral (select case when s.payment @> '{"once_per_invoice": true}' then p.invoice_id end) as o (only_of)
+  where s.payment is not null and s.outcome = 'applied'
+    and (o.only_of is null or (
+      select true from billing.notifications n
+      -- So that a plan of an empty table cannot take the index by provider and event.
+      where n.invoice_id = o.only_of and (n.provider = e.provider and n.kind = p.kind and n.status <> 'withdrawn') is true
+      limit 1
+    ) is null)
+  order by e.provider, p.kind, coalesce(o.only_of, e.event_id), e.place
+  -- The row may outlive the event's row in the ledger, which is pruned by age.
+  on conflict (provider, event_id) do nothing;
+end;
+$$;
+
 -- The waits between attempts to deliver a notification, as in the Standard Webhooks specification. The first attempt
 -- is made at once, so there is one more than there are waits. After the last one, about three days later, it is dead.
 create or replace function billing.notification_waits()
@@ -72,26 +130,6 @@ begin
 end;
 $$;
 
--- Returns the results of a run, to be stored; none if another run has claimed since. Locks the queue. Pauses the
--- receiver if a result is `limited` (429): for a minute, or what it asked for, from a second to a day.
-create or replace function billing.results_of(p_lease_id uuid, p_destination text, results jsonb)
-returns jsonb language plpgsql volatile set search_path = '' as $$
-begin
-  perform from billing.leases l where l.queue = 'notifications' and l.lease_id = p_lease_id for update;
-  if not found then
-    return '[]';
-  end if;
-  insert into billing.pauses as p (destination, paused_until)
-  select p_destination, clock_timestamp()
-    + least(greatest(max(coalesce(r.retry_after_seconds, 60)), 1), 86400) * interval '1 s'
-  -- Numeric, because a date may be thousands of years away.
-  from jsonb_to_recordset(results) as r (result text, retry_after_seconds numeric)
-  where r.result = 'limited' having count(*) > 0
-  on conflict (destination) do update set paused_until = greatest(p.paused_until, excluded.paused_until);
-  return results;
-end;
-$$;
-
 -- Stores the results of a run's notifications, and returns how many. results: id, result (sent, failed, dead,
 -- undeliverable, limited or unsent), error, retry_after_seconds. A failed one is due again after the next wait plus up
 -- to 10 %, so that those that failed together are not all due at the same time; Retry-After can make it later, at most
@@ -130,85 +168,22 @@ begin
 end;
 $$;
 
--- Alerts are computed, not stored: what is open, compared with what the operator was told. So nothing
--- untrue is ever sent, and one that could not be sent is due again at the next run, with the same id.
---   failure_opened: of the failures with a code that have no retry coming, or have failed the first one of their
---     schedule, more are open than the operator was told, or the newest came later; at most one per code and hour.
---   failures_resolved: the operator was told, and none is open any more.
---   handler_not_listed: handlers that are not among p_handlers, those of the listed types (null: not compared); at most
---     one a day.
-create or replace function public.billing_claim_alerts(
-  p_lease_id uuid, p_destination text, p_handlers text[] default null
-)
-returns table (id uuid, kind text, alert jsonb, created_at timestamptz)
-language plpgsql volatile set search_path = '' as $$
-#variable_conflict use_column
+-- Returns the results of a run, to be stored; none if another run has claimed since. Locks the queue. Pauses the
+-- receiver if a result is `limited` (429): for a minute, or what it asked for, from a second to a day.
+create or replace function billing.results_of(p_lease_id uuid, p_destination text, results jsonb)
+returns jsonb language plpgsql volatile set search_path = '' as $$
 begin
-  if not billing.hold_lease('notifications', p_lease_id, p_destination) then
-    return;
+  perform from billing.leases l where l.queue = 'notifications' and l.lease_id = p_lease_id for update;
+  if not found then
+    return '[]';
   end if;
-  return query
-  with newest as materialized (
-    select distinct on (f.error_code)
-      f.error_code, f.provider, f.event_id, left(f.type, 255) as event_type, f.first_failed_at as newest_at,
-      -- What Postgres says may repeat the data of an event.
-      case when f.error_code <> 'apply_failed' then left(f.error, 500) end as error,
-      count(*) over own as open, min(f.first_failed_at) over own as first_failed_at,
-      max(f.last_failed_at) over own as last_failed_at
-    from billing.failed_events f
-    where f.resolved_at is null and (f.scheduled_retries > 0 or num_nonnulls(f.next_retry_at, f.retry_requested_at) = 0)
-    window own as (partition by f.error_code)
-    order by f.error_code, f.first_failed_at desc
-  ),
-  -- If fewer are open than were reported, the next one is new.
-  fewer as (
-    update billing.alerts a
-    set reported = least(a.reported, coalesce((select n.open from newest n where n.error_code = a.error_code), 0))
-    where a.reported > 0
-  )
-  select
-    md5(concat_ws('/', 'failure_opened', n.error_code, a.alerted_at))::uuid, 'failure_opened', jsonb_strip_nulls(
-      to_jsonb(n) - 'newest_at' || jsonb_build_object('new', greatest(n.open - coalesce(a.reported, 0), 1))
-    ), now()
-  from newest n left join billing.alerts a using (error_code)
-  where (n.open > coalesce(a.reported, 0) or n.newest_at > a.alerted_at)
-    and (a.alerted_at <= now() - interval '1 hour') is not false
-  union all
-  select
-    md5(concat_ws('/', 'failures_resolved', a.error_code, a.opened_at))::uuid, 'failures_resolved',
-    jsonb_build_object('error_code', a.error_code, 'opened_at', a.opened_at, 'resolved', (
-      select count(*) from billing.failed_events f where f.resolved_at >= a.opened_at and f.error_code = a.error_code
-    )), now()
-  from billing.alerts a
-  where a.opened_at is not null and not exists (
-    select from billing.failed_events f where f.error_code = a.error_code and f.resolved_at is null
-  )
-  union all
-  select
-    md5(concat_ws('/', 'handler_not_listed', a.alerted_at))::uuid, 'handler_not_listed',
-    jsonb_build_object('error_code', 'handler_not_listed', 'handlers', array_agg('billing.' || h.name order by h.name)), now()
-  from unnest(billing.handlers()) as h (name)
-  left join billing.alerts a on a.error_code = 'handler_not_listed'
-  where h.name <> all (p_handlers) and (a.alerted_at <= now() - interval '1 day') is not false
-  group by a.alerted_at;
-end;
-$$;
-
--- Stores which alerts were sent; returns how many. results: kind and alert as claimed, result, retry_after_seconds.
-create or replace function public.billing_settle_alerts(p_lease_id uuid, p_destination text, results jsonb)
-returns integer language plpgsql volatile set search_path = '' as $$
-begin
-  results := billing.results_of(p_lease_id, p_destination, results);
-  insert into billing.alerts as a (error_code, opened_at, alerted_at, reported)
-  select r.alert ->> 'error_code', case r.kind when 'failure_opened' then now() end, now(),
-    coalesce(r.alert -> 'open', '0')::integer -- the others have none
-  from jsonb_to_recordset(results) as r (result text, kind text, alert jsonb)
-  where r.result = 'sent'
-  on conflict (error_code) do update set
-    opened_at = case when excluded.opened_at is not null then coalesce(a.opened_at, excluded.opened_at) end,
-    -- Not by failures_resolved, which ends opened_at.
-    alerted_at = case when a.opened_at is null or excluded.opened_at is not null then excluded.alerted_at else a.alerted_at end,
-    reported = excluded.reported;
-  return (select count(*) from jsonb_path_query(results, '$[*] ? (@.result == "sent")'));
+  insert into billing.pauses as p (destination, paused_until)
+  select p_destination, clock_timestamp()
+    + least(greatest(max(coalesce(r.retry_after_seconds, 60)), 1), 86400) * interval '1 s'
+  -- Numeric, because a date may be thousands of years away.
+  from jsonb_to_recordset(results) as r (result text, retry_after_seconds numeric)
+  where r.result = 'limited' having count(*) > 0
+  on conflict (destination) do update set paused_until = greatest(p.paused_until, excluded.paused_until);
+  return results;
 end;
 $$;

@@ -1,8 +1,8 @@
-import type { Environment } from "../_shared/billing/config.ts";
+import type { Environment } from "../_shared/billing/settings/deployment.ts";
 import {
   callDatabase,
   type DatabaseClient,
-} from "../_shared/billing/database.ts";
+} from "../_shared/billing/database/client.ts";
 import { toDeliveryError } from "../_shared/billing/errors.ts";
 import type { Log } from "../_shared/billing/log.ts";
 

@@ -4,8 +4,8 @@
  *
  * @see https://docs.dodopayments.com/developer-resources/webhooks
  */
-import { dateTimeOrNull, listOf, readerOf } from "../fields.ts";
-import { defineFormat, itemOf } from "./read_event.ts";
+import { dateTimeOrNull, listOf, readerOf } from "./fields.ts";
+import { defineFormat, itemOf } from "./define_format.ts";
 
 /** Dodo's statuses, in the words that the access rule knows. */
 const STATUSES = new Map<unknown, string>([

@@ -1,4 +1,4 @@
-import { DeliveryError, type ErrorCode } from "./errors.ts";
+import { DeliveryError, type ErrorCode } from "../errors.ts";
 
 /** A handler of the app raised an error; the message names both. */
 const HANDLER_RAISED = "BW008";

@@ -1,22 +1,6 @@
 -- The rule: what an event does to the record of its subscription. Nothing here reads or writes a table, so a list of
 -- cases tests it (supabase/tests/rule.test.sql).
 
--- Returns the place of an event in the order of events: microseconds since 1970 times 4, plus 0 for a creation, 1 for
--- an update and 2 for a deletion. So at the same time, a creation comes first and a deletion last. Null without a time.
-create or replace function billing.mark(e billing.event)
-returns bigint language sql stable
-return (extract(epoch from e.occurred_at) * 1000000)::bigint * 4
-  + case e.kind when 'creation' then 0 when 'deletion' then 2 else 1 end;
-
-create or replace function billing.time_of(mark bigint)
-returns timestamptz language sql immutable
-return to_timestamp((mark >> 2) / 1000000.0);
-
--- Returns whether an event makes the record if there is none. A deletion does if it reports the whole subscription.
-create or replace function billing.opens(e billing.event)
-returns boolean language sql immutable
-return e.kind in ('creation', 'opening_update') or e.kind = 'deletion' and (e.report ? 'plan_id') is true;
-
 -- Returns the earliest known time of a state that is not before other_now, the newest time of another state; other_before
 -- is what that was until now. At that very time, only a change to the state counts.
 create or replace function billing.earliest(

@@ -1,8 +1,8 @@
 import { PostgrestClient } from "@supabase/postgrest-js";
 import type { Database } from "./database.types.ts";
-import type { DatabaseAccess } from "./config.ts";
+import type { DatabaseAccess } from "../settings/deployment.ts";
 import { databaseError } from "./database_errors.ts";
-import { DeliveryError } from "./errors.ts";
+import { DeliveryError } from "../errors.ts";
 
 export type DatabaseClient = PostgrestClient<Database>;
 

@@ -1,5 +1,5 @@
-import type { EventMode, EventSettings } from "./config.ts";
-import { DeliveryError } from "./errors.ts";
+import type { EventMode, EventSettings } from "../settings/deployment.ts";
+import { DeliveryError } from "../errors.ts";
 import { textOf } from "./fields.ts";
 import {
   type Format,
@@ -7,8 +7,8 @@ import {
   kindOf,
   lacksAccountId,
   namedAccount,
-} from "./formats/format.ts";
-import { settingsPrefix } from "./providers.ts";
+} from "./format.ts";
+import { settingsPrefix } from "../settings/providers.ts";
 
 type IgnoredReason =
   | "not_handled"

@@ -1,4 +1,4 @@
-import { DeliveryError } from "../_shared/billing/errors.ts";
+import { DeliveryError } from "../../_shared/billing/errors.ts";
 
 interface GatherLimits {
   readonly maxTogether: number;

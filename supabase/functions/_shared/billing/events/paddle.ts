@@ -4,8 +4,8 @@
  *
  * @see https://developer.paddle.com/webhooks/overview
  */
-import { listOf, readerOf } from "../fields.ts";
-import { defineFormat, itemOf } from "./read_event.ts";
+import { listOf, readerOf } from "./fields.ts";
+import { defineFormat, itemOf } from "./define_format.ts";
 
 export const paddle = defineFormat({
   scheme: "paddle",

@@ -1,10 +1,10 @@
 /**
  * The providers, and what both functions and the commands read of their settings. How
- * a provider signs is in `billing-webhook/providers.ts`.
+ * a provider signs is in `billing-webhook/signatures/providers.ts`.
  */
-import { choice, type Environment, type EventMode } from "./config.ts";
-import { DeliveryError } from "./errors.ts";
-import { FORMAT_NAMES, type FormatName } from "./formats/formats.ts";
+import { choice, type Environment, type EventMode } from "./deployment.ts";
+import { DeliveryError } from "../errors.ts";
+import { FORMAT_NAMES, type FormatName } from "../events/formats.ts";
 
 /** Header and scheme are the defaults, unless the format has its own. */
 export const PROVIDERS = [

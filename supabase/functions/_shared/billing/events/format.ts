@@ -3,9 +3,9 @@
  * A format is one file beside this one, and a line in `formats.ts`.
  */
 import type { z } from "zod/mini";
-import type { PlanItem } from "../config.ts";
+import type { PlanItem } from "../settings/deployment.ts";
 import { DeliveryError } from "../errors.ts";
-import { accountIn, identifierOrNull, isIdentifier } from "../fields.ts";
+import { accountIn, identifierOrNull, isIdentifier } from "./fields.ts";
 
 /** What an event does to its subscription. The ordering rule in SQL reads only this. */
 export type Kind =

@@ -1,8 +1,8 @@
 import { z } from "zod/mini";
-import { callFunction, type DatabaseClient } from "./database.ts";
+import { callFunction, type DatabaseClient } from "./client.ts";
 import { databaseError } from "./database_errors.ts";
-import { DeliveryError } from "./errors.ts";
-import type { EventToApply } from "./parse_event.ts";
+import { DeliveryError } from "../errors.ts";
+import type { EventToApply } from "../events/parse_event.ts";
 
 export type BillingEvent = EventToApply & { readonly provider: string };
 

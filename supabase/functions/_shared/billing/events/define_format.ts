@@ -1,6 +1,6 @@
 /** How the events of every format become events on the wire. */
 import { z } from "zod/mini";
-import type { PlanItem } from "../config.ts";
+import type { PlanItem } from "../settings/deployment.ts";
 import { DeliveryError } from "../errors.ts";
 import {
   accountIn,
@@ -12,7 +12,7 @@ import {
   MISSING,
   readerOf,
   textOf,
-} from "../fields.ts";
+} from "./fields.ts";
 import {
   fallbackOf,
   type Format,

@@ -1,5 +1,46 @@
 -- Failed events: how they are stored, repaired, retried and resolved.
 
+create table billing.failed_events (
+  provider text collate "C" not null check (char_length(provider) between 1 and 32),
+  event_id text collate "C" not null check (char_length(event_id) between 1 and 255),
+  type text, payload jsonb, payload_encoding text not null check (payload_encoding in ('json', 'text', 'base64')),
+  original_payload jsonb, error_code text not null, error text not null,
+  attempts integer not null default 1 check (attempts > 0),
+  first_failed_at timestamptz not null default now(), last_failed_at timestamptz not null default now(),
+  retry_requested_at timestamptz, next_retry_at timestamptz,
+  scheduled_retries smallint not null default 0 check (scheduled_retries >= 0), retry_lease_id uuid,
+  resolution text check (resolution in ('applied', 'duplicate', 'stale', 'ignored', 'by hand')),
+  resolved_at timestamptz, resolution_note text, resolved_by text,
+  -- Each as far as the receiver could read it: only it knows where a provider puts them.
+  kind text, subscription_id text collate "C", customer_id text collate "C", account_id text collate "C",
+  occurred_at timestamptz,
+  primary key (event_id, provider), -- in this order, since people search by the id alone
+  check ((resolved_at is null) = (resolution is null))
+);
+create index failed_events_open on billing.failed_events (error_code, first_failed_at) where resolved_at is null;
+create index failed_events_to_retry on billing.failed_events (retry_requested_at) where retry_requested_at is not null;
+create index failed_events_next_retry on billing.failed_events (next_retry_at) where next_retry_at is not null;
+create index failed_events_waiting on billing.failed_events (subscription_id) -- a record cures them
+-- "is not null", so that a plan of an empty table cannot take this one for the customers as well.
+where resolution is null and subscription_id is not null
+  and error_code in ('subscription_unknown', 'creation_pending', 'account_unknown');
+create index failed_events_no_account on billing.failed_events (customer_id) -- an account of the customer cures them
+where resolution is null and error_code = 'account_unknown';
+-- For erasures, and for people.
+create index failed_events_subscription_id on billing.failed_events (subscription_id);
+create index failed_events_customer_id on billing.failed_events (customer_id);
+create index failed_events_account_id on billing.failed_events (account_id);
+create index failed_events_resolved on billing.failed_events (resolved_at) where resolved_at is not null;
+comment on table billing.failed_events is 'Verified events that failed; open until resolved_at. See docs/operate.md.';
+comment on column billing.failed_events.event_id is 'sha256:<hash of the body in hex> if it has no usable id.';
+comment on column billing.failed_events.payload is 'As received, or as repaired: then original_payload is as received. Null after pruning.';
+comment on column billing.failed_events.payload_encoding is 'json; text if jsonb cannot hold that; base64 for bytes.';
+comment on column billing.failed_events.error is 'Of the newest failure, but one with repair_pending keeps it.';
+comment on column billing.failed_events.retry_requested_at is 'Null again after the worker has tried.';
+comment on column billing.failed_events.next_retry_at is 'When the worker retries it by itself; null if it does not.';
+comment on column billing.failed_events.resolution is 'As the ledger says; ignored (UNMAPPED_SUBSCRIPTIONS); or by hand.';
+comment on column billing.failed_events.kind is 'What the event does (billing.event); null if it cannot be read.';
+
 -- Returns whether a number has more than 40 digits before or after the point, without converting it to text: as text,
 -- 1e131071 has 131,072 digits, and a few thousand of them exhaust the memory. No field of an event needs such a number.
 create or replace function billing.has_long_number(payload jsonb)
@@ -8,15 +49,6 @@ return exists (
   select from jsonb_path_query(payload, 'strict $.** ? (@.type() == "number")') as found (number)
   where abs(found.number::numeric) >= 1e40 or scale(found.number::numeric) > 40
 );
-
--- When the schedule retries a failure whose cause may pass; null if it does not: another code, a repaired payload, or
--- all have failed. retries: how many of the schedule have failed. Each wait counts from the attempt before it.
-create or replace function billing.next_retry(error_code text, is_repaired boolean, retries integer)
-returns timestamptz language sql stable set search_path = ''
-return case when not is_repaired and error_code in (
-  'record_locked', 'database_unavailable', 'overloaded', 'apply_failed', 'subscription_unknown', 'creation_pending',
-  'handler_missing', 'deployment_fault', 'internal_error'
-) then clock_timestamp() + ('{1 min,5 min,30 min,2 h,6 h,12 h,24 h}'::interval[])[retries + 1] end;
 
 -- Stores a failure, or counts one more attempt and opens it again; in a call of its own, since what should have applied
 -- the event was rolled back. Returns `stored`; `retry` if what it lacked has come, and a retry is requested too; or
@@ -114,28 +146,6 @@ begin
 end;
 $$;
 
--- Returns whether what a failure lacked has come since: the record of its subscription, or the account of its customer.
--- Each is added under a lock, which this takes too; that of customers only briefly, because those who add one queue
--- behind it.
-create or replace function billing.is_cured(
-  of_provider text, error_code text, subscription_id text, of_customer text
-)
-returns boolean language plpgsql volatile set search_path = '' as $$
-begin
-  if (error_code in ('subscription_unknown', 'creation_pending', 'account_unknown')) is not true then
-    return false;
-  end if;
-  perform pg_advisory_xact_lock(hashtextextended(subscription_id, 0));
-  if exists (select from billing.subscriptions where (id, provider) = (is_cured.subscription_id, of_provider)) then
-    return true;
-  elsif error_code = 'account_unknown' and of_customer is not null then
-    perform pg_advisory_xact_lock(billing.customer_lock(of_provider, of_customer));
-    return billing.is_known_customer(of_provider, of_customer);
-  end if;
-  return false;
-end;
-$$;
-
 -- Keeps the received payload when somebody repairs it: a change that counts no attempt, unlike that of a delivery. It
 -- ends the claim of a run that has read the old payload, which billing.resolve_failures then refuses. A resolved row
 -- cannot be repaired: it would look as if the repaired payload had been applied.
@@ -160,6 +170,55 @@ $$;
 create or replace trigger keep_original_payload before update of payload on billing.failed_events for each row
 when (old.payload is distinct from new.payload and new.payload is not null and old.attempts = new.attempts)
 execute function billing.keep_original_payload();
+
+-- Resolves the open failures of these events. An event whose payload was repaired is applied by nobody but the worker
+-- that has claimed the repair, and a worker does not apply an event whose row was repaired, resolved or claimed again
+-- after its claim (BW004). A repair ends the claim, so the lease tells.
+create or replace function billing.resolve_failures(steps billing.step[])
+returns void language plpgsql volatile set search_path = '' as $$
+declare
+  overtaken record;
+begin
+  select (s.event).event_id, (s.event).retry ->> 'event_id' as row_id, own.is_repaired into overtaken
+  from (select e.*, ((e.event).retry ->> 'lease_id')::uuid as lease from unnest(steps) as e) as s
+  left join lateral (
+    select
+      o.original_payload is not null and (o.retry_lease_id = s.lease) is not true
+        and (s.event).is_trial is not true as is_repaired
+    from billing.failed_events o
+    where o.provider = (s.event).provider and o.event_id = (s.event).event_id and o.resolution is null
+    for update nowait
+  ) as own on true
+  left join lateral (
+    -- The id in a repaired payload may differ from that of its row.
+    select o.event_id
+    from billing.failed_events o
+    where o.provider = (s.event).provider and o.event_id = (s.event).retry ->> 'event_id'
+      and o.resolution is null and o.retry_lease_id = s.lease
+    for update nowait
+  ) as claimed on true
+  where own.is_repaired or s.lease is not null and claimed.event_id is null
+  limit 1;
+
+  if overtaken.is_repaired then
+    raise exception 'Event % was repaired in failed_events and waits for its retry.', overtaken.event_id
+      using errcode = 'BW004', hint = format('select billing.retry_failed_event(%L);', overtaken.event_id);
+  elsif found then
+    raise exception 'The row of % in failed_events was changed after its claim.', overtaken.row_id
+      using errcode = 'BW004';
+  end if;
+
+  update billing.failed_events o set
+    resolved_at = now(), resolution = s.outcome, next_retry_at = null, retry_requested_at = null, retry_lease_id = null
+  from unnest(steps) as s
+  where o.provider = (s.event).provider and o.event_id = any (array[(s.event).event_id, (s.event).retry ->> 'event_id'])
+    and o.resolution is null and s.outcome not in ('failed', 'erased');
+  -- Nothing of an erased account is kept.
+  delete from billing.failed_events o using unnest(steps) as s
+  where o.provider = (s.event).provider and o.event_id = any (array[(s.event).event_id, (s.event).retry ->> 'event_id'])
+    and o.resolution is null and s.outcome = 'erased';
+end;
+$$;
 
 create or replace view billing.open_failures with (security_invoker = true) as
 select
@@ -320,202 +379,3 @@ end;
 $$;
 comment on function billing.reopen_failed_event is
   'Run in the SQL editor: opens a failure again that was resolved by hand or ignored. Raises an error if the event was applied, or if both providers have one and of_provider is missing.';
-
--- Takes or extends the lease of a queue; false if another run has it, which then looks once more for work before it
--- ends, or if its receiver has asked for a pause. Claims of a queue run one after the other: this locks its row.
-create or replace function billing.hold_lease(p_queue text, p_lease_id uuid, p_destination text default null)
-returns boolean language plpgsql volatile set search_path = '' as $$
-begin
-  -- Longer than a batch takes. After a crash, the queue rests as long.
-  insert into billing.leases as l (queue, lease_id, held_until)
-  values (p_queue, p_lease_id, clock_timestamp() + interval '60 s')
-  on conflict (queue) do update set lease_id = excluded.lease_id, held_until = excluded.held_until
-  where l.lease_id = p_lease_id or l.held_until <= clock_timestamp();
-  if not found then
-    update billing.leases l set is_wanted = true where l.queue = p_queue and not l.is_wanted;
-    return false;
-  end if;
-  return not exists (select from billing.pauses p where p.destination = p_destination and p.paused_until > now());
-end;
-$$;
-
--- Ends the lease of a queue at the end of a run. If another run has asked for the queue meanwhile, it returns true
--- instead, and this one goes on; or, if its time is over (p_is_last), wakes the worker. p_is_scheduled: the schedule
--- has woken the run, which had no fault: that is noted also if another run has the lease.
-create or replace function public.billing_release_lease(
-  p_queue text, p_lease_id uuid, p_is_last boolean default true, p_is_scheduled boolean default false
-)
-returns boolean language plpgsql volatile set search_path = '' as $$
-declare
-  was_wanted boolean;
-begin
-  -- Locked before it is read: a run that is just asking for the queue holds the row. It has asked by then, or gets the queue.
-  perform from billing.leases l where l.queue = p_queue for update;
-  update billing.leases l set is_wanted = false
-  where l.queue = p_queue and l.lease_id = p_lease_id and l.is_wanted;
-  was_wanted := found;
-  if was_wanted and not p_is_last then
-    return true;
-  end if;
-  -- The row may be missing: without a channel, no run ever takes the lease of the notifications.
-  insert into billing.leases as l (queue, lease_id, held_until, scheduled_run_at)
-  values (p_queue, p_lease_id, clock_timestamp(), case when p_is_scheduled then now() end)
-  on conflict (queue) do update set
-    held_until = case when l.lease_id = p_lease_id then clock_timestamp() else l.held_until end,
-    scheduled_run_at = coalesce(excluded.scheduled_run_at, l.scheduled_run_at);
-  perform billing.wake_worker(p_queue) where was_wanted;
-  return false;
-end;
-$$;
-
--- Claims up to p_limit failures for a run; none while another run has the queue. Requested ones come before scheduled
--- ones, each in the order in which the events occurred; at the same time, creations first. An update must not be tried
--- before its creation: while an event of a subscription is locked by another session, or was claimed by this run and
--- not settled, later ones of it are left out. What an earlier run has left unsettled comes later and alone, with all of
--- its subscription: one event that takes all the time of a call holds up only itself. What a handler may have refused
--- comes later too: the next try may be as slow. A worker has 256 MB of memory, so a batch is limited in bytes of JSON
--- text, in which a control character counts six.
--- Each row is looked up by itself: the time of a join depends on statistics, which may be old.
-create or replace function public.billing_claim_failed_events(p_lease_id uuid, p_limit integer)
-returns table (provider text, event_id text, type text, body text, body_encoding text)
-language plpgsql volatile set search_path = ''
-set jit = off
-set enable_seqscan = off -- a plan that was made while the table was small is kept
-set enable_nestloop = off
-set enable_mergejoin = off
-as $$
-#variable_conflict use_column
-declare
-  waiting record;
-  failure billing.failed_events;
-  held text[] := '{}'; -- subscriptions of which later events are left out
-  claimed integer := 0;
-  bytes bigint := 0;
-begin
-  if not billing.hold_lease('retries', p_lease_id) then
-    return;
-  end if;
-
-  for waiting in
-    with due as materialized (
-      select
-        f.provider, f.event_id, f.subscription_id, coalesce(f.subscription_id, f.event_id) as own,
-        f.retry_requested_at is null as is_scheduled,
-        case
-          when f.retry_lease_id = p_lease_id then 3
-          when f.retry_lease_id is not null then 2 -- left by an earlier run
-          when f.error_code in ('apply_failed', 'handler_missing') then 1
-          else 0
-        end as delay,
-        f.occurred_at, f.kind is distinct from 'creation' as is_later, f.first_failed_at
-      from billing.failed_events f
-      where (f.retry_requested_at is not null or f.next_retry_at <= now()) and f.resolved_at is null
-    ),
-    delayed as (
-      select d.own, max(d.delay) as delay from due d where d.delay > 0 group by d.own
-    )
-    select d.provider, d.event_id, d.subscription_id, l.delay is not distinct from 2 as is_left
-    from due d left join delayed l using (own)
-    where l.delay is distinct from 3
-    order by
-      d.is_scheduled, coalesce(l.delay, 0), d.occurred_at nulls last, d.is_later, d.first_failed_at, d.event_id
-    -- More than a batch, since some may be left out.
-    limit p_limit * 20
-  loop
-    continue when waiting.subscription_id = any (held);
-    select * into failure from billing.failed_events f
-    where f.provider = waiting.provider and f.event_id = waiting.event_id
-      -- "is true", so that a plan cannot take another index than the primary key.
-      and (f.retry_lease_id is distinct from p_lease_id and f.resolved_at is null
-        and (f.retry_requested_at is not null or f.next_retry_at <= now())) is true
-    for update skip locked;
-    if not found then
-      held := held || waiting.subscription_id;
-      continue;
-    end if;
-
-    bytes := bytes + octet_length(failure.payload::text);
-    exit when claimed > 0 and (waiting.is_left or bytes > 4 * 1024 * 1024);
-    update billing.failed_events f set retry_lease_id = p_lease_id
-    where f.provider = failure.provider and f.event_id = failure.event_id;
-    provider := failure.provider;
-    event_id := failure.event_id;
-    type := failure.type;
-    body := case failure.payload_encoding when 'json' then failure.payload::text else failure.payload #>> '{}' end;
-    body_encoding := failure.payload_encoding;
-    return next;
-    claimed := claimed + 1;
-    exit when waiting.is_left or claimed = p_limit;
-  end loop;
-end;
-$$;
-
--- Stores the outcomes of a run's retries; returns how many rows have theirs now. results: provider, event_id, outcome
--- (applied, duplicate, stale, ignored, failed or untried), error_code and error if it failed, and the columns that only
--- the receiver can read from a payload, since it may have been repaired. What was resolved meanwhile stays resolved. A
--- failure ends the request, if there was one, and then leaves the schedule as it is; else it uses up a retry of it. A
--- requested retry that found the record locked stays requested, and keeps its claim, so only the next run tries it
--- again. One that the run had no time for (untried) only ends its claim.
---
--- The id in a repaired payload may differ from that of its row, such as the hash of the body. That gets into the ledger
--- too, so that the old body, delivered again, does not reopen an applied event. Deliveries wait for these rows of the
--- ledger, so this hardly waits for a locked row: the next run tries it.
-create or replace function public.billing_settle_failed_events(p_lease_id uuid, results jsonb)
-returns integer language plpgsql volatile set search_path = ''
-set lock_timeout = '20ms'
-set jit = off
-set enable_seqscan = off -- as in the claim
-set enable_hashjoin = off
-set enable_mergejoin = off
-as $$
-declare
-  r record; -- the row, with what is said of it
-  settled integer := 0;
-begin
-  for r in
-    select n.*, said ->> 'outcome' as outcome, said ->> 'error_code' as fault
-    from jsonb_array_elements(jsonb_strip_nulls(results)) as said
-    join billing.failed_events f on f.provider = said ->> 'provider' and f.event_id = said ->> 'event_id'
-    cross join jsonb_populate_record(f, said) as n
-    -- What was applied is resolved already.
-    where (f.retry_lease_id = p_lease_id or f.resolution in ('applied', 'duplicate', 'stale'))
-      and (said ->> 'error_code' = 'record_locked' and f.retry_requested_at is not null) is not true
-    order by f.provider, f.event_id
-  loop
-    begin
-      if r.outcome = 'untried' then
-        update billing.failed_events f set retry_lease_id = null
-        where f.provider = r.provider and f.event_id = r.event_id and f.retry_lease_id = p_lease_id;
-        continue;
-      elsif r.outcome in ('applied', 'duplicate', 'stale') then
-        insert into billing.processed_events (provider, event_id, type, outcome)
-        values (r.provider, r.event_id, coalesce(r.type, ''), replace(r.outcome, 'duplicate', 'applied'))
-        on conflict do nothing;
-      end if;
-      update billing.failed_events f set
-        (type, kind, subscription_id, customer_id, account_id, occurred_at, error_code, error)
-          = row (r.type, r.kind, r.subscription_id, r.customer_id, r.account_id, r.occurred_at, r.error_code, r.error),
-        resolved_at = case when r.outcome <> 'failed' then coalesce(f.resolved_at, now()) end,
-        resolution = case when r.outcome <> 'failed' then coalesce(f.resolution, r.outcome) end,
-        attempts = f.attempts + (r.outcome = 'failed')::integer,
-        last_failed_at = case r.outcome when 'failed' then now() else f.last_failed_at end,
-        next_retry_at = case
-          when f.retry_requested_at is null then
-            billing.next_retry(r.fault, f.original_payload is not null, f.scheduled_retries + 1)
-          when billing.next_retry(r.fault, f.original_payload is not null, 0) is not null then
-            coalesce(f.next_retry_at, billing.next_retry(r.fault, false, f.scheduled_retries))
-        end,
-        scheduled_retries = f.scheduled_retries + (r.outcome = 'failed' and f.retry_requested_at is null)::integer,
-        retry_lease_id = null, retry_requested_at = case
-          when billing.is_cured(f.provider, r.fault, r.subscription_id, r.customer_id) then now()
-        end
-      where f.provider = r.provider and f.event_id = r.event_id
-        and (f.resolved_at is null and f.retry_lease_id = p_lease_id or f.resolution = r.outcome);
-      settled := settled + found::integer;
-    exception when lock_not_available then
-      null; -- Somebody has locked it.
-    end;
-  end loop;
-  return settled;
-end;
-$$;

@@ -36,6 +36,40 @@ create or replace view billing.subscription_items with (security_invoker = true)
 table public.billing_subscription_items;
 comment on view billing.subscription_items is 'One row per item of a subscription.';
 
+create or replace view billing.events_per_hour with (security_invoker = true) as
+select date_trunc('hour', e.at) as hour, e.type, e.outcome, count(*) as events
+from (
+  select p.processed_at as at, p.type, p.outcome from billing.processed_events p
+  union all
+  select f.last_failed_at, f.type, 'failed' from billing.failed_events f where f.resolved_at is null
+) as e
+where e.at > now() - interval '3 days'
+group by hour, e.type, e.outcome
+order by hour desc, events desc;
+comment on view billing.events_per_hour is 'Events of the last three days. failed: still open.';
+
+-- Fast with a large ledger, too.
+create or replace view billing.health with (security_invoker = true) as
+select
+  (select max(p.processed_at) from billing.processed_events p) as last_event_at,
+  f.open_failures, f.oldest_open_failure, f.retries_requested, n.notifications_pending, n.oldest_pending_notification,
+  (select count(*) from billing.notifications d where d.status in ('dead', 'undeliverable')) as notifications_given_up,
+  (select case when count(l.scheduled_run_at) = 2 then min(l.scheduled_run_at) end from billing.leases l)
+    as last_scheduled_run_at,
+  billing.handlers() as handlers,
+  (select coalesce(sum(e.purchases), 0) from billing.erasures e where e.purchases > 0) as erased_purchases
+from (
+  select
+    count(*) as open_failures, min(o.first_failed_at) as oldest_open_failure,
+    count(o.retry_requested_at) as retries_requested
+  from billing.failed_events o where o.resolved_at is null
+) as f, (
+  select count(*) as notifications_pending, min(w.created_at) as oldest_pending_notification
+  from billing.notifications w where w.status = 'pending'
+) as n;
+comment on view billing.health is
+  'last_scheduled_run_at: when the schedule last ran both queues without a fault. erased_purchases: events of erased accounts that would have made a record.';
+
 -- For commands. The records have their ordering columns; a failure's version changes whenever its row does.
 create or replace view public.billing_records with (security_invoker = true) as
 select

@@ -1,7 +1,7 @@
 /** How each provider signs: the scheme, the headers and the keys. */
-import type { Environment } from "../_shared/billing/config.ts";
-import type { Format } from "../_shared/billing/formats/format.ts";
-import { FORMATS } from "../_shared/billing/formats/formats.ts";
+import type { Environment } from "../../_shared/billing/settings/deployment.ts";
+import type { Format } from "../../_shared/billing/events/format.ts";
+import { FORMATS } from "../../_shared/billing/events/formats.ts";
 import {
   PROVIDERS,
   type ProviderSettings,
@@ -9,7 +9,7 @@ import {
   readOfEach,
   readProviderSettings,
   settingsPrefix,
-} from "../_shared/billing/providers.ts";
+} from "../../_shared/billing/settings/providers.ts";
 import {
   hmacSha256Hex,
   paddle,

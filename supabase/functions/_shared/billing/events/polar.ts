@@ -3,8 +3,8 @@
  *
  * @see https://polar.sh/docs/integrate/webhooks/delivery
  */
-import { readerOf } from "../fields.ts";
-import { defineFormat, itemOf } from "./read_event.ts";
+import { readerOf } from "./fields.ts";
+import { defineFormat, itemOf } from "./define_format.ts";
 
 export const polar = defineFormat({
   scheme: "polar",

@@ -1,12 +1,12 @@
-import { callFunction, type DatabaseClient } from "./database.ts";
-import { DeliveryError } from "./errors.ts";
-import { identifierOrNull, sha256Hex } from "./fields.ts";
+import { callFunction, type DatabaseClient } from "./client.ts";
+import { DeliveryError } from "../errors.ts";
+import { identifierOrNull, sha256Hex } from "../events/fields.ts";
 import {
   describeEvent,
   type EventDescription,
   type Format,
-} from "./formats/format.ts";
-import { decodeBody } from "./parse_event.ts";
+} from "../events/format.ts";
+import { decodeBody } from "../events/parse_event.ts";
 
 /** Short, because the provider is still waiting for the reply. */
 const TIME_LIMIT = { timeLimitMs: 1_500 };
