@@ -260,11 +260,20 @@ export async function copySubscriptions(
 async function copyFailures(sql: postgres.Sql, count: number): Promise<void> {
   const payload = filler("update")(-1, START);
   await sql`
-    select public.billing_record_failed_event(
-      'a', 'evt_failed', ${payload}, 'text', 'subscription_unknown', 'There is no such subscription.',
-      'customer.subscription.updated', 'update', ${
-    numberedId("sub", -1)
-  }, 'cus_1', 'acc_1', now())`;
+    select public.billing_record_failed_event(jsonb_build_object(
+      'provider', 'a',
+      'event_id', 'evt_failed',
+      'body', ${payload}::text,
+      'body_encoding', 'text',
+      'error_code', 'subscription_unknown',
+      'error', 'There is no such subscription.',
+      'type', 'customer.subscription.updated',
+      'kind', 'update',
+      'subscription_id', ${numberedId("sub", -1)}::text,
+      'customer_id', 'cus_1',
+      'account_id', 'acc_1',
+      'occurred_at', now()
+    ))`;
   await sql.unsafe(`
     insert into billing.failed_events
     select r.*

@@ -1052,60 +1052,58 @@ return exists (
 -- the event was rolled back. Returns `stored`; `retry` if what it lacked has come, and a retry is requested too; or
 -- stores nothing: `applied` if the event was applied meanwhile, `erased` if its account was erased. The body becomes
 -- jsonb here, since JSON.parse turns 1e400 into null and rounds large integers. One that jsonb refuses (\u0000, a lone
--- surrogate, nesting beyond the stack) is stored as a JSON string of the text. p_body_encoding: text or base64.
--- p_fallback_account: p_account_id, if only the provider's customer names it (billing.event).
+-- surrogate, nesting beyond the stack) is stored as a JSON string of the text.
+-- failure: columns of billing.failed_events; body, and body_encoding (text or base64); fallback_account: the account_id,
+-- if only the provider's customer names it (billing.event).
 --
 -- This holds the event's row in the ledger: who applies it later finds the failure, and resolves it. Other deliveries
 -- of it wait, with the events in their calls. So this waits only briefly for a locked row: half a second if the event
 -- may be applied right now, less if somebody has locked its failure.
-create or replace function public.billing_record_failed_event(
-  p_provider text, p_event_id text, p_body text, p_body_encoding text, p_error_code text, p_error text,
-  p_type text default null, p_kind text default null, p_subscription_id text default null,
-  p_customer_id text default null, p_account_id text default null, p_occurred_at timestamptz default null,
-  p_fallback_account text default null
-)
+create or replace function public.billing_record_failed_event(failure jsonb)
 returns text language plpgsql volatile set search_path = ''
 set lock_timeout = '500ms'
 as $$
 declare
+  failed constant billing.failed_events := jsonb_populate_record(null::billing.failed_events, failure);
+  body constant text := failure ->> 'body';
+  payload jsonb := to_jsonb(body);
+  encoding text := failure ->> 'body_encoding';
   event billing.event;
   erasure bytea;
   is_cured boolean;
-  body jsonb := to_jsonb(p_body);
-  encoding text := p_body_encoding;
 begin
   insert into billing.processed_events (provider, event_id, type)
-  values (p_provider, p_event_id, coalesce(p_type, '')) on conflict do nothing;
+  values (failed.provider, failed.event_id, coalesce(failed.type, '')) on conflict do nothing;
   if not found then
     return 'applied';
   end if;
   -- A call that applies its creation, or erases its account, holds one of these: one of the two sees the other.
-  perform pg_advisory_xact_lock_shared(billing.account_lock(p_account_id));
-  perform pg_advisory_xact_lock(hashtextextended(p_subscription_id, 0));
-  perform pg_advisory_xact_lock_shared(billing.customer_hash(p_provider, p_customer_id));
-  event.provider := p_provider;
-  event.kind := coalesce(p_kind, 'other');
-  event.subscription_id := p_subscription_id;
-  event.account_id := case when p_fallback_account is null then p_account_id end;
-  event.fallback_account := p_fallback_account;
-  event.report := jsonb_build_object('customer_id', p_customer_id);
+  perform pg_advisory_xact_lock_shared(billing.account_lock(failed.account_id));
+  perform pg_advisory_xact_lock(hashtextextended(failed.subscription_id, 0));
+  perform pg_advisory_xact_lock_shared(billing.customer_hash(failed.provider, failed.customer_id));
+  event.provider := failed.provider;
+  event.kind := coalesce(failed.kind, 'other');
+  event.subscription_id := failed.subscription_id;
+  event.account_id := case when failure ->> 'fallback_account' is null then failed.account_id end;
+  event.fallback_account := failure ->> 'fallback_account';
+  event.report := jsonb_build_object('customer_id', failed.customer_id);
   erasure := billing.erasure_of(event);
   if erasure is not null then
     update billing.erasures e set purchases = e.purchases + 1
-    where e.hash = erasure and p_kind in ('creation', 'opening_update');
-    delete from billing.processed_events p where p.provider = p_provider and p.event_id = p_event_id;
+    where e.hash = erasure and failed.kind in ('creation', 'opening_update');
+    delete from billing.processed_events p where p.provider = failed.provider and p.event_id = failed.event_id;
     return 'erased';
   end if;
   begin
     perform set_config('lock_timeout', '20ms', true);
-    is_cured := billing.is_cured(p_provider, p_error_code, p_subscription_id, p_customer_id);
+    is_cured := billing.is_cured(failed.provider, failed.error_code, failed.subscription_id, failed.customer_id);
   exception when lock_not_available then
     is_cured := true; -- Customers are being added, maybe a million: the retry will see.
   end;
   perform set_config('lock_timeout', '100ms', true);
   begin
-    if encoding = 'text' and not billing.has_long_number(p_body::jsonb) then
-      body := p_body::jsonb;
+    if encoding = 'text' and not billing.has_long_number(body::jsonb) then
+      payload := body::jsonb;
       encoding := 'json';
     end if;
   exception when others then
@@ -1116,8 +1114,8 @@ begin
     account_id, occurred_at, next_retry_at, retry_requested_at
   )
   values (
-    p_provider, p_event_id, p_type, body, encoding, p_error_code, p_error, p_kind, p_subscription_id, p_customer_id,
-    p_account_id, p_occurred_at, billing.next_retry(p_error_code, false, 0), case when is_cured then now() end
+    failed.provider, failed.event_id, failed.type, payload, encoding, failed.error_code, failed.error, failed.kind, failed.subscription_id, failed.customer_id,
+    failed.account_id, failed.occurred_at, billing.next_retry(failed.error_code, false, 0), case when is_cured then now() end
   )
   on conflict (provider, event_id) do update set
     -- A repair stays; the provider sends the old body again.
@@ -1139,7 +1137,7 @@ begin
     scheduled_retries = case when f.resolved_at is null then f.scheduled_retries else 0 end,
     attempts = f.attempts + 1, last_failed_at = now(),
     resolved_at = null, resolution = null, resolution_note = null, resolved_by = null;
-  delete from billing.processed_events p where p.provider = p_provider and p.event_id = p_event_id;
+  delete from billing.processed_events p where p.provider = failed.provider and p.event_id = failed.event_id;
   return case when is_cured then 'retry' else 'stored' end;
 end;
 $$;
@@ -1467,7 +1465,7 @@ begin
 end;
 $$;
 
--- Claims up to p_limit failures for a run; none while another run has the queue. Requested ones come before scheduled
+-- Claims up to batch_size failures for a run; none while another run has the queue. Requested ones come before scheduled
 -- ones, each in the order in which the events occurred; at the same time, creations first. An update must not be tried
 -- before its creation: while an event of a subscription is locked by another session, or was claimed by this run and
 -- not settled, later ones of it are left out. What an earlier run has left unsettled comes later and alone, with all of
@@ -1475,7 +1473,7 @@ $$;
 -- comes later too: the next try may be as slow. A worker has 256 MB of memory, so a batch is limited in bytes of JSON
 -- text, in which a control character counts six.
 -- Each row is looked up by itself: the time of a join depends on statistics, which may be old.
-create or replace function public.billing_claim_failed_events(p_lease_id uuid, p_limit integer)
+create or replace function public.billing_claim_failed_events(lease_id uuid, batch_size integer)
 returns table (provider text, event_id text, type text, body text, body_encoding text)
 language plpgsql volatile set search_path = ''
 set jit = off
@@ -1491,7 +1489,7 @@ declare
   claimed integer := 0;
   bytes bigint := 0;
 begin
-  if not billing.hold_lease('retries', p_lease_id) then
+  if not billing.hold_lease('retries', lease_id) then
     return;
   end if;
 
@@ -1501,7 +1499,7 @@ begin
         f.provider, f.event_id, f.subscription_id, coalesce(f.subscription_id, f.event_id) as own,
         f.retry_requested_at is null as is_scheduled,
         case
-          when f.retry_lease_id = p_lease_id then 3
+          when f.retry_lease_id = lease_id then 3
           when f.retry_lease_id is not null then 2 -- left by an earlier run
           when f.error_code in ('apply_failed', 'handler_missing') then 1
           else 0
@@ -1519,13 +1517,13 @@ begin
     order by
       d.is_scheduled, coalesce(l.delay, 0), d.occurred_at nulls last, d.is_later, d.first_failed_at, d.event_id
     -- More than a batch, since some may be left out.
-    limit p_limit * 20
+    limit batch_size * 20
   loop
     continue when waiting.subscription_id = any (held);
     select * into failure from billing.failed_events f
     where f.provider = waiting.provider and f.event_id = waiting.event_id
       -- "is true", so that a plan cannot take another index than the primary key.
-      and (f.retry_lease_id is distinct from p_lease_id and f.resolved_at is null
+      and (f.retry_lease_id is distinct from lease_id and f.resolved_at is null
         and (f.retry_requested_at is not null or f.next_retry_at <= now())) is true
     for update skip locked;
     if not found then
@@ -1535,7 +1533,7 @@ begin
 
     bytes := bytes + octet_length(failure.payload::text);
     exit when claimed > 0 and (waiting.is_left or bytes > 4 * 1024 * 1024);
-    update billing.failed_events f set retry_lease_id = p_lease_id
+    update billing.failed_events f set retry_lease_id = lease_id
     where f.provider = failure.provider and f.event_id = failure.event_id;
     provider := failure.provider;
     event_id := failure.event_id;
@@ -1544,7 +1542,7 @@ begin
     body_encoding := failure.payload_encoding;
     return next;
     claimed := claimed + 1;
-    exit when waiting.is_left or claimed = p_limit;
+    exit when waiting.is_left or claimed = batch_size;
   end loop;
 end;
 $$;
@@ -1559,7 +1557,7 @@ $$;
 -- The id in a repaired payload may differ from that of its row, such as the hash of the body. That gets into the ledger
 -- too, so that the old body, delivered again, does not reopen an applied event. Deliveries wait for these rows of the
 -- ledger, so this hardly waits for a locked row: the next run tries it.
-create or replace function public.billing_settle_failed_events(p_lease_id uuid, results jsonb)
+create or replace function public.billing_settle_failed_events(lease_id uuid, results jsonb)
 returns integer language plpgsql volatile set search_path = ''
 set lock_timeout = '20ms'
 set jit = off
@@ -1577,14 +1575,14 @@ begin
     join billing.failed_events f on f.provider = said ->> 'provider' and f.event_id = said ->> 'event_id'
     cross join jsonb_populate_record(f, said) as n
     -- What was applied is resolved already.
-    where (f.retry_lease_id = p_lease_id or f.resolution in ('applied', 'duplicate', 'stale'))
+    where (f.retry_lease_id = lease_id or f.resolution in ('applied', 'duplicate', 'stale'))
       and (said ->> 'error_code' = 'record_locked' and f.retry_requested_at is not null) is not true
     order by f.provider, f.event_id
   loop
     begin
       if r.outcome = 'untried' then
         update billing.failed_events f set retry_lease_id = null
-        where f.provider = r.provider and f.event_id = r.event_id and f.retry_lease_id = p_lease_id;
+        where f.provider = r.provider and f.event_id = r.event_id and f.retry_lease_id = lease_id;
         continue;
       elsif r.outcome in ('applied', 'duplicate', 'stale') then
         insert into billing.processed_events (provider, event_id, type, outcome)
@@ -1609,7 +1607,7 @@ begin
           when billing.is_cured(f.provider, r.fault, r.subscription_id, r.customer_id) then now()
         end
       where f.provider = r.provider and f.event_id = r.event_id
-        and (f.resolved_at is null and f.retry_lease_id = p_lease_id or f.resolution = r.outcome);
+        and (f.resolved_at is null and f.retry_lease_id = lease_id or f.resolution = r.outcome);
       settled := settled + found::integer;
     exception when lock_not_available then
       null; -- Somebody has locked it.
@@ -1685,12 +1683,12 @@ create or replace function billing.notification_waits()
 returns interval[] language sql immutable set search_path = ''
 return '{5 s,5 min,30 min,2 h,5 h,10 h,14 h,20 h,24 h}'::interval[];
 
--- Claims up to p_limit due notifications for a run; none while another run has the queue, or its receiver has a pause.
+-- Claims up to batch_size due notifications for a run; none while another run has the queue, or its receiver has a pause.
 -- The attempt is counted here, before sending, so that a notification that crashes every worker is given up in the end.
 -- One that is not settled is due again after a minute. So is the end of a trial that is newer than the record: the
 -- update that set it may still come. Any other one that is not true is withdrawn. So that a call stays short, it checks
 -- at most a thousand; if it has handed out none of them, the run is to go on.
-create or replace function public.billing_claim_notifications(p_lease_id uuid, p_limit integer, p_destination text)
+create or replace function public.billing_claim_notifications(lease_id uuid, batch_size integer, destination text)
 returns setof jsonb language plpgsql volatile set search_path = ''
 set jit = off
 set enable_seqscan = off -- a plan that was made while the tables were empty is kept
@@ -1700,7 +1698,7 @@ declare
   told jsonb;
   claimed integer := 0;
 begin
-  if not billing.hold_lease('notifications', p_lease_id, p_destination) then
+  if not billing.hold_lease('notifications', lease_id, destination) then
     return;
   end if;
   for due in
@@ -1742,7 +1740,7 @@ begin
     if due.fault is null then
       return next told;
       claimed := claimed + 1;
-      exit when claimed >= p_limit;
+      exit when claimed >= batch_size;
     end if;
   end loop;
   if found and claimed = 0 then
@@ -1755,13 +1753,13 @@ $$;
 -- undeliverable, limited or unsent), error, retry_after_seconds. A failed one is due again after the next wait plus up
 -- to 10 %, so that those that failed together are not all due at the same time; Retry-After can make it later, at most
 -- by a day. `limited` and `unsent` do not count as attempts.
-create or replace function public.billing_settle_notifications(p_lease_id uuid, p_destination text, results jsonb)
+create or replace function public.billing_settle_notifications(lease_id uuid, destination text, results jsonb)
 returns integer language plpgsql volatile set search_path = '' as $$
 declare
   waits constant interval[] := billing.notification_waits();
   settled integer;
 begin
-  results := billing.results_of(p_lease_id, p_destination, results);
+  results := billing.results_of(lease_id, destination, results);
   update billing.notifications n set
     status = case
       when r.result in ('limited', 'unsent') or r.result = 'failed' and n.attempts <= cardinality(waits) then 'pending'
@@ -1772,7 +1770,7 @@ begin
     last_error = case when r.result in ('sent', 'unsent') then n.last_error else r.error end,
     sent_at = case when r.result = 'sent' then now() end,
     next_attempt_at = case r.result
-      when 'limited' then (select p.paused_until from billing.pauses p where p.destination = p_destination)
+      when 'limited' then (select p.paused_until from billing.pauses p where p.destination = billing_settle_notifications.destination)
       when 'unsent' then now()
       else now() + greatest(
         waits[n.attempts] * (1 + random() * 0.1), least(coalesce(r.retry_after_seconds, 0), 86400) * interval '1 s'
@@ -1791,15 +1789,16 @@ $$;
 
 -- Returns the results of a run, to be stored; none if another run has claimed since. Locks the queue. Pauses the
 -- receiver if a result is `limited` (429): for a minute, or what it asked for, from a second to a day.
-create or replace function billing.results_of(p_lease_id uuid, p_destination text, results jsonb)
+create or replace function billing.results_of(lease_id uuid, destination text, results jsonb)
 returns jsonb language plpgsql volatile set search_path = '' as $$
+#variable_conflict use_column
 begin
-  perform from billing.leases l where l.queue = 'notifications' and l.lease_id = p_lease_id for update;
+  perform from billing.leases l where l.queue = 'notifications' and l.lease_id = results_of.lease_id for update;
   if not found then
     return '[]';
   end if;
   insert into billing.pauses as p (destination, paused_until)
-  select p_destination, clock_timestamp()
+  select results_of.destination, clock_timestamp()
     + least(greatest(max(coalesce(r.retry_after_seconds, 60)), 1), 86400) * interval '1 s'
   -- Numeric, because a date may be thousands of years away.
   from jsonb_to_recordset(results) as r (result text, retry_after_seconds numeric)
@@ -1824,16 +1823,16 @@ comment on table billing.alerts is 'What the operator was told about failures, p
 --   failure_opened: of the failures with a code that have no retry coming, or have failed the first one of their
 --     schedule, more are open than the operator was told, or the newest came later; at most one per code and hour.
 --   failures_resolved: the operator was told, and none is open any more.
---   handler_not_listed: handlers that are not among p_handlers, those of the listed types (null: not compared); at most
+--   handler_not_listed: handlers that are not among handlers, those of the listed types (null: not compared); at most
 --     one a day.
 create or replace function public.billing_claim_alerts(
-  p_lease_id uuid, p_destination text, p_handlers text[] default null
+  lease_id uuid, destination text, handlers text[] default null
 )
 returns table (id uuid, kind text, alert jsonb, created_at timestamptz)
 language plpgsql volatile set search_path = '' as $$
 #variable_conflict use_column
 begin
-  if not billing.hold_lease('notifications', p_lease_id, p_destination) then
+  if not billing.hold_lease('notifications', lease_id, destination) then
     return;
   end if;
   return query
@@ -1878,16 +1877,16 @@ begin
     jsonb_build_object('error_code', 'handler_not_listed', 'handlers', array_agg('billing.' || h.name order by h.name)), now()
   from unnest(billing.handlers()) as h (name)
   left join billing.alerts a on a.error_code = 'handler_not_listed'
-  where h.name <> all (p_handlers) and (a.alerted_at <= now() - interval '1 day') is not false
+  where h.name <> all (handlers) and (a.alerted_at <= now() - interval '1 day') is not false
   group by a.alerted_at;
 end;
 $$;
 
 -- Stores which alerts were sent; returns how many. results: kind and alert as claimed, result, retry_after_seconds.
-create or replace function public.billing_settle_alerts(p_lease_id uuid, p_destination text, results jsonb)
+create or replace function public.billing_settle_alerts(lease_id uuid, destination text, results jsonb)
 returns integer language plpgsql volatile set search_path = '' as $$
 begin
-  results := billing.results_of(p_lease_id, p_destination, results);
+  results := billing.results_of(lease_id, destination, results);
   insert into billing.alerts as a (error_code, opened_at, alerted_at, reported)
   select r.alert ->> 'error_code', case r.kind when 'failure_opened' then now() end, now(),
     coalesce(r.alert -> 'open', '0')::integer -- the others have none
@@ -1922,47 +1921,49 @@ comment on table billing.pauses is 'Receivers that answered 429. Deleting a row 
 
 -- Takes or extends the lease of a queue; false if another run has it, which then looks once more for work before it
 -- ends, or if its receiver has asked for a pause. Claims of a queue run one after the other: this locks its row.
-create or replace function billing.hold_lease(p_queue text, p_lease_id uuid, p_destination text default null)
+create or replace function billing.hold_lease(queue text, lease_id uuid, destination text default null)
 returns boolean language plpgsql volatile set search_path = '' as $$
+#variable_conflict use_column
 begin
   -- Longer than a batch takes. After a crash, the queue rests as long.
   insert into billing.leases as l (queue, lease_id, held_until)
-  values (p_queue, p_lease_id, clock_timestamp() + interval '60 s')
+  values (hold_lease.queue, hold_lease.lease_id, clock_timestamp() + interval '60 s')
   on conflict (queue) do update set lease_id = excluded.lease_id, held_until = excluded.held_until
-  where l.lease_id = p_lease_id or l.held_until <= clock_timestamp();
+  where l.lease_id = hold_lease.lease_id or l.held_until <= clock_timestamp();
   if not found then
-    update billing.leases l set is_wanted = true where l.queue = p_queue and not l.is_wanted;
+    update billing.leases l set is_wanted = true where l.queue = hold_lease.queue and not l.is_wanted;
     return false;
   end if;
-  return not exists (select from billing.pauses p where p.destination = p_destination and p.paused_until > now());
+  return not exists (select from billing.pauses p where p.destination = hold_lease.destination and p.paused_until > now());
 end;
 $$;
 
 -- Ends the lease of a queue at the end of a run. If another run has asked for the queue meanwhile, it returns true
--- instead, and this one goes on; or, if its time is over (p_is_last), wakes the worker. p_is_scheduled: the schedule
+-- instead, and this one goes on; or, if its time is over (is_last), wakes the worker. is_scheduled: the schedule
 -- has woken the run, which had no fault: that is noted also if another run has the lease.
 create or replace function public.billing_release_lease(
-  p_queue text, p_lease_id uuid, p_is_last boolean default true, p_is_scheduled boolean default false
+  queue text, lease_id uuid, is_last boolean default true, is_scheduled boolean default false
 )
 returns boolean language plpgsql volatile set search_path = '' as $$
+#variable_conflict use_column
 declare
   was_wanted boolean;
 begin
   -- Locked before it is read: a run that is just asking for the queue holds the row. It has asked by then, or gets the queue.
-  perform from billing.leases l where l.queue = p_queue for update;
+  perform from billing.leases l where l.queue = billing_release_lease.queue for update;
   update billing.leases l set is_wanted = false
-  where l.queue = p_queue and l.lease_id = p_lease_id and l.is_wanted;
+  where l.queue = billing_release_lease.queue and l.lease_id = billing_release_lease.lease_id and l.is_wanted;
   was_wanted := found;
-  if was_wanted and not p_is_last then
+  if was_wanted and not is_last then
     return true;
   end if;
   -- The row may be missing: without a channel, no run ever takes the lease of the notifications.
   insert into billing.leases as l (queue, lease_id, held_until, scheduled_run_at)
-  values (p_queue, p_lease_id, clock_timestamp(), case when p_is_scheduled then now() end)
+  values (billing_release_lease.queue, billing_release_lease.lease_id, clock_timestamp(), case when is_scheduled then now() end)
   on conflict (queue) do update set
-    held_until = case when l.lease_id = p_lease_id then clock_timestamp() else l.held_until end,
+    held_until = case when l.lease_id = billing_release_lease.lease_id then clock_timestamp() else l.held_until end,
     scheduled_run_at = coalesce(excluded.scheduled_run_at, l.scheduled_run_at);
-  perform billing.wake_worker(p_queue) where was_wanted;
+  perform billing.wake_worker(billing_release_lease.queue) where was_wanted;
   return false;
 end;
 $$;

@@ -54,60 +54,58 @@ return exists (
 -- the event was rolled back. Returns `stored`; `retry` if what it lacked has come, and a retry is requested too; or
 -- stores nothing: `applied` if the event was applied meanwhile, `erased` if its account was erased. The body becomes
 -- jsonb here, since JSON.parse turns 1e400 into null and rounds large integers. One that jsonb refuses (\u0000, a lone
--- surrogate, nesting beyond the stack) is stored as a JSON string of the text. p_body_encoding: text or base64.
--- p_fallback_account: p_account_id, if only the provider's customer names it (billing.event).
+-- surrogate, nesting beyond the stack) is stored as a JSON string of the text.
+-- failure: columns of billing.failed_events; body, and body_encoding (text or base64); fallback_account: the account_id,
+-- if only the provider's customer names it (billing.event).
 --
 -- This holds the event's row in the ledger: who applies it later finds the failure, and resolves it. Other deliveries
 -- of it wait, with the events in their calls. So this waits only briefly for a locked row: half a second if the event
 -- may be applied right now, less if somebody has locked its failure.
-create or replace function public.billing_record_failed_event(
-  p_provider text, p_event_id text, p_body text, p_body_encoding text, p_error_code text, p_error text,
-  p_type text default null, p_kind text default null, p_subscription_id text default null,
-  p_customer_id text default null, p_account_id text default null, p_occurred_at timestamptz default null,
-  p_fallback_account text default null
-)
+create or replace function public.billing_record_failed_event(failure jsonb)
 returns text language plpgsql volatile set search_path = ''
 set lock_timeout = '500ms'
 as $$
 declare
+  failed constant billing.failed_events := jsonb_populate_record(null::billing.failed_events, failure);
+  body constant text := failure ->> 'body';
+  payload jsonb := to_jsonb(body);
+  encoding text := failure ->> 'body_encoding';
   event billing.event;
   erasure bytea;
   is_cured boolean;
-  body jsonb := to_jsonb(p_body);
-  encoding text := p_body_encoding;
 begin
   insert into billing.processed_events (provider, event_id, type)
-  values (p_provider, p_event_id, coalesce(p_type, '')) on conflict do nothing;
+  values (failed.provider, failed.event_id, coalesce(failed.type, '')) on conflict do nothing;
   if not found then
     return 'applied';
   end if;
   -- A call that applies its creation, or erases its account, holds one of these: one of the two sees the other.
-  perform pg_advisory_xact_lock_shared(billing.account_lock(p_account_id));
-  perform pg_advisory_xact_lock(hashtextextended(p_subscription_id, 0));
-  perform pg_advisory_xact_lock_shared(billing.customer_hash(p_provider, p_customer_id));
-  event.provider := p_provider;
-  event.kind := coalesce(p_kind, 'other');
-  event.subscription_id := p_subscription_id;
-  event.account_id := case when p_fallback_account is null then p_account_id end;
-  event.fallback_account := p_fallback_account;
-  event.report := jsonb_build_object('customer_id', p_customer_id);
+  perform pg_advisory_xact_lock_shared(billing.account_lock(failed.account_id));
+  perform pg_advisory_xact_lock(hashtextextended(failed.subscription_id, 0));
+  perform pg_advisory_xact_lock_shared(billing.customer_hash(failed.provider, failed.customer_id));
+  event.provider := failed.provider;
+  event.kind := coalesce(failed.kind, 'other');
+  event.subscription_id := failed.subscription_id;
+  event.account_id := case when failure ->> 'fallback_account' is null then failed.account_id end;
+  event.fallback_account := failure ->> 'fallback_account';
+  event.report := jsonb_build_object('customer_id', failed.customer_id);
   erasure := billing.erasure_of(event);
   if erasure is not null then
     update billing.erasures e set purchases = e.purchases + 1
-    where e.hash = erasure and p_kind in ('creation', 'opening_update');
-    delete from billing.processed_events p where p.provider = p_provider and p.event_id = p_event_id;
+    where e.hash = erasure and failed.kind in ('creation', 'opening_update');
+    delete from billing.processed_events p where p.provider = failed.provider and p.event_id = failed.event_id;
     return 'erased';
   end if;
   begin
     perform set_config('lock_timeout', '20ms', true);
-    is_cured := billing.is_cured(p_provider, p_error_code, p_subscription_id, p_customer_id);
+    is_cured := billing.is_cured(failed.provider, failed.error_code, failed.subscription_id, failed.customer_id);
   exception when lock_not_available then
     is_cured := true; -- Customers are being added, maybe a million: the retry will see.
   end;
   perform set_config('lock_timeout', '100ms', true);
   begin
-    if encoding = 'text' and not billing.has_long_number(p_body::jsonb) then
-      body := p_body::jsonb;
+    if encoding = 'text' and not billing.has_long_number(body::jsonb) then
+      payload := body::jsonb;
       encoding := 'json';
     end if;
   exception when others then
@@ -118,8 +116,8 @@ begin
     account_id, occurred_at, next_retry_at, retry_requested_at
   )
   values (
-    p_provider, p_event_id, p_type, body, encoding, p_error_code, p_error, p_kind, p_subscription_id, p_customer_id,
-    p_account_id, p_occurred_at, billing.next_retry(p_error_code, false, 0), case when is_cured then now() end
+    failed.provider, failed.event_id, failed.type, payload, encoding, failed.error_code, failed.error, failed.kind, failed.subscription_id, failed.customer_id,
+    failed.account_id, failed.occurred_at, billing.next_retry(failed.error_code, false, 0), case when is_cured then now() end
   )
   on conflict (provider, event_id) do update set
     -- A repair stays; the provider sends the old body again.
@@ -141,7 +139,7 @@ begin
     scheduled_retries = case when f.resolved_at is null then f.scheduled_retries else 0 end,
     attempts = f.attempts + 1, last_failed_at = now(),
     resolved_at = null, resolution = null, resolution_note = null, resolved_by = null;
-  delete from billing.processed_events p where p.provider = p_provider and p.event_id = p_event_id;
+  delete from billing.processed_events p where p.provider = failed.provider and p.event_id = failed.event_id;
   return case when is_cured then 'retry' else 'stored' end;
 end;
 $$;

@@ -87,7 +87,7 @@ begin
 end;
 $$;
 
--- Claims up to p_limit failures for a run; none while another run has the queue. Requested ones come before scheduled
+-- Claims up to batch_size failures for a run; none while another run has the queue. Requested ones come before scheduled
 -- ones, each in the order in which the events occurred; at the same time, creations first. An update must not be tried
 -- before its creation: while an event of a subscription is locked by another session, or was claimed by this run and
 -- not settled, later ones of it are left out. What an earlier run has left unsettled comes later and alone, with all of
@@ -95,7 +95,7 @@ $$;
 -- comes later too: the next try may be as slow. A worker has 256 MB of memory, so a batch is limited in bytes of JSON
 -- text, in which a control character counts six.
 -- Each row is looked up by itself: the time of a join depends on statistics, which may be old.
-create or replace function public.billing_claim_failed_events(p_lease_id uuid, p_limit integer)
+create or replace function public.billing_claim_failed_events(lease_id uuid, batch_size integer)
 returns table (provider text, event_id text, type text, body text, body_encoding text)
 language plpgsql volatile set search_path = ''
 set jit = off
@@ -111,7 +111,7 @@ declare
   claimed integer := 0;
   bytes bigint := 0;
 begin
-  if not billing.hold_lease('retries', p_lease_id) then
+  if not billing.hold_lease('retries', lease_id) then
     return;
   end if;
 
@@ -121,7 +121,7 @@ begin
         f.provider, f.event_id, f.subscription_id, coalesce(f.subscription_id, f.event_id) as own,
         f.retry_requested_at is null as is_scheduled,
         case
-          when f.retry_lease_id = p_lease_id then 3
+          when f.retry_lease_id = lease_id then 3
           when f.retry_lease_id is not null then 2 -- left by an earlier run
           when f.error_code in ('apply_failed', 'handler_missing') then 1
           else 0
@@ -139,13 +139,13 @@ begin
     order by
       d.is_scheduled, coalesce(l.delay, 0), d.occurred_at nulls last, d.is_later, d.first_failed_at, d.event_id
     -- More than a batch, since some may be left out.
-    limit p_limit * 20
+    limit batch_size * 20
   loop
     continue when waiting.subscription_id = any (held);
     select * into failure from billing.failed_events f
     where f.provider = waiting.provider and f.event_id = waiting.event_id
       -- "is true", so that a plan cannot take another index than the primary key.
-      and (f.retry_lease_id is distinct from p_lease_id and f.resolved_at is null
+      and (f.retry_lease_id is distinct from lease_id and f.resolved_at is null
         and (f.retry_requested_at is not null or f.next_retry_at <= now())) is true
     for update skip locked;
     if not found then
@@ -155,7 +155,7 @@ begin
 
     bytes := bytes + octet_length(failure.payload::text);
     exit when claimed > 0 and (waiting.is_left or bytes > 4 * 1024 * 1024);
-    update billing.failed_events f set retry_lease_id = p_lease_id
+    update billing.failed_events f set retry_lease_id = lease_id
     where f.provider = failure.provider and f.event_id = failure.event_id;
     provider := failure.provider;
     event_id := failure.event_id;
@@ -164,7 +164,7 @@ begin
     body_encoding := failure.payload_encoding;
     return next;
     claimed := claimed + 1;
-    exit when waiting.is_left or claimed = p_limit;
+    exit when waiting.is_left or claimed = batch_size;
   end loop;
 end;
 $$;
@@ -179,7 +179,7 @@ $$;
 -- The id in a repaired payload may differ from that of its row, such as the hash of the body. That gets into the ledger
 -- too, so that the old body, delivered again, does not reopen an applied event. Deliveries wait for these rows of the
 -- ledger, so this hardly waits for a locked row: the next run tries it.
-create or replace function public.billing_settle_failed_events(p_lease_id uuid, results jsonb)
+create or replace function public.billing_settle_failed_events(lease_id uuid, results jsonb)
 returns integer language plpgsql volatile set search_path = ''
 set lock_timeout = '20ms'
 set jit = off
@@ -197,14 +197,14 @@ begin
     join billing.failed_events f on f.provider = said ->> 'provider' and f.event_id = said ->> 'event_id'
     cross join jsonb_populate_record(f, said) as n
     -- What was applied is resolved already.
-    where (f.retry_lease_id = p_lease_id or f.resolution in ('applied', 'duplicate', 'stale'))
+    where (f.retry_lease_id = lease_id or f.resolution in ('applied', 'duplicate', 'stale'))
       and (said ->> 'error_code' = 'record_locked' and f.retry_requested_at is not null) is not true
     order by f.provider, f.event_id
   loop
     begin
       if r.outcome = 'untried' then
         update billing.failed_events f set retry_lease_id = null
-        where f.provider = r.provider and f.event_id = r.event_id and f.retry_lease_id = p_lease_id;
+        where f.provider = r.provider and f.event_id = r.event_id and f.retry_lease_id = lease_id;
         continue;
       elsif r.outcome in ('applied', 'duplicate', 'stale') then
         insert into billing.processed_events (provider, event_id, type, outcome)
@@ -229,7 +229,7 @@ begin
           when billing.is_cured(f.provider, r.fault, r.subscription_id, r.customer_id) then now()
         end
       where f.provider = r.provider and f.event_id = r.event_id
-        and (f.resolved_at is null and f.retry_lease_id = p_lease_id or f.resolution = r.outcome);
+        and (f.resolved_at is null and f.retry_lease_id = lease_id or f.resolution = r.outcome);
       settled := settled + found::integer;
     exception when lock_not_available then
       null; -- Somebody has locked it.

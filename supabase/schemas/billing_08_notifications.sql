@@ -64,12 +64,12 @@ create or replace function billing.notification_waits()
 returns interval[] language sql immutable set search_path = ''
 return '{5 s,5 min,30 min,2 h,5 h,10 h,14 h,20 h,24 h}'::interval[];
 
--- Claims up to p_limit due notifications for a run; none while another run has the queue, or its receiver has a pause.
+-- Claims up to batch_size due notifications for a run; none while another run has the queue, or its receiver has a pause.
 -- The attempt is counted here, before sending, so that a notification that crashes every worker is given up in the end.
 -- One that is not settled is due again after a minute. So is the end of a trial that is newer than the record: the
 -- update that set it may still come. Any other one that is not true is withdrawn. So that a call stays short, it checks
 -- at most a thousand; if it has handed out none of them, the run is to go on.
-create or replace function public.billing_claim_notifications(p_lease_id uuid, p_limit integer, p_destination text)
+create or replace function public.billing_claim_notifications(lease_id uuid, batch_size integer, destination text)
 returns setof jsonb language plpgsql volatile set search_path = ''
 set jit = off
 set enable_seqscan = off -- a plan that was made while the tables were empty is kept
@@ -79,7 +79,7 @@ declare
   told jsonb;
   claimed integer := 0;
 begin
-  if not billing.hold_lease('notifications', p_lease_id, p_destination) then
+  if not billing.hold_lease('notifications', lease_id, destination) then
     return;
   end if;
   for due in
@@ -121,7 +121,7 @@ begin
     if due.fault is null then
       return next told;
       claimed := claimed + 1;
-      exit when claimed >= p_limit;
+      exit when claimed >= batch_size;
     end if;
   end loop;
   if found and claimed = 0 then
@@ -134,13 +134,13 @@ $$;
 -- undeliverable, limited or unsent), error, retry_after_seconds. A failed one is due again after the next wait plus up
 -- to 10 %, so that those that failed together are not all due at the same time; Retry-After can make it later, at most
 -- by a day. `limited` and `unsent` do not count as attempts.
-create or replace function public.billing_settle_notifications(p_lease_id uuid, p_destination text, results jsonb)
+create or replace function public.billing_settle_notifications(lease_id uuid, destination text, results jsonb)
 returns integer language plpgsql volatile set search_path = '' as $$
 declare
   waits constant interval[] := billing.notification_waits();
   settled integer;
 begin
-  results := billing.results_of(p_lease_id, p_destination, results);
+  results := billing.results_of(lease_id, destination, results);
   update billing.notifications n set
     status = case
       when r.result in ('limited', 'unsent') or r.result = 'failed' and n.attempts <= cardinality(waits) then 'pending'
@@ -151,7 +151,7 @@ begin
     last_error = case when r.result in ('sent', 'unsent') then n.last_error else r.error end,
     sent_at = case when r.result = 'sent' then now() end,
     next_attempt_at = case r.result
-      when 'limited' then (select p.paused_until from billing.pauses p where p.destination = p_destination)
+      when 'limited' then (select p.paused_until from billing.pauses p where p.destination = billing_settle_notifications.destination)
       when 'unsent' then now()
       else now() + greatest(
         waits[n.attempts] * (1 + random() * 0.1), least(coalesce(r.retry_after_seconds, 0), 86400) * interval '1 s'
@@ -170,15 +170,16 @@ $$;
 
 -- Returns the results of a run, to be stored; none if another run has claimed since. Locks the queue. Pauses the
 -- receiver if a result is `limited` (429): for a minute, or what it asked for, from a second to a day.
-create or replace function billing.results_of(p_lease_id uuid, p_destination text, results jsonb)
+create or replace function billing.results_of(lease_id uuid, destination text, results jsonb)
 returns jsonb language plpgsql volatile set search_path = '' as $$
+#variable_conflict use_column
 begin
-  perform from billing.leases l where l.queue = 'notifications' and l.lease_id = p_lease_id for update;
+  perform from billing.leases l where l.queue = 'notifications' and l.lease_id = results_of.lease_id for update;
   if not found then
     return '[]';
   end if;
   insert into billing.pauses as p (destination, paused_until)
-  select p_destination, clock_timestamp()
+  select results_of.destination, clock_timestamp()
     + least(greatest(max(coalesce(r.retry_after_seconds, 60)), 1), 86400) * interval '1 s'
   -- Numeric, because a date may be thousands of years away.
   from jsonb_to_recordset(results) as r (result text, retry_after_seconds numeric)

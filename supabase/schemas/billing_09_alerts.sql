@@ -13,16 +13,16 @@ comment on table billing.alerts is 'What the operator was told about failures, p
 --   failure_opened: of the failures with a code that have no retry coming, or have failed the first one of their
 --     schedule, more are open than the operator was told, or the newest came later; at most one per code and hour.
 --   failures_resolved: the operator was told, and none is open any more.
---   handler_not_listed: handlers that are not among p_handlers, those of the listed types (null: not compared); at most
+--   handler_not_listed: handlers that are not among handlers, those of the listed types (null: not compared); at most
 --     one a day.
 create or replace function public.billing_claim_alerts(
-  p_lease_id uuid, p_destination text, p_handlers text[] default null
+  lease_id uuid, destination text, handlers text[] default null
 )
 returns table (id uuid, kind text, alert jsonb, created_at timestamptz)
 language plpgsql volatile set search_path = '' as $$
 #variable_conflict use_column
 begin
-  if not billing.hold_lease('notifications', p_lease_id, p_destination) then
+  if not billing.hold_lease('notifications', lease_id, destination) then
     return;
   end if;
   return query
@@ -67,16 +67,16 @@ begin
     jsonb_build_object('error_code', 'handler_not_listed', 'handlers', array_agg('billing.' || h.name order by h.name)), now()
   from unnest(billing.handlers()) as h (name)
   left join billing.alerts a on a.error_code = 'handler_not_listed'
-  where h.name <> all (p_handlers) and (a.alerted_at <= now() - interval '1 day') is not false
+  where h.name <> all (handlers) and (a.alerted_at <= now() - interval '1 day') is not false
   group by a.alerted_at;
 end;
 $$;
 
 -- Stores which alerts were sent; returns how many. results: kind and alert as claimed, result, retry_after_seconds.
-create or replace function public.billing_settle_alerts(p_lease_id uuid, p_destination text, results jsonb)
+create or replace function public.billing_settle_alerts(lease_id uuid, destination text, results jsonb)
 returns integer language plpgsql volatile set search_path = '' as $$
 begin
-  results := billing.results_of(p_lease_id, p_destination, results);
+  results := billing.results_of(lease_id, destination, results);
   insert into billing.alerts as a (error_code, opened_at, alerted_at, reported)
   select r.alert ->> 'error_code', case r.kind when 'failure_opened' then now() end, now(),
     coalesce(r.alert -> 'open', '0')::integer -- the others have none

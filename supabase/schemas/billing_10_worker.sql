@@ -18,47 +18,49 @@ comment on table billing.pauses is 'Receivers that answered 429. Deleting a row 
 
 -- Takes or extends the lease of a queue; false if another run has it, which then looks once more for work before it
 -- ends, or if its receiver has asked for a pause. Claims of a queue run one after the other: this locks its row.
-create or replace function billing.hold_lease(p_queue text, p_lease_id uuid, p_destination text default null)
+create or replace function billing.hold_lease(queue text, lease_id uuid, destination text default null)
 returns boolean language plpgsql volatile set search_path = '' as $$
+#variable_conflict use_column
 begin
   -- Longer than a batch takes. After a crash, the queue rests as long.
   insert into billing.leases as l (queue, lease_id, held_until)
-  values (p_queue, p_lease_id, clock_timestamp() + interval '60 s')
+  values (hold_lease.queue, hold_lease.lease_id, clock_timestamp() + interval '60 s')
   on conflict (queue) do update set lease_id = excluded.lease_id, held_until = excluded.held_until
-  where l.lease_id = p_lease_id or l.held_until <= clock_timestamp();
+  where l.lease_id = hold_lease.lease_id or l.held_until <= clock_timestamp();
   if not found then
-    update billing.leases l set is_wanted = true where l.queue = p_queue and not l.is_wanted;
+    update billing.leases l set is_wanted = true where l.queue = hold_lease.queue and not l.is_wanted;
     return false;
   end if;
-  return not exists (select from billing.pauses p where p.destination = p_destination and p.paused_until > now());
+  return not exists (select from billing.pauses p where p.destination = hold_lease.destination and p.paused_until > now());
 end;
 $$;
 
 -- Ends the lease of a queue at the end of a run. If another run has asked for the queue meanwhile, it returns true
--- instead, and this one goes on; or, if its time is over (p_is_last), wakes the worker. p_is_scheduled: the schedule
+-- instead, and this one goes on; or, if its time is over (is_last), wakes the worker. is_scheduled: the schedule
 -- has woken the run, which had no fault: that is noted also if another run has the lease.
 create or replace function public.billing_release_lease(
-  p_queue text, p_lease_id uuid, p_is_last boolean default true, p_is_scheduled boolean default false
+  queue text, lease_id uuid, is_last boolean default true, is_scheduled boolean default false
 )
 returns boolean language plpgsql volatile set search_path = '' as $$
+#variable_conflict use_column
 declare
   was_wanted boolean;
 begin
   -- Locked before it is read: a run that is just asking for the queue holds the row. It has asked by then, or gets the queue.
-  perform from billing.leases l where l.queue = p_queue for update;
+  perform from billing.leases l where l.queue = billing_release_lease.queue for update;
   update billing.leases l set is_wanted = false
-  where l.queue = p_queue and l.lease_id = p_lease_id and l.is_wanted;
+  where l.queue = billing_release_lease.queue and l.lease_id = billing_release_lease.lease_id and l.is_wanted;
   was_wanted := found;
-  if was_wanted and not p_is_last then
+  if was_wanted and not is_last then
     return true;
   end if;
   -- The row may be missing: without a channel, no run ever takes the lease of the notifications.
   insert into billing.leases as l (queue, lease_id, held_until, scheduled_run_at)
-  values (p_queue, p_lease_id, clock_timestamp(), case when p_is_scheduled then now() end)
+  values (billing_release_lease.queue, billing_release_lease.lease_id, clock_timestamp(), case when is_scheduled then now() end)
   on conflict (queue) do update set
-    held_until = case when l.lease_id = p_lease_id then clock_timestamp() else l.held_until end,
+    held_until = case when l.lease_id = billing_release_lease.lease_id then clock_timestamp() else l.held_until end,
     scheduled_run_at = coalesce(excluded.scheduled_run_at, l.scheduled_run_at);
-  perform billing.wake_worker(p_queue) where was_wanted;
+  perform billing.wake_worker(billing_release_lease.queue) where was_wanted;
   return false;
 end;
 $$;

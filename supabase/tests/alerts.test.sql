@@ -9,7 +9,15 @@ truncate billing.failed_events, billing.alerts, billing.leases, billing.pauses;
 
 create function pg_temp.fail(event_id text, error_code text default 'event_invalid', error text default 'id is missing')
 returns void language sql as $$
-  select public.billing_record_failed_event('a', event_id, '{"id": "secret"}', 'text', error_code, error, 'invoice.payment_failed');
+  select public.billing_record_failed_event(jsonb_build_object(
+    'provider', 'a',
+    'event_id', event_id,
+    'body', '{"id": "secret"}',
+    'body_encoding', 'text',
+    'error_code', error_code,
+    'error', error,
+    'type', 'invoice.payment_failed'
+  ));
   -- As if the first retry of the schedule had failed, if there is one.
   update billing.failed_events f set scheduled_retries = 1 where f.event_id = fail.event_id and f.next_retry_at is not null
 $$;

@@ -570,7 +570,14 @@ select is(pg_temp.try_out(pg_temp.event('tap_y2', 'payment_failed', 'tap_x', 40)
 select is(pg_temp.try_out(pg_temp.event('tap_y3', 'update', 'tap_y', 20)), 'failed BW001', 'an update of an unknown subscription would fail');
 select is(pg_temp.try_out(pg_temp.event('tap_x4', 'update', 'tap_x', 30)), 'duplicate', 'one that was applied is a duplicate');
 select is_empty($$select pg_temp.traces('tap_y')$$, 'nothing of it stays');
-select public.billing_record_failed_event('a', 'tap_y4', '{}', 'text', 'x', 'x');
+select public.billing_record_failed_event(jsonb_build_object(
+  'provider', 'a',
+  'event_id', 'tap_y4',
+  'body', '{}',
+  'body_encoding', 'text',
+  'error_code', 'x',
+  'error', 'x'
+));
 update billing.failed_events set payload = '{"n": 1}' where event_id = 'tap_y4';
 select is(pg_temp.try_out(pg_temp.event('tap_y4', 'creation', 'tap_y', 10)), 'applied', 'a repaired event would be applied by its retry');
 select ok((select original_payload is not null and resolved_at is null from billing.failed_events where event_id = 'tap_y4'), 'and stays repaired and open');

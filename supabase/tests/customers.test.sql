@@ -156,9 +156,18 @@ return jsonb_build_object(
 );
 create function pg_temp.fail(id text, customer text, error_code text default 'account_unknown')
 returns text language sql as $$
-  select public.billing_record_failed_event(
-    'a', id, '{}', 'text', error_code, 'Failed', 'x', 'creation', 'sub_' || id, p_customer_id => customer
-  )
+  select public.billing_record_failed_event(jsonb_build_object(
+    'provider', 'a',
+    'event_id', id,
+    'body', '{}',
+    'body_encoding', 'text',
+    'error_code', error_code,
+    'error', 'Failed',
+    'type', 'x',
+    'kind', 'creation',
+    'subscription_id', 'sub_' || id,
+    'customer_id', customer
+  ))
 $$;
 create function pg_temp.requested()
 returns text[] language sql as $$

@@ -23,9 +23,19 @@ $$;
 
 create function pg_temp.file(event_id text, subscription_id text, customer_id text default null, account_id text default null, body text default '{}')
 returns text language sql as $$
-  select public.billing_record_failed_event(
-    'a', event_id, body, 'text', 'event_invalid', 'Failed', 'x', 'update', subscription_id, customer_id, account_id
-  )
+  select public.billing_record_failed_event(jsonb_build_object(
+    'provider', 'a',
+    'event_id', event_id,
+    'body', body,
+    'body_encoding', 'text',
+    'error_code', 'event_invalid',
+    'error', 'Failed',
+    'type', 'x',
+    'kind', 'update',
+    'subscription_id', subscription_id,
+    'customer_id', customer_id,
+    'account_id', account_id
+  ))
 $$;
 
 create function pg_temp.left_of(account_id text)
@@ -44,7 +54,18 @@ select pg_temp.file('f1', '1'), pg_temp.file('f2', 'x2', 'cus_1'), pg_temp.file(
   pg_temp.file('f10', 'x10', 'y10', 'z', '{"custom_data": {"account_id": "acc_1"}}'), pg_temp.file('f11', 'x11', 'y11', 'z', '{"customer": {"external_id": "acc_1"}}');
 update billing.failed_events set payload = '{"accountId": "acc_2"}' where event_id = 'f3';
 update billing.subscriptions set status = 'past_due' where id = '1';
-select public.billing_record_failed_event('b', 'f6', '{}', 'text', 'event_invalid', 'Failed', 'x', 'update', '1', 'cus_1');
+select public.billing_record_failed_event(jsonb_build_object(
+  'provider', 'b',
+  'event_id', 'f6',
+  'body', '{}',
+  'body_encoding', 'text',
+  'error_code', 'event_invalid',
+  'error', 'Failed',
+  'type', 'x',
+  'kind', 'update',
+  'subscription_id', '1',
+  'customer_id', 'cus_1'
+));
 select throws_ok(
   $$select billing.erase_account('acc_1')$$, 'P0001', 'Subscription 1 is past_due at provider a: nothing was erased.', 'a subscription that goes on is not erased'
 );
@@ -128,7 +149,18 @@ select is(pg_temp.apply('r2', kind, 'new_' || kind, customer, account => 'acc_r'
 from unnest(array['creation', 'opening_update', 'checkout', 'update', 'other']) as kind, unnest(array['cus_r', 'cus_of_his', null]) as customer;
 select is(pg_temp.file('r3', 'new_1', 'cus_other', 'acc_r'), 'erased', 'or a failure of it');
 select is(pg_temp.purchases(), 6::bigint, 'those that would have made a record are counted');
-select is(public.billing_record_failed_event('a', 'r4', '{}', 'text', 'x', 'x', 'x', 'creation', 'new_2', 'cus_r'), 'erased', 'of the failures too');
+select is(public.billing_record_failed_event(jsonb_build_object(
+  'provider', 'a',
+  'event_id', 'r4',
+  'body', '{}',
+  'body_encoding', 'text',
+  'error_code', 'x',
+  'error', 'x',
+  'type', 'x',
+  'kind', 'creation',
+  'subscription_id', 'new_2',
+  'customer_id', 'cus_r'
+)), 'erased', 'of the failures too');
 select is(pg_temp.purchases(), 7::bigint, 'which may be repaired');
 -- What another account names.
 select is(pg_temp.apply('r5', 'update', 'back', 'cus_r', account => 'acc_s'), 'failed BW001', 'an update that comes before its creation waits for it');
@@ -185,10 +217,20 @@ insert into billing.customers (provider, customer_id, account_id) values ('a', '
 select is(pg_temp.kept('k3', 'cus_k3'), 'applied', 'unless billing.customers names another one');
 
 select is(
-  public.billing_record_failed_event(
-    'a', 'k_failed' || i, '{}', 'text', 'x', 'x', 'x', 'opening_update', 'k_new' || i, 'cus_k' || i,
-    'acc_kept', p_fallback_account => 'acc_kept'
-  ),
+  public.billing_record_failed_event(jsonb_build_object(
+    'provider', 'a',
+    'event_id', 'k_failed' || i,
+    'body', '{}',
+    'body_encoding', 'text',
+    'error_code', 'x',
+    'error', 'x',
+    'type', 'x',
+    'kind', 'opening_update',
+    'subscription_id', 'k_new' || i,
+    'customer_id', 'cus_k' || i,
+    'account_id', 'acc_kept',
+    'fallback_account', 'acc_kept'
+  )),
   answer,
   format('a failure %s', answer)
 )
@@ -258,7 +300,14 @@ select is(
 from (values ('cus_known', 'applied, applied'), ('cus_unknown', 'failed BW005, erased')) as c (customer, outcomes);
 
 -- Both providers may have an event with the same ID.
-select public.billing_record_failed_event(p, 'twin', body, 'text', 'x', 'x')
+select public.billing_record_failed_event(jsonb_build_object(
+  'provider', p,
+  'event_id', 'twin',
+  'body', body,
+  'body_encoding', 'text',
+  'error_code', 'x',
+  'error', 'x'
+))
 from (values ('a', '{"accountId": "acc_twin"}'), ('b', '{}')) as f (p, body);
 select billing.erase_account('acc_twin');
 select results_eq(

@@ -8,7 +8,15 @@ set local timezone = 'UTC';
 
 create function pg_temp.file(event_id text, body text, encoding text default 'text', error text default 'Unreadable')
 returns text language sql as $$
-  select public.billing_record_failed_event('a', event_id, body, encoding, 'event_invalid', error, 'provider.creation')
+  select public.billing_record_failed_event(jsonb_build_object(
+    'provider', 'a',
+    'event_id', event_id,
+    'body', body,
+    'body_encoding', encoding,
+    'error_code', 'event_invalid',
+    'error', error,
+    'type', 'provider.creation'
+  ))
 $$;
 
 create function pg_temp.failed(event_id text, provider text default 'a')
@@ -33,10 +41,20 @@ set local role service_role;
 
 -- A new row.
 select is(
-  public.billing_record_failed_event(
-    'a', 'tap_1', '{"id": "tap_1", "n": [1, null]}', 'text', 'event_invalid', 'Unreadable', 'provider.creation', 'creation',
-    'sub_1', 'cus_1', 'acc_1', '2027-01-01T00:00:00Z'
-  ),
+  public.billing_record_failed_event(jsonb_build_object(
+    'provider', 'a',
+    'event_id', 'tap_1',
+    'body', '{"id": "tap_1", "n": [1, null]}',
+    'body_encoding', 'text',
+    'error_code', 'event_invalid',
+    'error', 'Unreadable',
+    'type', 'provider.creation',
+    'kind', 'creation',
+    'subscription_id', 'sub_1',
+    'customer_id', 'cus_1',
+    'account_id', 'acc_1',
+    'occurred_at', '2027-01-01T00:00:00Z'
+  )),
   'stored', 'an event that failed is stored'
 );
 select is(
@@ -49,12 +67,26 @@ select is(
   ), 'open, with the whole event, what was read of it, the failure, and one attempt'
 );
 select is_empty($$select event_id from billing.processed_events where event_id = 'tap_1'$$, 'the claim that it takes is given back');
-select public.billing_record_failed_event('a', 'tap_2', '{}', 'text', 'event_invalid', 'Unreadable');
+select public.billing_record_failed_event(jsonb_build_object(
+  'provider', 'a',
+  'event_id', 'tap_2',
+  'body', '{}',
+  'body_encoding', 'text',
+  'error_code', 'event_invalid',
+  'error', 'Unreadable'
+));
 select is(
   (select num_nonnulls(type, kind, subscription_id, customer_id, account_id, occurred_at) from pg_temp.failed('tap_2')), 0,
   'of an unreadable event nothing else is known'
 );
-select public.billing_record_failed_event('b', 'tap_1', '{"of": "b"}', 'text', 'event_invalid', 'Unreadable');
+select public.billing_record_failed_event(jsonb_build_object(
+  'provider', 'b',
+  'event_id', 'tap_1',
+  'body', '{"of": "b"}',
+  'body_encoding', 'text',
+  'error_code', 'event_invalid',
+  'error', 'Unreadable'
+));
 select is((pg_temp.failed('tap_1')).payload ->> 'id', 'tap_1', 'the other provider''s event with the same id has its own row');
 
 -- The body as it was received.
@@ -129,7 +161,14 @@ select is(
 select is(pg_temp.apply('tap_3'), 'stale', 'a stale event was applied too');
 select is(pg_temp.file('tap_3', '{}'), 'applied', 'so it is not stored');
 select is((pg_temp.failed('tap_3')).event_id, null, 'and has no row');
-select is(public.billing_record_failed_event('b', 'tap_3', '{}', 'text', 'x', 'x'), 'stored', 'the other provider''s event is');
+select is(public.billing_record_failed_event(jsonb_build_object(
+  'provider', 'b',
+  'event_id', 'tap_3',
+  'body', '{}',
+  'body_encoding', 'text',
+  'error_code', 'x',
+  'error', 'x'
+)), 'stored', 'the other provider''s event is');
 select set_eq($$select provider from billing.processed_events where event_id = 'tap_3'$$, array['a'], 'each has its own claim');
 select pg_temp.file('tap_2', '{}'), pg_temp.file('tap_4', '{}');
 select is(pg_temp.apply('tap_2'), 'stale', 'a stored event may turn out to be stale');
@@ -142,7 +181,20 @@ select is(
 );
 
 -- A repair keeps what was received.
-select public.billing_record_failed_event('a', 'tap_5', '{"n": 1}', 'text', 'event_invalid', 'Unreadable', 'x', 'creation', 'sub_5', 'cus_5', 'acc_5', '2027-01-01Z');
+select public.billing_record_failed_event(jsonb_build_object(
+  'provider', 'a',
+  'event_id', 'tap_5',
+  'body', '{"n": 1}',
+  'body_encoding', 'text',
+  'error_code', 'event_invalid',
+  'error', 'Unreadable',
+  'type', 'x',
+  'kind', 'creation',
+  'subscription_id', 'sub_5',
+  'customer_id', 'cus_5',
+  'account_id', 'acc_5',
+  'occurred_at', '2027-01-01Z'
+));
 update billing.failed_events set payload = payload, error = 'Another' where event_id = 'tap_5';
 select is((pg_temp.failed('tap_5')).original_payload, null, 'to write the same payload is no repair');
 select pg_temp.repair('tap_5', '{"n": 2}'), pg_temp.repair('tap_5', '{"n": 3}');
@@ -159,7 +211,14 @@ select is(
   '[{"n": 3}, "json", {"n": 1}, "x", "creation", "sub_5", "cus_5", "acc_5", "2027-01-01T00:00:00+00:00", "Unreadable", 2]',
   'the old body, delivered again, counts an attempt and changes nothing that belongs to the repair'
 );
-select public.billing_record_failed_event('a', 'tap_5', '{"n": 1}', 'text', 'repair_pending', 'Waits for its retry');
+select public.billing_record_failed_event(jsonb_build_object(
+  'provider', 'a',
+  'event_id', 'tap_5',
+  'body', '{"n": 1}',
+  'body_encoding', 'text',
+  'error_code', 'repair_pending',
+  'error', 'Waits for its retry'
+));
 select is(
   (select jsonb_build_array(error_code, error, attempts) from pg_temp.failed('tap_5')), '["event_invalid", "Unreadable", 3]',
   'and with repair_pending, the row keeps the error that was repaired'
@@ -203,7 +262,14 @@ rollback to savepoint later;
 
 -- Resolved by hand.
 reset role;
-select public.billing_record_failed_event(p, 'tap_9', '{"n": 1}', 'text', 'x', 'Failed') from unnest(array['a', 'b']) as p;
+select public.billing_record_failed_event(jsonb_build_object(
+  'provider', p,
+  'event_id', 'tap_9',
+  'body', '{"n": 1}',
+  'body_encoding', 'text',
+  'error_code', 'x',
+  'error', 'Failed'
+)) from unnest(array['a', 'b']) as p;
 select throws_like(
   format('select billing.resolve_failed_event(%L, %L, %L)', 'tap_4', a.reason, a.who), '%Give a reason and your name:%',
   format('reason %L and name %L are refused', a.reason, a.who)
@@ -242,7 +308,14 @@ select is(
 );
 
 -- Opened again.
-select public.billing_record_failed_event('b', 'tap_o1', '{"n": 1}', 'text', 'apply_failed', 'Failed');
+select public.billing_record_failed_event(jsonb_build_object(
+  'provider', 'b',
+  'event_id', 'tap_o1',
+  'body', '{"n": 1}',
+  'body_encoding', 'text',
+  'error_code', 'apply_failed',
+  'error', 'Failed'
+));
 select pg_temp.file('tap_o' || i, '{"n": 1}') from generate_series(1, 5) as i;
 update billing.failed_events set
   resolved_at = now(), resolution = case event_id when 'tap_o2' then 'ignored' when 'tap_o4' then 'stale' else 'by hand' end,

@@ -8,9 +8,17 @@ truncate billing.failed_events, billing.leases, billing.subscriptions, billing.p
 
 create function pg_temp.file(event_id text, error_code text, subscription_id text default 'sub_1', provider text default 'a')
 returns text language sql as $$
-  select public.billing_record_failed_event(
-    provider, event_id, '{"n": 1}', 'text', error_code, 'Failed', 'x', 'update', subscription_id
-  )
+  select public.billing_record_failed_event(jsonb_build_object(
+    'provider', provider,
+    'event_id', event_id,
+    'body', '{"n": 1}',
+    'body_encoding', 'text',
+    'error_code', error_code,
+    'error', 'Failed',
+    'type', 'x',
+    'kind', 'update',
+    'subscription_id', subscription_id
+  ))
 $$;
 
 create function pg_temp.apply(event_id text, kind text, subscription_id text)
@@ -85,10 +93,18 @@ select is(pg_temp.requested(), 'c7', 'so the order of the two does not matter');
 truncate billing.failed_events, billing.leases;
 create function pg_temp.fail(way text, what text, error_code text)
 returns text language sql as $$
-  select public.billing_record_failed_event(
-    'a', way || ' ' || what, '{}', 'text', error_code, 'Failed', 'x', what, 'sub_' || way,
-    case what when 'creation' then null else 'cus_' || way end
-  )
+  select public.billing_record_failed_event(jsonb_build_object(
+    'provider', 'a',
+    'event_id', way || ' ' || what,
+    'body', '{}',
+    'body_encoding', 'text',
+    'error_code', error_code,
+    'error', 'Failed',
+    'type', 'x',
+    'kind', what,
+    'subscription_id', 'sub_' || way,
+    'customer_id', case what when 'creation' then null else 'cus_' || way end
+  ))
 $$;
 create function pg_temp.event(way text, kind text, more jsonb default '{}')
 returns text language sql as $$

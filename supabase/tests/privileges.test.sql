@@ -139,7 +139,14 @@ from unnest(array[
     {"place": 1, "provider": "a", "event_id": "tap_1", "type": "x", "kind": "creation", "subscription_id": "tap_sub", "account_id": "acc_1", "report": {"plan_id": "p"}},
     {"place": 2, "provider": "a", "event_id": "tap_2", "type": "x", "kind": "payment_failed", "subscription_id": "tap_sub", "payment": {}}
   ]')$$,
-  $$select public.billing_record_failed_event('a', 'tap_3', '{}', 'text', 'event_invalid', 'Unreadable')$$,
+  $$select public.billing_record_failed_event(jsonb_build_object(
+    'provider', 'a',
+    'event_id', 'tap_3',
+    'body', '{}',
+    'body_encoding', 'text',
+    'error_code', 'event_invalid',
+    'error', 'Unreadable'
+  ))$$,
   $$select public.billing_claim_failed_events(gen_random_uuid(), 1)$$,
   $$select public.billing_claim_notifications('00000000-0000-0000-0000-000000000001', 1, 'host')$$,
   $$select public.billing_claim_alerts('00000000-0000-0000-0000-000000000001', 'host')$$

@@ -14,10 +14,18 @@ create function pg_temp.file(
   error_code text default 'subscription_unknown', provider text default 'a'
 )
 returns void language sql as $$
-  select public.billing_record_failed_event(
-    provider, event_id, '{"n": "old"}', 'text', error_code, 'Failed', 'provider.' || kind, kind, subscription_id,
-    p_occurred_at => to_timestamp(1800000000 + second)
-  )
+  select public.billing_record_failed_event(jsonb_build_object(
+    'provider', provider,
+    'event_id', event_id,
+    'body', '{"n": "old"}',
+    'body_encoding', 'text',
+    'error_code', error_code,
+    'error', 'Failed',
+    'type', 'provider.' || kind,
+    'kind', kind,
+    'subscription_id', subscription_id,
+    'occurred_at', to_timestamp(1800000000 + second)
+  ))
 $$;
 
 create function pg_temp.run(number integer)
@@ -168,7 +176,14 @@ reset role;
 
 -- The body, as it was stored.
 truncate billing.failed_events;
-select public.billing_record_failed_event('a', 'b' || place, body, encoding, 'x', 'x')
+select public.billing_record_failed_event(jsonb_build_object(
+  'provider', 'a',
+  'event_id', 'b' || place,
+  'body', body,
+  'body_encoding', encoding,
+  'error_code', 'x',
+  'error', 'x'
+))
 from (
   values
     (1, '{"big": 12345678901234567890, "huge": 1e400}', 'text'), (2, '{"n": 1e39}', 'text'), (3, '{"id": "\u0000"', 'text'),
@@ -227,12 +242,26 @@ select is(pg_temp.claim(4, 1), null, 'and no later one of it');
 -- A batch has at most 4 MiB of JSON text.
 create function pg_temp.file_bytes(event_id text, bytes integer)
 returns void language sql as $$
-  select public.billing_record_failed_event('a', event_id, repeat('x', bytes - 2), 'text', 'x', 'x')
+  select public.billing_record_failed_event(jsonb_build_object(
+    'provider', 'a',
+    'event_id', event_id,
+    'body', repeat('x', bytes - 2),
+    'body_encoding', 'text',
+    'error_code', 'x',
+    'error', 'x'
+  ))
 $$;
 truncate billing.failed_events;
 select pg_temp.file_bytes('s1', 1048576), pg_temp.file_bytes('s2', 3 * 1048576), pg_temp.file_bytes('s3', 3), pg_temp.file_bytes('s4', 4 * 1048576 + 1);
 -- A control character is six bytes.
-select public.billing_record_failed_event('a', 's5', repeat(chr(1), 700 * 1024), 'text', 'x', 'x');
+select public.billing_record_failed_event(jsonb_build_object(
+  'provider', 'a',
+  'event_id', 's5',
+  'body', repeat(chr(1), 700 * 1024),
+  'body_encoding', 'text',
+  'error_code', 'x',
+  'error', 'x'
+));
 select pg_temp.file_bytes('s6', 3);
 select billing.retry_failed_events();
 select is(
@@ -337,7 +366,14 @@ select is(pg_temp.apply('p3', 4, 'sha256:1'), 'applied', 'the next claim applies
 select is(pg_temp.row_of('sha256:1') || ', ' || pg_temp.row_of('p3'), 'again applied, old applied', 'which resolves its row, and one with its own id');
 select is(pg_temp.settle(4, 'sha256:1', 'applied'), 1, 'so that is left to settle which the payload says');
 select ok(pg_temp.in_ledger('sha256:1'), 'but the id of the row gets into the ledger');
-select is(public.billing_record_failed_event('a', 'sha256:1', '{}', 'text', 'x', 'x'), 'applied', 'so that the old body is not stored again');
+select is(public.billing_record_failed_event(jsonb_build_object(
+  'provider', 'a',
+  'event_id', 'sha256:1',
+  'body', '{}',
+  'body_encoding', 'text',
+  'error_code', 'x',
+  'error', 'x'
+)), 'applied', 'so that the old body is not stored again');
 
 -- A run has claimed an event that is resolved, or not repaired at all.
 select pg_temp.file('p4'), pg_temp.file('p5'), billing.retry_failed_events();

@@ -27,9 +27,17 @@ create function billing.on_closed(text, jsonb) returns void language sql as '';
 revoke execute on function billing.on_closed from public;
 create function billing.once(text, jsonb) returns void language sql as '';
 
-select public.billing_record_failed_event(
-  'a', f.event_id, '{}', 'text', f.error_code, 'Failed', 'x', p_subscription_id => 'sub_' || f.event_id, p_account_id => 'acc_' || f.event_id
-)
+select public.billing_record_failed_event(jsonb_build_object(
+  'provider', 'a',
+  'event_id', f.event_id,
+  'body', '{}',
+  'body_encoding', 'text',
+  'error_code', f.error_code,
+  'error', 'Failed',
+  'type', 'x',
+  'subscription_id', 'sub_' || f.event_id,
+  'account_id', 'acc_' || f.event_id
+))
 from (
   values
     ('1', 'subscription_unknown'), ('2', 'apply_failed'), ('3', 'subscription_unknown'), ('4', 'event_invalid'),

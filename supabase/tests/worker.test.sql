@@ -13,7 +13,15 @@ $$;
 
 create function pg_temp.fail(event_id text)
 returns text language sql as $$
-  select public.billing_record_failed_event('a', event_id, '{"n": 1}', 'text', 'tap_code', 'Failed', 'x')
+  select public.billing_record_failed_event(jsonb_build_object(
+    'provider', 'a',
+    'event_id', event_id,
+    'body', '{"n": 1}',
+    'body_encoding', 'text',
+    'error_code', 'tap_code',
+    'error', 'Failed',
+    'type', 'x'
+  ))
 $$;
 
 -- The calls since the last time.
@@ -124,7 +132,18 @@ begin
 end;
 $$;
 create function pg_temp.waiting(event_id text, customer_id text) returns text language sql as $$
-  select public.billing_record_failed_event('a', event_id, '{}', 'text', 'account_unknown', 'x', 'x', 'creation', event_id, customer_id)
+  select public.billing_record_failed_event(jsonb_build_object(
+    'provider', 'a',
+    'event_id', event_id,
+    'body', '{}',
+    'body_encoding', 'text',
+    'error_code', 'account_unknown',
+    'error', 'x',
+    'type', 'x',
+    'kind', 'creation',
+    'subscription_id', event_id,
+    'customer_id', customer_id
+  ))
 $$;
 select is(pg_temp.waiting('tap_w1', 'cus_1') || pg_temp.waiting('tap_w2', 'cus_2'), 'storedstored', 'creations lack an account');
 select ok(not billing.wake_worker() and not billing.wake_worker('notifications'), 'the schedule''s wake fails');

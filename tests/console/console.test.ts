@@ -147,10 +147,17 @@ Deno.test("the console in a browser", async (test) => {
     }
     for (const event of [lateInvoice, lateUpdate]) {
       await sql`
-        select public.billing_record_failed_event(
-          'a', ${event.id}, ${JSON.stringify(event)}, 'text', 'apply_failed',
-          'Of a test', ${event.type}, 'update', ${subscription}
-        )`;
+        select public.billing_record_failed_event(jsonb_build_object(
+          'provider', 'a',
+          'event_id', ${event.id}::text,
+          'body', ${JSON.stringify(event)}::text,
+          'body_encoding', 'text',
+          'error_code', 'apply_failed',
+          'error', 'Of a test',
+          'type', ${event.type}::text,
+          'kind', 'update',
+          'subscription_id', ${subscription}::text
+        ))`;
     }
     await open("/failures");
     await page.click("summary");
@@ -237,10 +244,15 @@ Deno.test("the console in a browser", async (test) => {
   await test.step("hostile payloads do no harm, are shown and edited as they are", async () => {
     for (const [id, body] of Object.entries(HOSTILE)) {
       await sql`
-        select public.billing_record_failed_event(
-          p_provider => 'a', p_event_id => ${id}, p_body => ${body},
-          p_body_encoding => 'text', p_error_code => 'event_invalid',
-          p_error => ${SCRIPT}, p_type => ${SCRIPT})`;
+        select public.billing_record_failed_event(jsonb_build_object(
+          'provider', 'a',
+          'event_id', ${id}::text,
+          'body', ${body}::text,
+          'body_encoding', 'text',
+          'error_code', 'event_invalid',
+          'error', ${SCRIPT}::text,
+          'type', ${SCRIPT}::text
+        ))`;
       assertStringIncludes(await open(pathOf(id)), "Why it failed");
       await assertWellMade(visitor);
     }

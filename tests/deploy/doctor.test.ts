@@ -119,8 +119,14 @@ Deno.test("a working deployment passes, and nothing is stored", async () => {
 
 Deno.test("what the database has recorded is found: a failure, test subscriptions", async () => {
   await sql`
-    select public.billing_record_failed_event(
-      'a', ${uniqueId("evt")}, '{}', 'text', 'event_invalid', 'No id')`;
+    select public.billing_record_failed_event(jsonb_build_object(
+      'provider', 'a',
+      'event_id', ${uniqueId("evt")}::text,
+      'body', '{}',
+      'body_encoding', 'text',
+      'error_code', 'event_invalid',
+      'error', 'No id'
+    ))`;
   for (const livemode of [true, false]) {
     await sql`
       insert into billing.subscriptions

@@ -71,7 +71,14 @@ export async function apply(
 export async function file(...eventIds: string[]): Promise<void> {
   for (const id of eventIds) {
     await sql`
-      select public.billing_record_failed_event('a', ${id}, '{}', 'text', 'x', 'x')`;
+      select public.billing_record_failed_event(jsonb_build_object(
+        'provider', 'a',
+        'event_id', ${id}::text,
+        'body', '{}',
+        'body_encoding', 'text',
+        'error_code', 'x',
+        'error', 'x'
+      ))`;
   }
 }
 

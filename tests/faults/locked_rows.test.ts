@@ -46,14 +46,19 @@ async function filed(
   { id = uniqueId("evt"), via = sql as ISql } = {},
 ): Promise<string> {
   await via`
-    select public.billing_record_failed_event(
-      'a', ${id}, '{}', 'text', ${failed.error_code ?? "x"},
-      ${failed.error ?? "x"}, p_kind => ${failed.kind ?? "update"},
-      p_subscription_id => ${subscription},
-      p_customer_id => ${failed.customer_id ?? null},
-      p_account_id => ${failed.account_id ?? null},
-      p_occurred_at => ${new Date(occurred += 1_000)}
-    )`;
+    select public.billing_record_failed_event(jsonb_build_object(
+      'provider', 'a',
+      'event_id', ${id}::text,
+      'body', '{}',
+      'body_encoding', 'text',
+      'error_code', ${failed.error_code ?? "x"}::text,
+      'error', ${failed.error ?? "x"}::text,
+      'kind', ${failed.kind ?? "update"}::text,
+      'subscription_id', ${subscription}::text,
+      'customer_id', ${failed.customer_id ?? null}::text,
+      'account_id', ${failed.account_id ?? null}::text,
+      'occurred_at', ${new Date(occurred += 1_000)}::text
+    ))`;
   return id;
 }
 

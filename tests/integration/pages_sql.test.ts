@@ -60,15 +60,19 @@ async function file(
 ): Promise<void> {
   const { kind, ...ids } = describeEvent(event, stripe);
   await tx`
-    select public.billing_record_failed_event(
-      p_provider => 'a', p_event_id => ${event.id},
-      p_body => ${JSON.stringify(event)},
-      p_body_encoding => 'text', p_error_code => ${code},
-      p_error => 'Failed', p_type => ${event.type}, p_kind => ${kind ?? null},
-      p_subscription_id => ${ids.subscription_id ?? null},
-      p_customer_id => ${ids.customer_id ?? null},
-      p_account_id => ${ids.account_id ?? null}
-    )`;
+    select public.billing_record_failed_event(jsonb_build_object(
+      'provider', 'a',
+      'event_id', ${event.id}::text,
+      'body', ${JSON.stringify(event)}::text,
+      'body_encoding', 'text',
+      'error_code', ${code}::text,
+      'error', 'Failed',
+      'type', ${event.type}::text,
+      'kind', ${kind ?? null}::text,
+      'subscription_id', ${ids.subscription_id ?? null}::text,
+      'customer_id', ${ids.customer_id ?? null}::text,
+      'account_id', ${ids.account_id ?? null}::text
+    ))`;
 }
 
 /** Of Vercel's starter, what docs/reconcile.md replaces. */

@@ -58,9 +58,15 @@ export async function apply(
     const event = events[place - 1]!;
     if (error_code === "40P01") throw new Error(`Deadlock at ${event.id}`);
     await sql`
-      select public.billing_record_failed_event(
-        'a', ${event.id}, '{}', 'text', ${error_code}, 'test', ${event.type}
-      )`.catch((error) => {
+      select public.billing_record_failed_event(jsonb_build_object(
+        'provider', 'a',
+        'event_id', ${event.id}::text,
+        'body', '{}',
+        'body_encoding', 'text',
+        'error_code', ${error_code}::text,
+        'error', 'test',
+        'type', ${event.type}::text
+      ))`.catch((error) => {
       // Another call has the event: the receiver answers 503, too.
       if (error.code !== "55P03") throw error;
     });

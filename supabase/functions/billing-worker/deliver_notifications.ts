@@ -86,11 +86,11 @@ export async function deliverNotifications(
 ): Promise<NotificationCounts> {
   const { channel, clock, endMs, limit = RUN_LIMIT } = options;
   const { perSecond } = channel ?? {};
-  const p_limit = perSecond ? perSecond * PACED_BATCH_SECONDS : BATCH_SIZE;
+  const batch_size = perSecond ? perSecond * PACED_BATCH_SECONDS : BATCH_SIZE;
   const queue = "notifications";
   const all: Result[] = [];
   while (channel && clock() < endMs && all.length < limit) {
-    const results = await deliverBatch(queue, { p_limit }, channel, options);
+    const results = await deliverBatch(queue, { batch_size }, channel, options);
     all.push(...results);
     if (!isWorthwhile(results)) break;
   }
@@ -103,18 +103,20 @@ export async function deliverAlerts(
 ): Promise<NotificationCounts> {
   if (alertChannel === undefined) return count([]);
   const options = { ...rest, pace: () => Promise.resolve() };
-  const claim = handlers && { p_handlers: handlers };
+  const claim = handlers && { handlers: handlers };
   return count(await deliverBatch("alerts", claim, alertChannel, options));
 }
 
 async function deliverBatch<Message extends Notification | Alert>(
   queue: "notifications" | "alerts",
-  claim: { p_limit: number } | { p_handlers: readonly string[] } | undefined,
+  claim: { batch_size: number } | { handlers: readonly string[] } | undefined,
   { destination, send }: Channel<Message>,
   { database, leaseId, log, pace }: Omit<DeliveryOptions, "channel">,
 ): Promise<readonly Result[]> {
-  const outbox = { p_lease_id: leaseId, p_destination: destination };
-  const args = { ...outbox, ...claim } as typeof outbox & { p_limit: number };
+  const outbox = { lease_id: leaseId, destination: destination };
+  const args = { ...outbox, ...claim } as typeof outbox & {
+    batch_size: number;
+  };
   const name = `billing_claim_${queue}` as const;
   const due: unknown = await callFunction(database, name, args, LIMIT);
   const claimed = due as readonly Message[];

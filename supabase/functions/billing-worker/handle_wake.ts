@@ -176,10 +176,10 @@ async function holding(
       isGood = await work() && isGood;
       const name = "billing_release_lease";
       isWanted = await callFunction(database, name, {
-        p_queue: queue,
-        p_lease_id: leaseId,
-        p_is_last: clock() >= endMs || !canGoOn(),
-        p_is_scheduled: isScheduled && isGood,
+        queue: queue,
+        lease_id: leaseId,
+        is_last: clock() >= endMs || !canGoOn(),
+        is_scheduled: isScheduled && isGood,
       }, RELEASE_LIMIT) === true;
     }
   } catch (thrown) {

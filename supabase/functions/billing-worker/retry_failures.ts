@@ -96,14 +96,14 @@ export async function retryFailures(
   const counts = { ...NO_RETRIES };
   const endMs = clock() + RETRY_TIME_MS;
   do {
-    const claim = { p_lease_id: leaseId, p_limit: BATCH_SIZE };
+    const claim = { lease_id: leaseId, batch_size: BATCH_SIZE };
     const name = "billing_claim_failed_events";
     const claimed = await callFunction(database, name, claim, CALL_LIMIT);
     if (claimed.length === 0) break;
     const read = claimed.map((failure) => readFailure(failure, options));
     const results = await applyAll(read, options);
     const stored = results.map((result, i) => storedResult(read[i]!, result));
-    const settle = { p_lease_id: leaseId, results: stored };
+    const settle = { lease_id: leaseId, results: stored };
     // If this fails, those that were applied are settled anyway.
     const settling = "billing_settle_failed_events";
     await callFunction(database, settling, settle, CALL_LIMIT);

@@ -200,10 +200,16 @@ const FILED = '{"id":"evt_1","type":"invoice.payment_failed"}';
 async function file(answer: Response) {
   const { database } = fakeDatabase((_name, body) => {
     assertEquals<unknown>(body, {
-      ...{ p_provider: "a", p_event_id: "evt_1", p_error: "Says why" },
-      ...{ p_type: "invoice.payment_failed", p_kind: "payment_failed" },
-      ...{ p_body: FILED, p_body_encoding: "text" },
-      p_error_code: "event_invalid",
+      failure: {
+        provider: "a",
+        event_id: "evt_1",
+        body: FILED,
+        body_encoding: "text",
+        error_code: "event_invalid",
+        error: "Says why",
+        type: "invoice.payment_failed",
+        kind: "payment_failed",
+      },
     });
     return answer;
   });

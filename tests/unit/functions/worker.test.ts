@@ -92,8 +92,8 @@ async function wake(
     const events =
       (body.events ?? (body.event ? [body.event] : [])) as Applied[];
     for (const { retry } of events) leases.add(retry.lease_id);
-    if (events.length === 0) leases.add(body.p_lease_id);
-    const queue = body.p_queue ? `${name} ${body.p_queue}` : name;
+    if (events.length === 0) leases.add(body.lease_id);
+    const queue = body.queue ? `${name} ${body.queue}` : name;
     const rows = () =>
       Response.json(
         /^apply_/.test(name)
@@ -211,7 +211,7 @@ const ERRORS: [error: string, stored: string, after: number | null][] = [
   [`${"x".repeat(999)}😀`, `${"x".repeat(999)}\ufffd`, null],
 ];
 Deno.test("handleWake() claims and settles what was told to whom, as it can be stored", async () => {
-  const { leases: [p_lease_id], ...run } = await wake({
+  const { leases: [lease_id], ...run } = await wake({
     due: {
       claim_notifications: [batch("fff")],
       claim_alerts: [[OPENED, RESOLVED]],
@@ -224,8 +224,8 @@ Deno.test("handleWake() claims and settles what was told to whom, as it can be s
     },
     perSecond: 50,
   });
-  const outbox = { p_lease_id, p_destination: "hooks.test" };
-  const alerts = { p_lease_id, p_destination: "alerts to ops.test" };
+  const outbox = { lease_id, destination: "hooks.test" };
+  const alerts = { lease_id, destination: "alerts to ops.test" };
   const settled = (result: string, error: string | null, one: Alert) => {
     const { id, kind, alert } = one;
     return { id, kind, alert, result, error, retry_after_seconds: null };
@@ -242,8 +242,8 @@ Deno.test("handleWake() claims and settles what was told to whom, as it can be s
     };
   });
   assertEquals(run.named(/notifications$|alerts$/).sort(), [
-    ["claim_alerts", { ...alerts, p_handlers: [] }],
-    ["claim_notifications", { ...outbox, p_limit: 100 }],
+    ["claim_alerts", { ...alerts, handlers: [] }],
+    ["claim_notifications", { ...outbox, batch_size: 100 }],
     ["settle_alerts", { ...alerts, results: both }],
     ["settle_notifications", { ...outbox, results }],
   ]);
@@ -281,10 +281,10 @@ Deno.test("handleWake() does its other parts if one fails, releases both leases,
     if (status === 200) assertEquals(run.counts.alerts, countsOf("s"));
     const lines = run.lines.map(([level, message]) => `${level}: ${message}`);
     assertEquals(lines.sort(), logged.sort(), failing);
-    const released = run.named(/release/).map(([, { p_queue }]) => p_queue);
+    const released = run.named(/release/).map(([, { queue }]) => queue);
     assertEquals(new Set(released).size, 2);
     // The schedule leaves a trace of what it has done without a fault.
-    const traces = run.named(/release/).map(([, one]) => one.p_is_scheduled);
+    const traces = run.named(/release/).map(([, one]) => one.is_scheduled);
     assertEquals(traces.every(Boolean), status === 200, failing);
   }
   const idle = await wake({ worker: { alertChannel: undefined } });
@@ -307,7 +307,7 @@ Deno.test("handleWake() has retries and notifications wait for none of each othe
     answers: { claim_failed_events: claim, claim_notifications: claim },
   });
   const order = named(/claim_alerts|release/)
-    .map(([name, { p_queue }]) => p_queue ?? name);
+    .map(([name, { queue }]) => queue ?? name);
   const [first, second, ...then] = order;
   assertEquals([first, second].sort(), ["notifications", "retries"]);
   assertEquals(then, ["claim_alerts", "notifications"]);
@@ -330,8 +330,8 @@ Deno.test("handleWake() works on the queue that it is woken for, and goes on whi
     const [retries, told] = [rounds("retries"), rounds("notifications")];
     const alerts = Math.min(told, 1);
     assertEquals(claims, [retries, told, alerts, retries + told + alerts]);
-    for (const [, { p_is_last, p_is_scheduled }] of named(/release/)) {
-      assertEquals([p_is_last, p_is_scheduled], [false, queue === undefined]);
+    for (const [, { is_last, is_scheduled }] of named(/release/)) {
+      assertEquals([is_last, is_scheduled], [false, queue === undefined]);
     }
   }
   // While alerts are sent.
@@ -548,8 +548,8 @@ Deno.test("handleWake() has the handlers compared by the runs of the schedule, u
     const handledTypes = { types, ...(fault && { fault }) };
     const setting = { ...(queue && { queue }), worker: { handledTypes } };
     const { named } = await wake(setting);
-    const [[, { p_handlers }]] = named(/claim_alerts/) as [Call];
-    assertEquals(p_handlers, expected);
+    const [[, { handlers }]] = named(/claim_alerts/) as [Call];
+    assertEquals(handlers, expected);
   }
 });
 
@@ -606,6 +606,6 @@ Deno.test("handleWake() goes on with retries until nothing is left or the time i
     const { counts, named } = await wake({ due, worker });
     assertEquals(counts.retries.claimed, count);
     const [first, ...more] = named(/failed_events/);
-    assertEquals([first?.[1].p_limit, more.length], [25, calls - 1]);
+    assertEquals([first?.[1].batch_size, more.length], [25, calls - 1]);
   }
 });

@@ -417,9 +417,9 @@ export type Database = {
       };
       "billing_claim_alerts": {
         Args: {
-          "p_destination": string;
-          "p_handlers"?: (string)[];
-          "p_lease_id": string;
+          "destination": string;
+          "handlers"?: (string)[];
+          "lease_id": string;
         };
         Returns: {
           "alert": Json;
@@ -429,7 +429,7 @@ export type Database = {
         }[];
       };
       "billing_claim_failed_events": {
-        Args: { "p_lease_id": string; "p_limit": number };
+        Args: { "batch_size": number; "lease_id": string };
         Returns: {
           "body": string;
           "body_encoding": string;
@@ -440,9 +440,9 @@ export type Database = {
       };
       "billing_claim_notifications": {
         Args: {
-          "p_destination": string;
-          "p_lease_id": string;
-          "p_limit": number;
+          "batch_size": number;
+          "destination": string;
+          "lease_id": string;
         };
         Returns: Json[];
       };
@@ -460,29 +460,15 @@ export type Database = {
       };
       "billing_is_erased": { Args: { "events": Json }; Returns: string[] };
       "billing_record_failed_event": {
-        Args: {
-          "p_account_id"?: string;
-          "p_body": string;
-          "p_body_encoding": string;
-          "p_customer_id"?: string;
-          "p_error": string;
-          "p_error_code": string;
-          "p_event_id": string;
-          "p_fallback_account"?: string;
-          "p_kind"?: string;
-          "p_occurred_at"?: string;
-          "p_provider": string;
-          "p_subscription_id"?: string;
-          "p_type"?: string;
-        };
+        Args: { "failure": Json };
         Returns: string;
       };
       "billing_release_lease": {
         Args: {
-          "p_is_last"?: boolean;
-          "p_is_scheduled"?: boolean;
-          "p_lease_id": string;
-          "p_queue": string;
+          "is_last"?: boolean;
+          "is_scheduled"?: boolean;
+          "lease_id": string;
+          "queue": string;
         };
         Returns: boolean;
       };
@@ -513,23 +499,15 @@ export type Database = {
         Returns: string;
       };
       "billing_settle_alerts": {
-        Args: {
-          "p_destination": string;
-          "p_lease_id": string;
-          "results": Json;
-        };
+        Args: { "destination": string; "lease_id": string; "results": Json };
         Returns: number;
       };
       "billing_settle_failed_events": {
-        Args: { "p_lease_id": string; "results": Json };
+        Args: { "lease_id": string; "results": Json };
         Returns: number;
       };
       "billing_settle_notifications": {
-        Args: {
-          "p_destination": string;
-          "p_lease_id": string;
-          "results": Json;
-        };
+        Args: { "destination": string; "lease_id": string; "results": Json };
         Returns: number;
       };
       "billing_try_event": {

@@ -55,21 +55,23 @@ export async function recordFailure(
     database: DatabaseClient;
   },
 ) {
-  // JSON leaves out what is undefined.
-  const described = Object.fromEntries(
-    Object.entries(failed.event).map(([name, value]) => [`p_${name}`, value]),
-  ) as Record<string, string>;
-  const args = {
-    p_provider: provider,
-    p_event_id: failed.eventId,
-    p_body: failed.body,
-    p_body_encoding: failed.encoding,
-    p_error_code: error.code,
-    p_error: error.message,
-    ...described,
+  const failure = {
+    provider,
+    event_id: failed.eventId,
+    body: failed.body,
+    body_encoding: failed.encoding,
+    error_code: error.code,
+    error: error.message,
+    // JSON leaves out what is undefined.
+    ...failed.event,
   };
   const name = "billing_record_failed_event";
-  const answer: unknown = await callFunction(database, name, args, TIME_LIMIT);
+  const answer: unknown = await callFunction(
+    database,
+    name,
+    { failure },
+    TIME_LIMIT,
+  );
   const known = ANSWERS.find((one) => one === answer);
   if (known !== undefined) return known;
   const message =
