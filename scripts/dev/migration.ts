@@ -1,13 +1,13 @@
 /**
- * `deno task migration`: writes the newest migration from `supabase/schemas`, and the
- * types of a database that has them all. People read and edit the schema files; a
- * database gets the migrations.
+ * `deno task migration`: lays out the tables in `supabase/schemas`, writes the newest
+ * migration from these files, and the types of a database that has it. People read and
+ * edit the schema files; a database gets the migrations.
  *
  * The first one is all files, behind a check of the server and of names that are taken.
  * A released one stays as it is: a later one begins with what people write, the `alter`
  * of tables and types, and then has all views and functions anew.
  */
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import {
   type CommandLine,
   parseCommandLine,
@@ -21,9 +21,16 @@ import {
   toolEnvironment,
 } from "../local_stack/tools.ts";
 import { startStack } from "../local_stack/stack.ts";
+import { formatSql } from "./format_sql.ts";
 
 const SCHEMAS = join(REPOSITORY, "supabase/schemas");
 const MIGRATIONS = join(REPOSITORY, "supabase/migrations");
+
+/** The schema files, in the order in which a database gets them. */
+export const SCHEMA_FILES: readonly string[] = Array.from(
+  Deno.readDirSync(SCHEMAS),
+  ({ name }) => join(SCHEMAS, name),
+).sort();
 
 /** Of the first release. */
 const FIRST = join(MIGRATIONS, "20261125000000_billing.sql");
@@ -58,6 +65,7 @@ if (import.meta.main) {
   } catch (error) {
     Deno.exit(reportEnd(error));
   }
+  await formatSchemas();
   const text = await migrationText();
   // Of a later one, first what people write, to see what that lacks.
   const [first = "", then = ""] = text.split(MARK);
@@ -124,11 +132,16 @@ export async function migrationText(): Promise<string> {
   ].join("\n");
 }
 
+async function formatSchemas(): Promise<void> {
+  for (const file of SCHEMA_FILES) {
+    await Deno.writeTextFile(file, formatSql(await Deno.readTextFile(file)));
+  }
+}
+
 async function readSchemas(): Promise<string[]> {
-  const names = Array.from(Deno.readDirSync(SCHEMAS), ({ name }) => name);
-  const texts = names.sort().map(async (name) => {
-    const text = await Deno.readTextFile(join(SCHEMAS, name));
-    return `-- supabase/schemas/${name}\n${text}`;
+  const texts = SCHEMA_FILES.map(async (file) => {
+    const text = await Deno.readTextFile(file);
+    return `-- supabase/schemas/${basename(file)}\n${text}`;
   });
   return await Promise.all(texts);
 }

@@ -8,10 +8,12 @@ import {
   assertRejects,
   assertStringIncludes,
 } from "@std/assert";
+import { formatSql, SQL_WIDTH } from "../../scripts/dev/format_sql.ts";
 import {
   generateTypes,
   MIGRATION,
   migrationText,
+  SCHEMA_FILES,
   TYPES,
 } from "../../scripts/dev/migration.ts";
 import { withDatabase } from "../../scripts/local_stack/databases.ts";
@@ -26,6 +28,15 @@ import { schemaOf } from "./schema_of.ts";
 
 const migrated = setting("TEST_DATABASE_URL");
 const port = Number(new URL(migrated).port);
+
+Deno.test("the schema files are laid out, and no line is longer than its width", async () => {
+  for (const file of SCHEMA_FILES) {
+    const text = await Deno.readTextFile(file);
+    assertEquals(text, formatSql(text), `${file}: deno task migration`);
+    const long = text.split("\n").filter((line) => line.length > SQL_WIDTH);
+    assertEquals(long, [], file);
+  }
+});
 
 Deno.test("the migration and the types are what the schema files make: deno task migration", async () => {
   assertEquals(await Deno.readTextFile(MIGRATION), await migrationText());

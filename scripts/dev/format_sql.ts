@@ -1,0 +1,26 @@
+/** How the SQL that people read is laid out, as far as a formatter can. */
+import { format } from "sql-formatter";
+
+/** The most columns of a line. */
+export const SQL_WIDTH = 100;
+
+/** Stands for a blank line, which the formatter would remove. */
+const BLANK = "--¶";
+
+/**
+ * Lays out the tables, types and indexes of a schema file. All else is laid out by hand:
+ * the formatter would write the head of a function on one line.
+ */
+export function formatSql(text: string): string {
+  return text.replace(
+    /^create (?:table|type|index) [^]*?;$/gm,
+    (statement) => {
+      const marked = statement.replace(/\n\n/g, `\n${BLANK}\n`);
+      const laidOut = format(marked, {
+        language: "postgresql",
+        expressionWidth: SQL_WIDTH - 10,
+      });
+      return laidOut.replace(new RegExp(`^\\s*${BLANK}$`, "gm"), "");
+    },
+  );
+}
