@@ -18,7 +18,7 @@ export function formatSql(text: string): string {
       const marked = statement.replace(/\n\n/g, `\n${BLANK}\n`);
       const laidOut = format(marked, {
         language: "postgresql",
-        expressionWidth: SQL_WIDTH - 10,
+        expressionWidth: SQL_WIDTH / 2,
       });
       return laidOut.replace(new RegExp(`^\\s*${BLANK}$`, "gm"), "");
     },

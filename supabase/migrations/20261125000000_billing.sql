@@ -48,10 +48,19 @@ create table billing.subscriptions (
   account_id text collate "C" not null check (char_length(account_id) between 1 and 255),
   status text not null check (char_length(status) between 1 and 255),
   plan_id text collate "C" not null check (char_length(plan_id) between 1 and 255),
-  current_period_end timestamptz, canceled_at timestamptz,
-  provider_status text, customer_id text collate "C", quantity integer, cancel_at timestamptz, trial_end timestamptz,
-  paused text, paused_until timestamptz, livemode boolean,
-  items jsonb check (jsonb_typeof(items) = 'array'), items_complete boolean, past_due_since timestamptz,
+  current_period_end timestamptz,
+  canceled_at timestamptz,
+  provider_status text,
+  customer_id text collate "C",
+  quantity integer,
+  cancel_at timestamptz,
+  trial_end timestamptz,
+  paused text,
+  paused_until timestamptz,
+  livemode boolean,
+  items jsonb check (jsonb_typeof(items) = 'array'),
+  items_complete boolean,
+  past_due_since timestamptz,
   -- Which event a field came from: all that the ordering rule (billing_03_rule.sql) remembers.
   past_due_as_of timestamptz, -- the earliest time at which it is known to have been past_due after not_past_due_as_of
   not_past_due_as_of timestamptz, -- the newest time at which it is known to have been something else
@@ -65,9 +74,12 @@ create table billing.subscriptions (
   alive_as_of bigint -- mark of the newest creation or update that reported no end
 )
 -- Room on each page for the next version of a row: updates stay there and touch no index (no indexed column changes).
-with (fillfactor = 80);
+with
+  (fillfactor = 80);
 create index subscriptions_account_id on billing.subscriptions (account_id);
-create index subscriptions_customer_id on billing.subscriptions (provider, customer_id) where customer_id is not null;
+create index subscriptions_customer_id on billing.subscriptions (provider, customer_id)
+where
+  customer_id is not null;
 comment on table billing.subscriptions is 'One row per subscription; ..._as_of and changed_in_second order events.';
 comment on column billing.subscriptions.provider is 'a or b, as in the settings. The other one''s events for it are refused.';
 comment on column billing.subscriptions.account_id is 'Of the newest event that names one, else of its customer.';
@@ -131,27 +143,43 @@ comment on view billing.records is 'The subscriptions as the ordering rule reads
 -- An event as it is on the wire. A column that its report does not name keeps its value.
 create type billing.event as (
   place integer, -- in the array of the call
-  provider text, event_id text,
+  provider text,
+  event_id text,
   type text, -- the provider's own name; nothing decides by it
   kind text, -- creation, update, opening_update (makes the record, too), deletion, payment_failed, notice, checkout, other
   occurred_at timestamptz, -- null if the event does not say
-  subscription_id text, account_id text,
+  subscription_id text,
+  account_id text,
   fallback_account text, -- what the provider keeps with the customer: counts if account_of_customer knows no account
   report jsonb, -- names columns of billing.records, as does previous; of kind other, a subscription_id
   previous jsonb, -- what an update replaced; null if it does not say
   payment jsonb, -- what the account may be told, by column of billing.notifications; and once_per_invoice
   retry jsonb, -- of a worker: event_id of the row in failed_events, and lease_id
   named_account text, -- of an event that cannot set account_id: the account that it names
-  customers_account text, handled_at timestamptz, is_erased boolean, is_trial boolean -- added by the database
+  customers_account text,
+  handled_at timestamptz,
+  is_erased boolean,
+  is_trial boolean -- added by the database
 );
 
 -- What became of an event, and the record after it. The rule leaves event to its caller.
 create type billing.step as (
-  event billing.event, record billing.records, account_id text, payment jsonb, outcome text, error_code text, error text
+  event billing.event,
+  record billing.records,
+  account_id text,
+  payment jsonb,
+  outcome text,
+  error_code text,
+  error text
 );
 
 -- What a call answers for an event.
-create type billing.answer as (place integer, outcome text, error_code text, error text);
+create type billing.answer as (
+  place integer,
+  outcome text,
+  error_code text,
+  error text
+);
 
 -- Returns the place of an event in the order of events: microseconds since 1970 times 4, plus 0 for a creation, 1 for
 -- an update and 2 for a deletion. So at the same time, a creation comes first and a deletion last. Null without a time.
@@ -996,75 +1024,136 @@ begin
 end;
 $$;
 -- supabase/schemas/billing_06_failures.sql
--- Failed events: how they are stored, repaired, retried and resolved.
+-- Events that failed: how they are stored, repaired, and resolved; and what a person may do.
 
 create table billing.failed_events (
   provider text collate "C" not null check (char_length(provider) between 1 and 32),
   event_id text collate "C" not null check (char_length(event_id) between 1 and 255),
-  type text, payload jsonb, payload_encoding text not null check (payload_encoding in ('json', 'text', 'base64')),
-  original_payload jsonb, error_code text not null, error text not null,
+  type text,
+  payload jsonb,
+  payload_encoding text not null check (payload_encoding in ('json', 'text', 'base64')),
+  original_payload jsonb,
+
+  error_code text not null,
+  error text not null,
   attempts integer not null default 1 check (attempts > 0),
-  first_failed_at timestamptz not null default now(), last_failed_at timestamptz not null default now(),
-  retry_requested_at timestamptz, next_retry_at timestamptz,
-  scheduled_retries smallint not null default 0 check (scheduled_retries >= 0), retry_lease_id uuid,
-  resolution text check (resolution in ('applied', 'duplicate', 'stale', 'ignored', 'by hand')),
-  resolved_at timestamptz, resolution_note text, resolved_by text,
-  -- Each as far as the receiver could read it: only it knows where a provider puts them.
-  kind text, subscription_id text collate "C", customer_id text collate "C", account_id text collate "C",
+  first_failed_at timestamptz not null default now(),
+  last_failed_at timestamptz not null default now(),
+
+  -- Who retries it, and when: a person or a cure has requested it, or the schedule does.
+  retry_requested_at timestamptz,
+  next_retry_at timestamptz,
+  scheduled_retries smallint not null default 0 check (scheduled_retries >= 0),
+  -- The run of the worker that has claimed it.
+  retry_lease_id uuid,
+
+  -- How it ended; all null while it is open.
+  resolution text check (
+    resolution in (
+      'applied',
+      'duplicate',
+      'stale',
+      'ignored',
+      'by hand'
+    )
+  ),
+  resolved_at timestamptz,
+  resolution_note text,
+  resolved_by text,
+
+  -- As far as the receiver could read them, because only it knows where a provider puts them.
+  kind text,
+  subscription_id text collate "C",
+  customer_id text collate "C",
+  account_id text collate "C",
   occurred_at timestamptz,
-  primary key (event_id, provider), -- in this order, since people search by the id alone
+
+  -- In this order, because people search by the ID alone.
+  primary key (event_id, provider),
   check ((resolved_at is null) = (resolution is null))
 );
-create index failed_events_open on billing.failed_events (error_code, first_failed_at) where resolved_at is null;
-create index failed_events_to_retry on billing.failed_events (retry_requested_at) where retry_requested_at is not null;
-create index failed_events_next_retry on billing.failed_events (next_retry_at) where next_retry_at is not null;
-create index failed_events_waiting on billing.failed_events (subscription_id) -- a record cures them
--- "is not null", so that a plan of an empty table cannot take this one for the customers as well.
-where resolution is null and subscription_id is not null
-  and error_code in ('subscription_unknown', 'creation_pending', 'account_unknown');
-create index failed_events_no_account on billing.failed_events (customer_id) -- an account of the customer cures them
-where resolution is null and error_code = 'account_unknown';
+
+create index failed_events_open on billing.failed_events (error_code, first_failed_at)
+where
+  resolved_at is null;
+
+create index failed_events_to_retry on billing.failed_events (retry_requested_at)
+where
+  retry_requested_at is not null;
+
+create index failed_events_next_retry on billing.failed_events (next_retry_at)
+where
+  next_retry_at is not null;
+
+-- A record cures them. "is not null", so that a plan cannot take this index for customers as well.
+create index failed_events_waiting on billing.failed_events (subscription_id)
+where
+  resolution is null
+  and subscription_id is not null
+  and error_code in (
+    'subscription_unknown',
+    'creation_pending',
+    'account_unknown'
+  );
+
+-- An account of the customer cures them.
+create index failed_events_no_account on billing.failed_events (customer_id)
+where
+  resolution is null
+  and error_code = 'account_unknown';
+
 -- For erasures, and for people.
 create index failed_events_subscription_id on billing.failed_events (subscription_id);
+
 create index failed_events_customer_id on billing.failed_events (customer_id);
+
 create index failed_events_account_id on billing.failed_events (account_id);
-create index failed_events_resolved on billing.failed_events (resolved_at) where resolved_at is not null;
-comment on table billing.failed_events is 'Verified events that failed; open until resolved_at. See docs/operate.md.';
-comment on column billing.failed_events.event_id is 'sha256:<hash of the body in hex> if it has no usable id.';
-comment on column billing.failed_events.payload is 'As received, or as repaired: then original_payload is as received. Null after pruning.';
-comment on column billing.failed_events.payload_encoding is 'json; text if jsonb cannot hold that; base64 for bytes.';
-comment on column billing.failed_events.error is 'Of the newest failure, but one with repair_pending keeps it.';
-comment on column billing.failed_events.retry_requested_at is 'Null again after the worker has tried.';
-comment on column billing.failed_events.next_retry_at is 'When the worker retries it by itself; null if it does not.';
-comment on column billing.failed_events.resolution is 'As the ledger says; ignored (UNMAPPED_SUBSCRIPTIONS); or by hand.';
-comment on column billing.failed_events.kind is 'What the event does (billing.event); null if it cannot be read.';
 
--- Returns whether a number has more than 40 digits before or after the point, without converting it to text: as text,
--- 1e131071 has 131,072 digits, and a few thousand of them exhaust the memory. No field of an event needs such a number.
-create or replace function billing.has_long_number(payload jsonb)
-returns boolean language sql immutable set search_path = ''
-return exists (
-  select from jsonb_path_query(payload, 'strict $.** ? (@.type() == "number")') as found (number)
-  where abs(found.number::numeric) >= 1e40 or scale(found.number::numeric) > 40
-);
+create index failed_events_resolved on billing.failed_events (resolved_at)
+where
+  resolved_at is not null;
 
--- Stores a failure, or counts one more attempt and opens it again; in a call of its own, since what should have applied
--- the event was rolled back. Returns `stored`; `retry` if what it lacked has come, and a retry is requested too; or
--- stores nothing: `applied` if the event was applied meanwhile, `erased` if its account was erased. The body becomes
--- jsonb here, since JSON.parse turns 1e400 into null and rounds large integers. One that jsonb refuses (\u0000, a lone
--- surrogate, nesting beyond the stack) is stored as a JSON string of the text.
--- failure: columns of billing.failed_events; body, and body_encoding (text or base64); fallback_account: the account_id,
--- if only the provider's customer names it (billing.event).
+comment on table billing.failed_events is
+  'Verified events that failed; open until resolved_at. See docs/operate.md.';
+comment on column billing.failed_events.event_id is
+  'sha256:<hash of the body in hex> if the event has no usable ID.';
+comment on column billing.failed_events.payload is
+  'As received, or as repaired: then original_payload is as received. Null after pruning.';
+comment on column billing.failed_events.payload_encoding is
+  'json; text if jsonb cannot hold that; base64 for bytes.';
+comment on column billing.failed_events.error is
+  'The newest failure. One with repair_pending does not replace it.';
+comment on column billing.failed_events.retry_requested_at is
+  'Null again after the worker has tried.';
+comment on column billing.failed_events.next_retry_at is
+  'When the worker retries it without being asked; null if it does not.';
+comment on column billing.failed_events.resolution is
+  'The outcome of the event; ignored: it has no effect (UNMAPPED_SUBSCRIPTIONS); or by hand.';
+comment on column billing.failed_events.kind is
+  'What the event does (billing.event); null if it cannot be read.';
+
+-- Stores a failure, or counts one more attempt and opens it again. In a call of its own, because
+-- what should have applied the event was rolled back.
 --
--- This holds the event's row in the ledger: who applies it later finds the failure, and resolves it. Other deliveries
--- of it wait, with the events in their calls. So this waits only briefly for a locked row: half a second if the event
--- may be applied right now, less if somebody has locked its failure.
+-- failure has columns of billing.failed_events; body, and body_encoding (text or base64); and
+-- fallback_account, the same as account_id if only the provider's customer names it.
+--
+-- Returns `stored`; `retry` if what it lacked has come, and a retry is requested; or, if nothing
+-- was stored, `applied` (the event was applied meanwhile) or `erased` (its account was erased).
+--
+-- This holds the event's row in the ledger: a call that applies the event later finds the failure,
+-- and resolves it. Other deliveries of the event wait for this, with all events in their calls. So
+-- it waits only briefly for a locked row: half a second if the event may be applied right now, less
+-- if another transaction has locked its failure.
 create or replace function public.billing_record_failed_event(failure jsonb)
-returns text language plpgsql volatile set search_path = ''
+returns text
+language plpgsql volatile
+set search_path = ''
 set lock_timeout = '500ms'
 as $$
 declare
-  failed constant billing.failed_events := jsonb_populate_record(null::billing.failed_events, failure);
+  failed constant billing.failed_events
+    := jsonb_populate_record(null::billing.failed_events, failure);
   body constant text := failure ->> 'body';
   payload jsonb := to_jsonb(body);
   encoding text := failure ->> 'body_encoding';
@@ -1073,34 +1162,51 @@ declare
   is_cured boolean;
 begin
   insert into billing.processed_events (provider, event_id, type)
-  values (failed.provider, failed.event_id, coalesce(failed.type, '')) on conflict do nothing;
+  values (failed.provider, failed.event_id, coalesce(failed.type, ''))
+  on conflict do nothing;
   if not found then
     return 'applied';
   end if;
-  -- A call that applies its creation, or erases its account, holds one of these: one of the two sees the other.
+
+  -- A call that applies its creation, or erases its account, holds one of these: one of the two
+  -- sees the other.
   perform pg_advisory_xact_lock_shared(billing.account_lock(failed.account_id));
   perform pg_advisory_xact_lock(hashtextextended(failed.subscription_id, 0));
-  perform pg_advisory_xact_lock_shared(billing.customer_hash(failed.provider, failed.customer_id));
+  perform pg_advisory_xact_lock_shared(
+    billing.customer_hash(failed.provider, failed.customer_id)
+  );
+
   event.provider := failed.provider;
   event.kind := coalesce(failed.kind, 'other');
   event.subscription_id := failed.subscription_id;
-  event.account_id := case when failure ->> 'fallback_account' is null then failed.account_id end;
   event.fallback_account := failure ->> 'fallback_account';
+  event.account_id := case when event.fallback_account is null then failed.account_id end;
   event.report := jsonb_build_object('customer_id', failed.customer_id);
   erasure := billing.erasure_of(event);
   if erasure is not null then
-    update billing.erasures e set purchases = e.purchases + 1
+    update billing.erasures e
+    set purchases = e.purchases + 1
     where e.hash = erasure and failed.kind in ('creation', 'opening_update');
-    delete from billing.processed_events p where p.provider = failed.provider and p.event_id = failed.event_id;
+
+    delete from billing.processed_events p
+    where (p.provider, p.event_id) = (failed.provider, failed.event_id);
     return 'erased';
   end if;
+
   begin
     perform set_config('lock_timeout', '20ms', true);
-    is_cured := billing.is_cured(failed.provider, failed.error_code, failed.subscription_id, failed.customer_id);
+    is_cured := billing.is_cured(
+      failed.provider, failed.error_code, failed.subscription_id, failed.customer_id
+    );
   exception when lock_not_available then
-    is_cured := true; -- Customers are being added, maybe a million: the retry will see.
+    -- Customers are being added, maybe a million: the retry will see.
+    is_cured := true;
   end;
   perform set_config('lock_timeout', '100ms', true);
+
+  -- The body becomes jsonb here, because JSON.parse turns 1e400 into null and rounds large
+  -- integers. One that jsonb refuses (\u0000, a lone surrogate, nesting beyond the stack) is stored
+  -- as a JSON string of the text.
   begin
     if encoding = 'text' and not billing.has_long_number(body::jsonb) then
       payload := body::jsonb;
@@ -1109,136 +1215,254 @@ begin
   exception when others then
     null;
   end;
+
   insert into billing.failed_events as f (
-    provider, event_id, type, payload, payload_encoding, error_code, error, kind, subscription_id, customer_id,
-    account_id, occurred_at, next_retry_at, retry_requested_at
+    provider, event_id, type, payload, payload_encoding,
+    error_code, error,
+    kind, subscription_id, customer_id, account_id, occurred_at,
+    next_retry_at,
+    retry_requested_at
   )
   values (
-    failed.provider, failed.event_id, failed.type, payload, encoding, failed.error_code, failed.error, failed.kind, failed.subscription_id, failed.customer_id,
-    failed.account_id, failed.occurred_at, billing.next_retry(failed.error_code, false, 0), case when is_cured then now() end
+    failed.provider, failed.event_id, failed.type, payload, encoding,
+    failed.error_code, failed.error,
+    failed.kind, failed.subscription_id, failed.customer_id, failed.account_id, failed.occurred_at,
+    billing.next_retry(failed.error_code, false, 0),
+    case when is_cured then now() end
   )
   on conflict (provider, event_id) do update set
-    -- A repair stays; the provider sends the old body again.
-    (type, payload, payload_encoding, kind, subscription_id, customer_id, account_id, occurred_at,
-    retry_requested_at) = (
-      select k.type, k.payload, k.payload_encoding, k.kind, k.subscription_id, k.customer_id, k.account_id,
-        k.occurred_at, coalesce(f.retry_requested_at, k.retry_requested_at)
+    attempts = f.attempts + 1,
+    last_failed_at = now(),
+
+    -- A repair stays, because the provider sends the old body again.
+    (
+      type, payload, payload_encoding,
+      kind, subscription_id, customer_id, account_id, occurred_at,
+      retry_requested_at
+    ) = (
+      select
+        k.type, k.payload, k.payload_encoding,
+        k.kind, k.subscription_id, k.customer_id, k.account_id, k.occurred_at,
+        coalesce(f.retry_requested_at, k.retry_requested_at)
       from unnest(array[case when f.original_payload is null then excluded else f end]) as k
     ),
+
     -- So does the error of a repaired row: rows are retried by it.
-    error_code = case excluded.error_code when 'repair_pending' then f.error_code else excluded.error_code end,
-    error = case excluded.error_code when 'repair_pending' then f.error else excluded.error end,
+    error_code = case
+      when excluded.error_code = 'repair_pending' then f.error_code
+      else excluded.error_code
+    end,
+    error = case
+      when excluded.error_code = 'repair_pending' then f.error
+      else excluded.error
+    end,
+
     -- A delivery leaves the schedule as it is, unless there is a reason for another one.
     next_retry_at = case
       when excluded.next_retry_at is null or f.original_payload is not null then null
       when f.resolved_at is not null then excluded.next_retry_at
-      else coalesce(f.next_retry_at, billing.next_retry(excluded.error_code, false, f.scheduled_retries))
+      else coalesce(
+        f.next_retry_at,
+        billing.next_retry(excluded.error_code, false, f.scheduled_retries)
+      )
     end,
     scheduled_retries = case when f.resolved_at is null then f.scheduled_retries else 0 end,
-    attempts = f.attempts + 1, last_failed_at = now(),
-    resolved_at = null, resolution = null, resolution_note = null, resolved_by = null;
-  delete from billing.processed_events p where p.provider = failed.provider and p.event_id = failed.event_id;
+
+    resolved_at = null,
+    resolution = null,
+    resolution_note = null,
+    resolved_by = null;
+
+  delete from billing.processed_events p
+  where (p.provider, p.event_id) = (failed.provider, failed.event_id);
   return case when is_cured then 'retry' else 'stored' end;
 end;
 $$;
 
--- Keeps the received payload when somebody repairs it: a change that counts no attempt, unlike that of a delivery. It
--- ends the claim of a run that has read the old payload, which billing.resolve_failures then refuses. A resolved row
--- cannot be repaired: it would look as if the repaired payload had been applied.
+-- Returns whether a number has more than 40 digits before or after the point, without converting it
+-- to text: as text, 1e131071 has 131,072 digits, and a few thousand of them exhaust the memory. No
+-- field of an event needs such a number.
+create or replace function billing.has_long_number(payload jsonb)
+returns boolean
+language sql immutable
+set search_path = ''
+return exists (
+  select
+  from jsonb_path_query(payload, 'strict $.** ? (@.type() == "number")') as found (number)
+  where abs(found.number::numeric) >= 1e40 or scale(found.number::numeric) > 40
+);
+
+-- Keeps the received payload when a person repairs it: a change that counts no attempt, unlike that
+-- of a delivery. It ends the claim of a run that has read the old payload, whose result
+-- billing.resolve_failures then refuses. A resolved row cannot be repaired: it would look as if the
+-- repaired payload had been applied.
 create or replace function billing.keep_original_payload()
-returns trigger language plpgsql volatile set search_path = '' as $$
+returns trigger
+language plpgsql volatile
+set search_path = ''
+as $$
 begin
   if new.resolved_at is not null then
     raise exception 'Cannot repair %: it is already resolved (%).', new.event_id, new.resolution
-      using hint = 'Nothing was changed. If it was resolved by hand or ignored, open it first: billing.reopen_failed_event.';
+      using hint = 'Nothing was changed. If it was resolved by hand or ignored, open it first: '
+        || 'billing.reopen_failed_event.';
   elsif billing.has_long_number(new.payload) then
-    raise exception 'Cannot repair %: the payload has a number of more than 40 digits.', new.event_id
+    raise exception 'Cannot repair %: the payload has a number of more than 40 digits.',
+      new.event_id
       using hint = 'Nothing was changed. Remove the number, or write it as a string.';
   end if;
+
   new.original_payload := coalesce(old.original_payload, old.payload);
-  new.payload_encoding := case jsonb_typeof(new.payload) when 'object' then 'json' else new.payload_encoding end;
+  new.payload_encoding := case
+    when jsonb_typeof(new.payload) = 'object' then 'json'
+    else new.payload_encoding
+  end;
   new.retry_lease_id := null;
   new.next_retry_at := null;
   return new;
 end;
 $$;
 
-create or replace trigger keep_original_payload before update of payload on billing.failed_events for each row
-when (old.payload is distinct from new.payload and new.payload is not null and old.attempts = new.attempts)
+create or replace trigger keep_original_payload
+before update of payload on billing.failed_events
+for each row
+when (
+  old.payload is distinct from new.payload
+  and new.payload is not null
+  and old.attempts = new.attempts
+)
 execute function billing.keep_original_payload();
 
--- Resolves the open failures of these events. An event whose payload was repaired is applied by nobody but the worker
--- that has claimed the repair, and a worker does not apply an event whose row was repaired, resolved or claimed again
--- after its claim (BW004). A repair ends the claim, so the lease tells.
+-- Resolves the open failures of events that were applied; a step of billing.apply. Only the worker
+-- that has claimed a repair applies the repaired event. A worker does not apply an event whose row
+-- was repaired, resolved or claimed again after its claim (BW004): each of these ends the claim, so
+-- the lease tells.
 create or replace function billing.resolve_failures(steps billing.step[])
-returns void language plpgsql volatile set search_path = '' as $$
+returns void
+language plpgsql volatile
+set search_path = ''
+as $$
 declare
   overtaken record;
 begin
-  select (s.event).event_id, (s.event).retry ->> 'event_id' as row_id, own.is_repaired into overtaken
+  select
+    (s.event).event_id,
+    (s.event).retry ->> 'event_id' as row_id,
+    named.is_repaired
+  into overtaken
   from (select e.*, ((e.event).retry ->> 'lease_id')::uuid as lease from unnest(steps) as e) as s
   left join lateral (
     select
-      o.original_payload is not null and (o.retry_lease_id = s.lease) is not true
+      f.original_payload is not null
+        and (f.retry_lease_id = s.lease) is not true
         and (s.event).is_trial is not true as is_repaired
-    from billing.failed_events o
-    where o.provider = (s.event).provider and o.event_id = (s.event).event_id and o.resolution is null
+    from billing.failed_events f
+    where f.provider = (s.event).provider
+      and f.event_id = (s.event).event_id
+      and f.resolution is null
     for update nowait
-  ) as own on true
+  ) as named on true
+  -- The ID in a repaired payload may differ from that of its row.
   left join lateral (
-    -- The id in a repaired payload may differ from that of its row.
-    select o.event_id
-    from billing.failed_events o
-    where o.provider = (s.event).provider and o.event_id = (s.event).retry ->> 'event_id'
-      and o.resolution is null and o.retry_lease_id = s.lease
+    select f.event_id
+    from billing.failed_events f
+    where f.provider = (s.event).provider
+      and f.event_id = (s.event).retry ->> 'event_id'
+      and f.resolution is null
+      and f.retry_lease_id = s.lease
     for update nowait
   ) as claimed on true
-  where own.is_repaired or s.lease is not null and claimed.event_id is null
+  where named.is_repaired or s.lease is not null and claimed.event_id is null
   limit 1;
 
   if overtaken.is_repaired then
-    raise exception 'Event % was repaired in failed_events and waits for its retry.', overtaken.event_id
-      using errcode = 'BW004', hint = format('select billing.retry_failed_event(%L);', overtaken.event_id);
+    raise exception 'Event % was repaired in failed_events and waits for its retry.',
+      overtaken.event_id
+      using errcode = 'BW004',
+        hint = format('select billing.retry_failed_event(%L);', overtaken.event_id);
   elsif found then
     raise exception 'The row of % in failed_events was changed after its claim.', overtaken.row_id
       using errcode = 'BW004';
   end if;
 
-  update billing.failed_events o set
-    resolved_at = now(), resolution = s.outcome, next_retry_at = null, retry_requested_at = null, retry_lease_id = null
+  update billing.failed_events f set
+    resolved_at = now(),
+    resolution = s.outcome,
+    next_retry_at = null,
+    retry_requested_at = null,
+    retry_lease_id = null
   from unnest(steps) as s
-  where o.provider = (s.event).provider and o.event_id = any (array[(s.event).event_id, (s.event).retry ->> 'event_id'])
-    and o.resolution is null and s.outcome not in ('failed', 'erased');
+  where f.provider = (s.event).provider
+    and f.event_id = any (array[(s.event).event_id, (s.event).retry ->> 'event_id'])
+    and f.resolution is null
+    and s.outcome not in ('failed', 'erased');
+
   -- Nothing of an erased account is kept.
-  delete from billing.failed_events o using unnest(steps) as s
-  where o.provider = (s.event).provider and o.event_id = any (array[(s.event).event_id, (s.event).retry ->> 'event_id'])
-    and o.resolution is null and s.outcome = 'erased';
+  delete from billing.failed_events f
+  using unnest(steps) as s
+  where f.provider = (s.event).provider
+    and f.event_id = any (array[(s.event).event_id, (s.event).retry ->> 'event_id'])
+    and f.resolution is null
+    and s.outcome = 'erased';
 end;
 $$;
 
-create or replace view billing.open_failures with (security_invoker = true) as
-select
-  count(*) over (partition by f.error_code) as alike, f.error_code, f.type, f.event_id, f.provider, f.subscription_id,
-  f.account_id, f.error, f.attempts, f.first_failed_at, f.last_failed_at,
-  f.retry_requested_at is not null as retry_requested, f.next_retry_at, f.original_payload is not null as repaired
-from billing.failed_events f where f.resolved_at is null
-order by alike desc, f.error_code, f.first_failed_at;
-comment on view billing.open_failures is 'Open failures, the most frequent error first. alike: the number of open failures with the same error_code.';
 
--- Returns the failure that a person names, and locks it: an open one, or one with another state.
-create or replace function billing.named_failure(event_id text, of_provider text, of_state text[] default '{open}')
-returns billing.failed_events language plpgsql volatile set search_path = '' as $$
+-- For people in the SQL editor --------------------------------------------------------------------
+
+create or replace view billing.open_failures
+with (security_invoker = true)
+as
+select
+  count(*) over (partition by f.error_code) as alike,
+  f.error_code,
+  f.type,
+  f.event_id,
+  f.provider,
+  f.subscription_id,
+  f.account_id,
+  f.error,
+  f.attempts,
+  f.first_failed_at,
+  f.last_failed_at,
+  f.retry_requested_at is not null as retry_requested,
+  f.next_retry_at,
+  f.original_payload is not null as repaired
+from billing.failed_events f
+where f.resolved_at is null
+order by alike desc, f.error_code, f.first_failed_at;
+
+comment on view billing.open_failures is
+  'Open failures, the most frequent error first. alike: how many have the same error_code.';
+
+-- Returns the failure that a person names, and locks it: an open one, or one in another state.
+create or replace function billing.named_failure(
+  event_id text,
+  of_provider text,
+  of_state text[] default '{open}'
+)
+returns billing.failed_events
+language plpgsql volatile
+set search_path = ''
+as $$
 declare
   named constant billing.failed_events[] := array(
-    select f from billing.failed_events f
-    where f.event_id = named_failure.event_id and (f.provider = of_provider) is not false
+    select f
+    from billing.failed_events f
+    where f.event_id = named_failure.event_id
+      and (f.provider = of_provider) is not false
       and coalesce(f.resolution, 'open') = any (of_state)
-    order by f.provider for update
+    order by f.provider
+    for update
   );
 begin
   if cardinality(named) = 0 then
-    raise exception 'No open failure has the id %.', event_id || coalesce(' (provider ' || of_provider || ')', '')
-      using hint = format('select provider, resolution from billing.failed_events where event_id = %L;', event_id);
+    raise exception 'No open failure has the id %.',
+      event_id || coalesce(' (provider ' || of_provider || ')', '')
+      using hint = format(
+        'select provider, resolution from billing.failed_events where event_id = %L;',
+        event_id
+      );
   elsif cardinality(named) > 1 then
     raise exception 'Providers % and % both have a failed event with the id %: add of_provider.',
       named[1].provider, named[2].provider, event_id;
@@ -1247,153 +1471,244 @@ begin
 end;
 $$;
 
-create or replace function billing.retry_failed_event(event_id text, of_provider text default null)
-returns text language plpgsql volatile set search_path = '' as $$
+create or replace function billing.retry_failed_event(
+  event_id text,
+  of_provider text default null
+)
+returns text
+language plpgsql volatile
+set search_path = ''
+as $$
 declare
   named constant billing.failed_events := billing.named_failure(event_id, of_provider);
 begin
   if named.payload is null then
-    raise exception 'Cannot retry %: its payload was pruned.', event_id using hint = 'Have the provider send it again.';
+    raise exception 'Cannot retry %: its payload was pruned.', event_id
+      using hint = 'Have the provider send it again.';
   end if;
-  update billing.failed_events f set retry_requested_at = coalesce(f.retry_requested_at, now())
-  where f.provider = named.provider and f.event_id = named.event_id;
+
+  update billing.failed_events f
+  set retry_requested_at = coalesce(f.retry_requested_at, now())
+  where (f.provider, f.event_id) = (named.provider, named.event_id);
   return billing.retry_request_answer(1);
 end;
 $$;
-comment on function billing.retry_failed_event is
-  'Run in the SQL editor: requests a retry of an open failure, through the code that handles deliveries. Raises an error if no open failure has this id, if both providers have one and of_provider is missing, or if the payload was pruned.';
 
--- The schedule of each begins anew. This locks many rows, so it must not wait for a locked one: the transaction that
--- holds the lock may wait for one of these rows (a deadlock), and deliveries of these events would wait as well. With
--- old statistics, any join but by hash may compare each row with each other one.
+comment on function billing.retry_failed_event is
+  'Run in the SQL editor: requests a retry of an open failure, through the code that handles '
+  'deliveries. of_provider: if both providers have one with this ID.';
+
+-- Requests retries of many failures; the schedule of each begins anew. This locks many rows, so it
+-- must not wait for a locked one: the transaction that holds the lock may wait for one of these
+-- rows (a deadlock), and deliveries of these events would wait as well. With old statistics, any
+-- join but by hash may compare each row with each other one.
 create or replace function billing.retry_failed_events(
-  of_type text default null, of_error_code text default null, failed_since timestamptz default null,
+  of_type text default null,
+  of_error_code text default null,
+  failed_since timestamptz default null,
   failed_until timestamptz default null
 )
-returns text language plpgsql volatile set search_path = ''
+returns text
+language plpgsql volatile
+set search_path = ''
 set jit = off
 set enable_nestloop = off
 set enable_mergejoin = off
 as $$
 declare
-  asked integer;
+  requested integer;
   locked integer;
 begin
   with matching as materialized (
-    select f.provider, f.event_id from billing.failed_events f
-    where f.resolved_at is null and f.payload is not null
-      and (of_type is null or f.type = of_type) and (of_error_code is null or f.error_code = of_error_code)
+    select f.provider, f.event_id
+    from billing.failed_events f
+    where f.resolved_at is null
+      and f.payload is not null
+      and (of_type is null or f.type = of_type)
+      and (of_error_code is null or f.error_code = of_error_code)
       and f.last_failed_at >= coalesce(failed_since, '-infinity')
       and f.last_failed_at < coalesce(failed_until, 'infinity')
   ),
   unlocked as materialized (
-    select f.provider, f.event_id from matching m join billing.failed_events f using (provider, event_id)
-    where f.resolved_at is null for update of f skip locked
+    select f.provider, f.event_id
+    from matching m
+    join billing.failed_events f using (provider, event_id)
+    where f.resolved_at is null
+    for update of f skip locked
   ),
-  requested as (
+  updated as (
     update billing.failed_events f set
-      retry_requested_at = coalesce(f.retry_requested_at, now()), scheduled_retries = 0,
+      retry_requested_at = coalesce(f.retry_requested_at, now()),
+      scheduled_retries = 0,
       next_retry_at = billing.next_retry(f.error_code, f.original_payload is not null, 0)
-    from unlocked u where f.provider = u.provider and f.event_id = u.event_id and f.resolved_at is null
+    from unlocked u
+    where (f.provider, f.event_id) = (u.provider, u.event_id) and f.resolved_at is null
     returning 1
   )
-  select r.count, m.count - r.count into asked, locked
-  from (select count(*) from requested) as r, (select count(*) from matching) as m;
+  select u.count, m.count - u.count
+  into requested, locked
+  from (select count(*) from updated) as u, (select count(*) from matching) as m;
+
   return case
-    when asked + locked = 0 then 'No open failure matches: nothing to retry.'
-    when locked = 0 then billing.retry_request_answer(asked)
-    else format('Somebody else has locked %s of them: run this again. ', locked) || billing.retry_request_answer(asked)
+    when requested + locked = 0 then
+      'No open failure matches: nothing to retry.'
+    when locked = 0 then
+      billing.retry_request_answer(requested)
+    else
+      format('Somebody else has locked %s of them: run this again. ', locked)
+        || billing.retry_request_answer(requested)
   end;
 end;
 $$;
-comment on function billing.retry_failed_events is
-  'Run in the SQL editor: requests a retry of all open failures, or of those with a type, an error code or a time of failure, in the order in which the events occurred.';
 
-create or replace function billing.retry_request_answer(asked integer)
-returns text language plpgsql volatile set search_path = '' as $$
+comment on function billing.retry_failed_events is
+  'Run in the SQL editor: requests a retry of all open failures, or of those with a type, an error '
+  'code or a time of failure, in the order in which the events occurred.';
+
+create or replace function billing.retry_request_answer(requested integer)
+returns text
+language plpgsql volatile
+set search_path = ''
+as $$
 begin
-  return format('Retry requested: %s. The worker %s. See: ', asked, case
-    when billing.wake_worker('retries') then 'is on its way' else 'retries it at its next run'
-  end) || 'select event_id, error, attempts, resolved_at from billing.failed_events order by last_failed_at desc;';
+  return format('Retry requested: %s. The worker %s. See: ', requested, case
+    when billing.wake_worker('retries') then 'is on its way'
+    else 'retries it at its next run'
+  end) || 'select event_id, error, attempts, resolved_at from billing.failed_events '
+    || 'order by last_failed_at desc;';
 end;
 $$;
 
 create or replace function billing.resolve_failed_event(
-  event_id text, reason text, who text default current_user, of_provider text default null
+  event_id text,
+  reason text,
+  who text default current_user,
+  of_provider text default null
 )
-returns text language plpgsql volatile set search_path = '' as $$
+returns text
+language plpgsql volatile
+set search_path = ''
+as $$
 declare
   named billing.failed_events;
 begin
   if coalesce(reason, '') !~ '\S' or coalesce(who, '') !~ '\S' then
-    raise exception 'Give a reason and your name: select billing.resolve_failed_event(''<event id>'', ''<reason>'', ''<your name>'');';
+    raise exception 'Give a reason and your name: %',
+      'select billing.resolve_failed_event(''<event id>'', ''<reason>'', ''<your name>'');';
   end if;
+
   named := billing.named_failure(event_id, of_provider);
   update billing.failed_events f set
-    resolved_at = now(), resolution = 'by hand', resolution_note = reason, resolved_by = who,
-    next_retry_at = null, retry_requested_at = null, retry_lease_id = null
-  where f.provider = named.provider and f.event_id = named.event_id;
+    resolved_at = now(),
+    resolution = 'by hand',
+    resolution_note = reason,
+    resolved_by = who,
+    next_retry_at = null,
+    retry_requested_at = null,
+    retry_lease_id = null
+  where (f.provider, f.event_id) = (named.provider, named.event_id);
   return 'Resolved by hand. It opens again if the event fails again.';
 end;
 $$;
-comment on function billing.resolve_failed_event is
-  'Run in the SQL editor: resolves an open failure without applying the event; stores the reason and the name. Raises an error if both providers have an open failure with this id and of_provider is missing.';
 
--- It then waits for a person, since its schedule has ended.
-create or replace function billing.reopen_failed_event(event_id text, of_provider text default null)
-returns text language plpgsql volatile set search_path = '' as $$
+comment on function billing.resolve_failed_event is
+  'Run in the SQL editor: resolves an open failure without applying the event; stores the reason '
+  'and the name.';
+
+-- Opens a failure again. It then waits for a person, because its schedule has ended.
+create or replace function billing.reopen_failed_event(
+  event_id text,
+  of_provider text default null
+)
+returns text
+language plpgsql volatile
+set search_path = ''
+as $$
 declare
   without_effect constant text[] := '{by hand,ignored}';
   state constant text := (
     select coalesce(f.resolution, 'open')
     from billing.failed_events f
-    where f.event_id = reopen_failed_event.event_id and (f.provider = of_provider) is not false
+    where f.event_id = reopen_failed_event.event_id
+      and (f.provider = of_provider) is not false
     order by f.resolution = any (without_effect) desc nulls last, f.resolution nulls first
     limit 1
   );
   named billing.failed_events;
 begin
   if state is null then
-    raise exception 'No failed event has the id %.', event_id || coalesce(' (provider ' || of_provider || ')', '');
+    raise exception 'No failed event has the id %.',
+      event_id || coalesce(' (provider ' || of_provider || ')', '');
   elsif state = 'open' then
     raise exception 'The failed event % is open already.', event_id
       using hint = format('select billing.retry_failed_event(%L);', event_id);
   elsif state <> all (without_effect) then
-    raise exception 'Cannot open % again: its resolution is %, so the event has had its effect.', event_id, state
+    raise exception
+      'Cannot open % again: its resolution is %, so the event has had its effect.', event_id, state
       using hint = 'Nothing is left to do.';
   end if;
 
   named := billing.named_failure(event_id, of_provider, without_effect);
   update billing.failed_events f set
-    resolved_at = null, resolution = null, resolution_note = null, resolved_by = null, scheduled_retries = 0
-  where f.provider = named.provider and f.event_id = named.event_id;
+    resolved_at = null,
+    resolution = null,
+    resolution_note = null,
+    resolved_by = null,
+    scheduled_retries = 0
+  where (f.provider, f.event_id) = (named.provider, named.event_id);
+
   return 'It is open again. ' || case
-    when named.payload is null then 'Its payload was pruned: have the provider send the event again.'
-    else format('Retry it with: select billing.retry_failed_event(%L, %L);', named.event_id, named.provider)
+    when named.payload is null then
+      'Its payload was pruned: have the provider send the event again.'
+    else format(
+      'Retry it with: select billing.retry_failed_event(%L, %L);', named.event_id, named.provider
+    )
   end;
 end;
 $$;
+
 comment on function billing.reopen_failed_event is
-  'Run in the SQL editor: opens a failure again that was resolved by hand or ignored. Raises an error if the event was applied, or if both providers have one and of_provider is missing.';
+  'Run in the SQL editor: opens a failure again that was resolved by hand or ignored.';
 -- supabase/schemas/billing_07_retries.sql
--- Retries: when, and by whom.
+-- Retries of failures: by the schedule, by what cures them, and at the request of a person. A run
+-- of the worker claims them, tries their events in calls as deliveries make them, and settles them.
 
--- When the schedule retries a failure whose cause may pass; null if it does not: another code, a repaired payload, or
--- all have failed. retries: how many of the schedule have failed. Each wait counts from the attempt before it.
-create or replace function billing.next_retry(error_code text, is_repaired boolean, retries integer)
-returns timestamptz language sql stable set search_path = ''
-return case when not is_repaired and error_code in (
-  'record_locked', 'database_unavailable', 'overloaded', 'apply_failed', 'subscription_unknown', 'creation_pending',
-  'handler_missing', 'deployment_fault', 'internal_error'
-) then clock_timestamp() + ('{1 min,5 min,30 min,2 h,6 h,12 h,24 h}'::interval[])[retries + 1] end;
+-- Returns when the schedule retries a failure. Null if no retry can help: the code is permanent,
+-- the payload was repaired, or the last retry has failed. retries: how many retries of the schedule
+-- have failed. Each wait counts from the attempt before it.
+create or replace function billing.next_retry(
+  error_code text,
+  is_repaired boolean,
+  retries integer
+)
+returns timestamptz
+language sql stable
+set search_path = ''
+return case
+  when not is_repaired and error_code in (
+    'record_locked', 'database_unavailable', 'overloaded', 'apply_failed', 'subscription_unknown',
+    'creation_pending', 'handler_missing', 'deployment_fault', 'internal_error'
+  )
+  then clock_timestamp() + ('{1 min,5 min,30 min,2 h,6 h,12 h,24 h}'::interval[])[retries + 1]
+end;
 
--- Requests a retry of the failures that lacked one of these subscriptions, or the account of one of these customers;
--- returns whether there is one. Whichever came first: who stores such a failure takes the same lock, so one of the two
--- sees the other. One too many, of the other provider, does no harm. A repaired one is left to the person who repaired
--- it. A run that is trying one of them loses its claim: it has read the state before, and must not settle it as failed.
-create or replace function billing.request_retries(providers text[], subscriptions text[], customers text[])
-returns boolean language plpgsql volatile set search_path = '' set enable_seqscan = off set jit = off
-set plan_cache_mode = force_generic_plan -- an app may add many customers at once
+-- Requests a retry of the failures that lacked one of these subscriptions, or the account of one of
+-- these customers; returns whether there is one. Whichever came first: what stores such a failure
+-- takes the same lock, so one of the two sees the other. One too many, of the other provider, does
+-- no harm. A repaired one is left to the person who repaired it. A run that is trying one of them
+-- loses its claim: it has read the state before, and must not settle it as failed.
+create or replace function billing.request_retries(
+  providers text[],
+  subscriptions text[],
+  customers text[]
+)
+returns boolean
+language plpgsql volatile
+set search_path = ''
+set jit = off
+set enable_seqscan = off
+-- An app may add many customers at once.
+set plan_cache_mode = force_generic_plan
 as $$
 declare
   waiting record;
@@ -1401,26 +1716,36 @@ begin
   for waiting in
     select f.provider, f.event_id
     from billing.failed_events f
-    -- "is true", so that a plan of an empty table cannot take the primary key.
-    where f.resolution is null and (f.provider = any (providers)) is true
-      and f.original_payload is null and f.payload is not null and (
-      f.subscription_id = any (subscriptions)
-        and f.error_code in ('subscription_unknown', 'creation_pending', 'account_unknown')
-      or f.customer_id = any (customers) and f.error_code = 'account_unknown'
-    )
+    -- "is true", so that a plan cannot take the primary key.
+    where (f.provider = any (providers)) is true
+      and f.resolution is null
+      and f.original_payload is null
+      and f.payload is not null
+      and (
+        f.subscription_id = any (subscriptions)
+          and f.error_code in ('subscription_unknown', 'creation_pending', 'account_unknown')
+        or f.customer_id = any (customers)
+          and f.error_code = 'account_unknown'
+      )
     for update skip locked
   loop
-    update billing.failed_events f set retry_requested_at = coalesce(f.retry_requested_at, now()), retry_lease_id = null
-    where f.provider = waiting.provider and f.event_id = waiting.event_id;
+    update billing.failed_events f set
+      retry_requested_at = coalesce(f.retry_requested_at, now()),
+      retry_lease_id = null
+    where (f.provider, f.event_id) = (waiting.provider, waiting.event_id);
   end loop;
   return found;
 end;
 $$;
 
--- A new or corrected customer, from a checkout or from the app, cures the failures that lacked its account. The lock is shared:
--- transactions that add different customers, in whatever order, must not wait for each other.
+-- Requests the retries that a new or corrected customer cures, from a checkout or from the app. The
+-- lock is shared: transactions that add different customers, in whatever order, must not wait for
+-- each other.
 create or replace function billing.retry_creations()
-returns trigger language plpgsql volatile set search_path = '' as $$
+returns trigger
+language plpgsql volatile
+set search_path = ''
+as $$
 begin
   perform pg_advisory_xact_lock_shared(billing.customer_lock(new.provider, new.customer_id));
   if billing.request_retries(array[new.provider], null, array[new.customer_id]) then
@@ -1432,52 +1757,85 @@ $$;
 
 -- Deferred, so that the lock is short.
 drop trigger if exists retry_creations on billing.customers;
-create constraint trigger retry_creations after insert or update on billing.customers deferrable initially deferred
-for each row execute function billing.retry_creations();
+create constraint trigger retry_creations
+after insert or update on billing.customers
+deferrable initially deferred
+for each row
+execute function billing.retry_creations();
 
--- Returns whether what a failure lacked has come since: the record of its subscription, or the account of its customer.
--- Each is added under a lock, which this takes too; that of customers only briefly, because those who add one queue
--- behind it.
+-- Returns whether what a failure lacked has come since: the record of its subscription, or the
+-- account of its customer. Each is added under a lock, which this takes too; that of customers only
+-- briefly, because those who add one queue behind it.
 create or replace function billing.is_cured(
-  of_provider text, error_code text, subscription_id text, of_customer text
+  provider text,
+  error_code text,
+  subscription_id text,
+  customer_id text
 )
-returns boolean language plpgsql volatile set search_path = '' as $$
+returns boolean
+language plpgsql volatile
+set search_path = ''
+as $$
 begin
-  if (error_code in ('subscription_unknown', 'creation_pending', 'account_unknown')) is not true then
+  if (
+    error_code in ('subscription_unknown', 'creation_pending', 'account_unknown')
+  ) is not true then
     return false;
   end if;
+
   perform pg_advisory_xact_lock(hashtextextended(subscription_id, 0));
-  if exists (select from billing.subscriptions where (id, provider) = (is_cured.subscription_id, of_provider)) then
+  if exists (
+    select
+    from billing.subscriptions s
+    where (s.id, s.provider) = (is_cured.subscription_id, is_cured.provider)
+  ) then
     return true;
-  elsif error_code = 'account_unknown' and of_customer is not null then
-    perform pg_advisory_xact_lock(billing.customer_lock(of_provider, of_customer));
-    return billing.is_known_customer(of_provider, of_customer);
+  end if;
+
+  if error_code = 'account_unknown' and customer_id is not null then
+    perform pg_advisory_xact_lock(billing.customer_lock(provider, customer_id));
+    return billing.is_known_customer(provider, customer_id);
   end if;
   return false;
 end;
 $$;
 
--- Returns whether a retry is requested that no run has claimed, so that the receiver wakes the worker.
+-- Returns whether a retry is requested that no run has claimed, so that the receiver wakes the
+-- worker.
 create or replace function billing.has_request()
-returns boolean language plpgsql stable set search_path = '' set enable_seqscan = off set jit = off as $$
+returns boolean
+language plpgsql stable
+set search_path = ''
+set jit = off
+set enable_seqscan = off
+as $$
 begin
-  return exists (select from billing.failed_events f where f.retry_requested_at is not null and f.retry_lease_id is null);
+  return exists (
+    select
+    from billing.failed_events f
+    where f.retry_requested_at is not null and f.retry_lease_id is null
+  );
 end;
 $$;
 
--- Claims up to batch_size failures for a run; none while another run has the queue. Requested ones come before scheduled
--- ones, each in the order in which the events occurred; at the same time, creations first. An update must not be tried
--- before its creation: while an event of a subscription is locked by another session, or was claimed by this run and
--- not settled, later ones of it are left out. What an earlier run has left unsettled comes later and alone, with all of
--- its subscription: one event that takes all the time of a call holds up only itself. What a handler may have refused
--- comes later too: the next try may be as slow. A worker has 256 MB of memory, so a batch is limited in bytes of JSON
--- text, in which a control character counts six.
--- Each row is looked up by itself: the time of a join depends on statistics, which may be old.
+-- Claims up to batch_size failures for a run; none while another run has the queue.
+--
+-- Requested ones come before scheduled ones, each in the order in which the events occurred; at the
+-- same time, creations first. An update must not be tried before its creation: while an event of a
+-- subscription is locked by another session, or was claimed by this run and not settled, later ones
+-- of it are left out. What an earlier run has left unsettled comes later and alone, with all of its
+-- subscription: one event that takes all the time of a call holds up only itself. What a handler
+-- may have refused comes later too: the next try may be as slow.
+--
+-- A worker has 256 MB of memory, so a batch is limited in bytes of JSON text, in which a control
+-- character counts six.
 create or replace function public.billing_claim_failed_events(lease_id uuid, batch_size integer)
 returns table (provider text, event_id text, type text, body text, body_encoding text)
-language plpgsql volatile set search_path = ''
+language plpgsql volatile
+set search_path = ''
 set jit = off
-set enable_seqscan = off -- a plan that was made while the table was small is kept
+-- Each row is looked up by itself: the time of a join depends on statistics, which may be old.
+set enable_seqscan = off
 set enable_nestloop = off
 set enable_mergejoin = off
 as $$
@@ -1496,7 +1854,10 @@ begin
   for waiting in
     with due as materialized (
       select
-        f.provider, f.event_id, f.subscription_id, coalesce(f.subscription_id, f.event_id) as own,
+        f.provider,
+        f.event_id,
+        f.subscription_id,
+        coalesce(f.subscription_id, f.event_id) as subject,
         f.retry_requested_at is null as is_scheduled,
         case
           when f.retry_lease_id = lease_id then 3
@@ -1504,27 +1865,51 @@ begin
           when f.error_code in ('apply_failed', 'handler_missing') then 1
           else 0
         end as delay,
-        f.occurred_at, f.kind is distinct from 'creation' as is_later, f.first_failed_at
+        f.occurred_at,
+        f.kind is distinct from 'creation' as is_later,
+        f.first_failed_at
       from billing.failed_events f
-      where (f.retry_requested_at is not null or f.next_retry_at <= now()) and f.resolved_at is null
+      where f.resolved_at is null
+        and (f.retry_requested_at is not null or f.next_retry_at <= now())
     ),
     delayed as (
-      select d.own, max(d.delay) as delay from due d where d.delay > 0 group by d.own
+      select d.subject, max(d.delay) as delay
+      from due d
+      where d.delay > 0
+      group by d.subject
     )
-    select d.provider, d.event_id, d.subscription_id, l.delay is not distinct from 2 as is_left
-    from due d left join delayed l using (own)
+    select
+      d.provider,
+      d.event_id,
+      d.subscription_id,
+      l.delay is not distinct from 2 as is_left
+    from due d
+    left join delayed l using (subject)
     where l.delay is distinct from 3
     order by
-      d.is_scheduled, coalesce(l.delay, 0), d.occurred_at nulls last, d.is_later, d.first_failed_at, d.event_id
-    -- More than a batch, since some may be left out.
+      d.is_scheduled,
+      coalesce(l.delay, 0),
+      d.occurred_at nulls last,
+      d.is_later,
+      d.first_failed_at,
+      d.event_id
+    -- More than a batch, because some may be left out.
     limit batch_size * 20
   loop
     continue when waiting.subscription_id = any (held);
-    select * into failure from billing.failed_events f
-    where f.provider = waiting.provider and f.event_id = waiting.event_id
+
+    -- Read again under the lock.
+    select *
+    into failure
+    from billing.failed_events f
+    where f.provider = waiting.provider
+      and f.event_id = waiting.event_id
       -- "is true", so that a plan cannot take another index than the primary key.
-      and (f.retry_lease_id is distinct from lease_id and f.resolved_at is null
-        and (f.retry_requested_at is not null or f.next_retry_at <= now())) is true
+      and (
+        f.retry_lease_id is distinct from lease_id
+        and f.resolved_at is null
+        and (f.retry_requested_at is not null or f.next_retry_at <= now())
+      ) is true
     for update skip locked;
     if not found then
       held := held || waiting.subscription_id;
@@ -1533,485 +1918,824 @@ begin
 
     bytes := bytes + octet_length(failure.payload::text);
     exit when claimed > 0 and (waiting.is_left or bytes > 4 * 1024 * 1024);
-    update billing.failed_events f set retry_lease_id = lease_id
-    where f.provider = failure.provider and f.event_id = failure.event_id;
+
+    update billing.failed_events f
+    set retry_lease_id = lease_id
+    where (f.provider, f.event_id) = (failure.provider, failure.event_id);
     provider := failure.provider;
     event_id := failure.event_id;
     type := failure.type;
-    body := case failure.payload_encoding when 'json' then failure.payload::text else failure.payload #>> '{}' end;
+    body := case
+      when failure.payload_encoding = 'json' then failure.payload::text
+      else failure.payload #>> '{}'
+    end;
     body_encoding := failure.payload_encoding;
     return next;
+
     claimed := claimed + 1;
     exit when waiting.is_left or claimed = batch_size;
   end loop;
 end;
 $$;
 
--- Stores the outcomes of a run's retries; returns how many rows have theirs now. results: provider, event_id, outcome
--- (applied, duplicate, stale, ignored, failed or untried), error_code and error if it failed, and the columns that only
--- the receiver can read from a payload, since it may have been repaired. What was resolved meanwhile stays resolved. A
--- failure ends the request, if there was one, and then leaves the schedule as it is; else it uses up a retry of it. A
--- requested retry that found the record locked stays requested, and keeps its claim, so only the next run tries it
--- again. One that the run had no time for (untried) only ends its claim.
+-- Stores the outcomes of a run's retries; returns how many rows have theirs now. results: provider,
+-- event_id, outcome (applied, duplicate, stale, ignored, failed or untried), error_code and error
+-- if it failed, and the columns that only the receiver can read from a payload, because it may have
+-- been repaired. What was resolved meanwhile stays resolved.
 --
--- The id in a repaired payload may differ from that of its row, such as the hash of the body. That gets into the ledger
--- too, so that the old body, delivered again, does not reopen an applied event. Deliveries wait for these rows of the
--- ledger, so this hardly waits for a locked row: the next run tries it.
+-- A failure ends the request, if there was one, and then leaves the schedule as it is; else it uses
+-- up a retry of it. A requested retry that found the record locked stays requested, and keeps its
+-- claim, so only the next run tries it again. One that the run had no time for (untried) only ends
+-- its claim.
+--
+-- Deliveries wait for these rows of the ledger, so this hardly waits for a locked row: the next run
+-- tries it.
 create or replace function public.billing_settle_failed_events(lease_id uuid, results jsonb)
-returns integer language plpgsql volatile set search_path = ''
+returns integer
+language plpgsql volatile
+set search_path = ''
 set lock_timeout = '20ms'
+-- As in the claim.
 set jit = off
-set enable_seqscan = off -- as in the claim
+set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
 as $$
 declare
-  r record; -- the row, with what is said of it
+  r record; -- the row, with its result
   settled integer := 0;
 begin
   for r in
-    select n.*, said ->> 'outcome' as outcome, said ->> 'error_code' as fault
-    from jsonb_array_elements(jsonb_strip_nulls(results)) as said
-    join billing.failed_events f on f.provider = said ->> 'provider' and f.event_id = said ->> 'event_id'
-    cross join jsonb_populate_record(f, said) as n
+    select n.*, result ->> 'outcome' as outcome, result ->> 'error_code' as fault
+    from jsonb_array_elements(jsonb_strip_nulls(results)) as result
+    join billing.failed_events f
+      on f.provider = result ->> 'provider' and f.event_id = result ->> 'event_id'
+    cross join jsonb_populate_record(f, result) as n
     -- What was applied is resolved already.
     where (f.retry_lease_id = lease_id or f.resolution in ('applied', 'duplicate', 'stale'))
-      and (said ->> 'error_code' = 'record_locked' and f.retry_requested_at is not null) is not true
+      and (
+        result ->> 'error_code' = 'record_locked'
+        and f.retry_requested_at is not null
+      ) is not true
     order by f.provider, f.event_id
   loop
     begin
       if r.outcome = 'untried' then
-        update billing.failed_events f set retry_lease_id = null
-        where f.provider = r.provider and f.event_id = r.event_id and f.retry_lease_id = lease_id;
+        update billing.failed_events f
+        set retry_lease_id = null
+        where (f.provider, f.event_id, f.retry_lease_id) = (r.provider, r.event_id, lease_id);
         continue;
-      elsif r.outcome in ('applied', 'duplicate', 'stale') then
+      end if;
+
+      -- The ID in a repaired payload may differ from that of its row, such as the hash of the body.
+      -- That gets into the ledger too, so that the old body, delivered again, does not reopen an
+      -- applied event.
+      if r.outcome in ('applied', 'duplicate', 'stale') then
         insert into billing.processed_events (provider, event_id, type, outcome)
-        values (r.provider, r.event_id, coalesce(r.type, ''), replace(r.outcome, 'duplicate', 'applied'))
+        values (
+          r.provider,
+          r.event_id,
+          coalesce(r.type, ''),
+          replace(r.outcome, 'duplicate', 'applied')
+        )
         on conflict do nothing;
       end if;
+
       update billing.failed_events f set
-        (type, kind, subscription_id, customer_id, account_id, occurred_at, error_code, error)
-          = row (r.type, r.kind, r.subscription_id, r.customer_id, r.account_id, r.occurred_at, r.error_code, r.error),
+        type = r.type,
+        kind = r.kind,
+        subscription_id = r.subscription_id,
+        customer_id = r.customer_id,
+        account_id = r.account_id,
+        occurred_at = r.occurred_at,
+        error_code = r.error_code,
+        error = r.error,
         resolved_at = case when r.outcome <> 'failed' then coalesce(f.resolved_at, now()) end,
         resolution = case when r.outcome <> 'failed' then coalesce(f.resolution, r.outcome) end,
         attempts = f.attempts + (r.outcome = 'failed')::integer,
-        last_failed_at = case r.outcome when 'failed' then now() else f.last_failed_at end,
+        last_failed_at = case when r.outcome = 'failed' then now() else f.last_failed_at end,
         next_retry_at = case
           when f.retry_requested_at is null then
             billing.next_retry(r.fault, f.original_payload is not null, f.scheduled_retries + 1)
           when billing.next_retry(r.fault, f.original_payload is not null, 0) is not null then
             coalesce(f.next_retry_at, billing.next_retry(r.fault, false, f.scheduled_retries))
         end,
-        scheduled_retries = f.scheduled_retries + (r.outcome = 'failed' and f.retry_requested_at is null)::integer,
-        retry_lease_id = null, retry_requested_at = case
+        scheduled_retries = f.scheduled_retries
+          + (r.outcome = 'failed' and f.retry_requested_at is null)::integer,
+        retry_lease_id = null,
+        retry_requested_at = case
           when billing.is_cured(f.provider, r.fault, r.subscription_id, r.customer_id) then now()
         end
-      where f.provider = r.provider and f.event_id = r.event_id
-        and (f.resolved_at is null and f.retry_lease_id = lease_id or f.resolution = r.outcome);
+      where (f.provider, f.event_id) = (r.provider, r.event_id)
+        and (
+          f.resolved_at is null and f.retry_lease_id = lease_id
+          or f.resolution = r.outcome
+        );
       settled := settled + found::integer;
     exception when lock_not_available then
-      null; -- Somebody has locked it.
+      null; -- another transaction has locked it
     end;
   end loop;
   return settled;
 end;
 $$;
 -- supabase/schemas/billing_08_notifications.sql
--- The outbox at work: notifications to accounts, and alerts to the operator.
+-- Notifications to accounts. The table is an outbox: a row is written with the effect of its event,
+-- and a run of the worker delivers it.
 
 create table billing.notifications (
-  id uuid generated always as (md5(provider || '/' || event_id || '/' || kind)::uuid) stored primary key,
-  provider text collate "C" not null, event_id text collate "C" not null,
-  kind text not null default 'payment_failed'
-    check (kind in ('payment_failed', 'action_required', 'trial_ending', 'recovered', 'ended')),
-  status text not null default 'pending' check (status in ('pending', 'sent', 'dead', 'undeliverable', 'withdrawn')),
-  account_id text collate "C" not null, subscription_id text collate "C" not null, invoice_id text collate "C",
-  hosted_invoice_url text, amount_due bigint, currency text, attempt_count integer, next_payment_attempt timestamptz,
-  trial_end timestamptz, still_has_access boolean,
-  occurred_at timestamptz not null default now(), created_at timestamptz not null default now(),
-  attempts integer not null default 0 check (attempts >= 0), next_attempt_at timestamptz not null default now(),
-  last_error text, sent_at timestamptz,
+  id uuid generated always as (
+    md5(provider || '/' || event_id || '/' || kind)::uuid
+  ) stored primary key,
+  provider text collate "C" not null,
+  event_id text collate "C" not null,
+  kind text not null default 'payment_failed' check (
+    kind in (
+      'payment_failed',
+      'action_required',
+      'trial_ending',
+      'recovered',
+      'ended'
+    )
+  ),
+  status text not null default 'pending' check (
+    status in (
+      'pending',
+      'sent',
+      'dead',
+      'undeliverable',
+      'withdrawn'
+    )
+  ),
+
+  -- What it says.
+  account_id text collate "C" not null,
+  subscription_id text collate "C" not null,
+  invoice_id text collate "C",
+  hosted_invoice_url text,
+  amount_due bigint,
+  currency text,
+  attempt_count integer,
+  next_payment_attempt timestamptz,
+  trial_end timestamptz,
+  still_has_access boolean,
+  occurred_at timestamptz not null default now(),
+  created_at timestamptz not null default now(),
+
+  -- How far its delivery got.
+  attempts integer not null default 0 check (attempts >= 0),
+  next_attempt_at timestamptz not null default now(),
+  last_error text,
+  sent_at timestamptz,
+
   unique (provider, event_id)
 );
-create index notifications_due on billing.notifications (next_attempt_at) where status = 'pending';
-create index notifications_invoice on billing.notifications (invoice_id) where invoice_id is not null;
-create index notifications_given_up on billing.notifications (created_at) where status in ('dead', 'undeliverable');
-create index notifications_settled on billing.notifications (created_at) where status <> 'pending';
-comment on table billing.notifications is 'The outbox: one per event that NOTIFY asks for, stored with its effect.';
-comment on column billing.notifications.id is 'The same for every attempt, also after a restored backup.';
-comment on column billing.notifications.status is 'dead: given up. withdrawn: not true now. undeliverable: no address.';
-comment on column billing.notifications.amount_due is 'In the smallest unit of the currency, such as cents.';
-comment on column billing.notifications.attempt_count is 'How often the provider has tried to collect the payment.';
-comment on column billing.notifications.next_payment_attempt is 'Null if there is none, or attempt_count is null, too.';
-comment on column billing.notifications.still_has_access is
-  'Of kind ended: whether the account had access by another subscription at the first attempt; null before.';
-comment on column billing.notifications.attempts is 'Counted before sending, but not if the receiver answers 429.';
 
--- Writes the notifications that applied events owe. With once_per_invoice, the first event of an invoice creates the
--- only one of its kind; one that was withdrawn has told nobody, and does not count. Two events of an invoice cannot
--- both find none: it belongs to one subscription, whose lock the caller holds.
+create index notifications_due on billing.notifications (next_attempt_at)
+where
+  status = 'pending';
+
+create index notifications_invoice on billing.notifications (invoice_id)
+where
+  invoice_id is not null;
+
+create index notifications_given_up on billing.notifications (created_at)
+where
+  status in ('dead', 'undeliverable');
+
+create index notifications_settled on billing.notifications (created_at)
+where
+  status <> 'pending';
+
+comment on table billing.notifications is
+  'The outbox: one per event that NOTIFY asks for, stored with its effect.';
+comment on column billing.notifications.id is
+  'The same for every attempt, also after a restored backup.';
+comment on column billing.notifications.status is
+  'dead: given up. withdrawn: no longer true. undeliverable: no address.';
+comment on column billing.notifications.amount_due is
+  'In the smallest unit of the currency, such as cents.';
+comment on column billing.notifications.attempt_count is
+  'How often the provider has tried to collect the payment.';
+comment on column billing.notifications.next_payment_attempt is
+  'When the provider tries again. Null if it does not; if attempt_count is null as well, the event '
+  'did not say.';
+comment on column billing.notifications.still_has_access is
+  'Of kind ended: whether the account had access by another subscription at the first attempt.';
+comment on column billing.notifications.attempts is
+  'Counted before sending. An attempt that the receiver answers with 429 does not count.';
+
+-- Writes the notifications of events that were applied; a step of billing.apply. With
+-- once_per_invoice, the first event of an invoice creates the only one of its kind; one that was
+-- withdrawn told the account nothing, and does not count. Two events of an invoice cannot both find
+-- none: it belongs to one subscription, whose lock the caller holds.
 create or replace function billing.notify_accounts(steps billing.step[])
-returns void language plpgsql volatile set search_path = '' as $$
+returns void
+language plpgsql volatile
+set search_path = ''
+as $$
 begin
   insert into billing.notifications (
     provider, event_id, kind, account_id, subscription_id, occurred_at, invoice_id,
     hosted_invoice_url, amount_due, currency, attempt_count, next_payment_attempt, trial_end
   )
   select distinct on (e.provider, p.kind, coalesce(o.only_of, e.event_id))
-    e.provider, e.event_id, p.kind, s.account_id, e.subscription_id, coalesce(e.occurred_at, e.handled_at), p.invoice_id,
-    p.hosted_invoice_url, p.amount_due, p.currency, p.attempt_count, p.next_payment_attempt, p.trial_end
+    e.provider,
+    e.event_id,
+    p.kind,
+    s.account_id,
+    e.subscription_id,
+    coalesce(e.occurred_at, e.handled_at),
+    p.invoice_id,
+    p.hosted_invoice_url,
+    p.amount_due,
+    p.currency,
+    p.attempt_count,
+    p.next_payment_attempt,
+    p.trial_end
   from unnest(steps) as s,
     unnest(array[s.event]) as e,
-    jsonb_populate_record(null::billing.notifications, '{"kind": "payment_failed"}' || s.payment) as p,
-    lateral (select case when s.payment @> '{"once_per_invoice": true}' then p.invoice_id end) as o (only_of)
-  where s.payment is not null and s.outcome = 'applied'
-    and (o.only_of is null or (
-      select true from billing.notifications n
-      -- So that a plan of an empty table cannot take the index by provider and event.
-      where n.invoice_id = o.only_of and (n.provider = e.provider and n.kind = p.kind and n.status <> 'withdrawn') is true
-      limit 1
-    ) is null)
+    jsonb_populate_record(
+      null::billing.notifications,
+      '{"kind": "payment_failed"}' || s.payment
+    ) as p,
+    lateral (
+      select case when s.payment @> '{"once_per_invoice": true}' then p.invoice_id end
+    ) as o (only_of)
+  where s.payment is not null
+    and s.outcome = 'applied'
+    and (
+      o.only_of is null
+      or (
+        select true
+        from billing.notifications n
+        where n.invoice_id = o.only_of
+          -- "is true", so that a plan cannot take the index by provider and event.
+          and (n.provider = e.provider and n.kind = p.kind and n.status <> 'withdrawn') is true
+        limit 1
+      ) is null
+    )
   order by e.provider, p.kind, coalesce(o.only_of, e.event_id), e.place
   -- The row may outlive the event's row in the ledger, which is pruned by age.
   on conflict (provider, event_id) do nothing;
 end;
 $$;
 
--- The waits between attempts to deliver a notification, as in the Standard Webhooks specification. The first attempt
--- is made at once, so there is one more than there are waits. After the last one, about three days later, it is dead.
+-- Returns the waits between attempts to deliver a notification, as in the Standard Webhooks
+-- specification. The first attempt is made at once, so there is one more than there are waits.
+-- After the last one, about three days later, it is dead.
 create or replace function billing.notification_waits()
-returns interval[] language sql immutable set search_path = ''
+returns interval[]
+language sql immutable
+set search_path = ''
 return '{5 s,5 min,30 min,2 h,5 h,10 h,14 h,20 h,24 h}'::interval[];
 
--- Claims up to batch_size due notifications for a run; none while another run has the queue, or its receiver has a pause.
--- The attempt is counted here, before sending, so that a notification that crashes every worker is given up in the end.
--- One that is not settled is due again after a minute. So is the end of a trial that is newer than the record: the
--- update that set it may still come. Any other one that is not true is withdrawn. So that a call stays short, it checks
--- at most a thousand; if it has handed out none of them, the run is to go on.
-create or replace function public.billing_claim_notifications(lease_id uuid, batch_size integer, destination text)
-returns setof jsonb language plpgsql volatile set search_path = ''
+-- Claims up to batch_size due notifications for a run; none while another run has the queue, or its
+-- receiver has a pause.
+--
+-- The attempt is counted here, before sending, so that a notification that crashes every worker is
+-- given up in the end. One that is not settled is due again after a minute. So is the end of a
+-- trial that is newer than the record: the update that set it may still come. Any other one that is
+-- no longer true is withdrawn. So that a call stays short, it checks at most a thousand; if it has
+-- handed out none of them, the run is to go on.
+create or replace function public.billing_claim_notifications(
+  lease_id uuid,
+  batch_size integer,
+  destination text
+)
+returns setof jsonb
+language plpgsql volatile
+set search_path = ''
 set jit = off
-set enable_seqscan = off -- a plan that was made while the tables were empty is kept
+set enable_seqscan = off
 as $$
 declare
   due record;
-  told jsonb;
+  notification jsonb;
   claimed integer := 0;
 begin
   if not billing.hold_lease('notifications', lease_id, destination) then
     return;
   end if;
+
   for due in
-    select n.id, c.fault, case
-      when n.attempts > cardinality(billing.notification_waits()) then 'dead'
-      when c.fault is null or n.kind = 'trial_ending' and n.trial_end > now()
-        and billing.time_of(greatest(s.changed_as_of, s.canceled_as_of)) < n.occurred_at then 'pending'
-      else 'withdrawn'
-    end as status
+    select
+      n.id,
+      c.fault,
+      case
+        when n.attempts > cardinality(billing.notification_waits()) then 'dead'
+        when c.fault is null then 'pending'
+        when n.kind = 'trial_ending'
+          and n.trial_end > now()
+          and billing.time_of(greatest(s.changed_as_of, s.canceled_as_of)) < n.occurred_at
+        then 'pending'
+        else 'withdrawn'
+      end as status
     from billing.notifications n
     -- With a limit, so that it is no join, whose plan may read all subscriptions.
-    left join lateral (select * from billing.records r where r.id = n.subscription_id limit 1) as s on true
-    cross join lateral (select case
-      when n.attempts > cardinality(billing.notification_waits()) then
-        concat_ws('; ', n.last_error, 'the worker of the last attempt did not report a result')
-      when n.kind = 'ended' and s.status is distinct from 'canceled' then 'The subscription goes on.'
-      when n.kind = 'recovered' and s.status is distinct from 'active' then 'The subscription is not active any more.'
-      when n.kind = 'recovered' and n.occurred_at < now() - interval '3 days' then 'It is more than three days ago.'
-      when n.kind <> 'ended' and s.status = 'canceled' then 'The subscription has ended.'
-      when n.kind = 'trial_ending' and (s.trial_end > now()) is not true then 'The trial has ended.'
-      when n.kind = 'trial_ending' and s.trial_end is distinct from n.trial_end then 'The trial ends at another time.'
-      when n.kind = 'trial_ending' and s.provider_status is distinct from 'trialing' then 'It is no trial any more.'
-      when n.kind not in ('payment_failed', 'action_required') then null
-      when s.recovered_as_of > n.occurred_at then 'The subscription is active again.'
-      when s.provider_status = 'incomplete_expired' then 'The subscription never began.'
-    end) as c (fault)
+    left join lateral (
+      select * from billing.records r where r.id = n.subscription_id limit 1
+    ) as s on true
+    cross join lateral (
+      select case
+        when n.attempts > cardinality(billing.notification_waits()) then
+          concat_ws('; ', n.last_error, 'the worker of the last attempt did not report a result')
+
+        when n.kind = 'ended' and s.status is distinct from 'canceled' then
+          'The subscription goes on.'
+
+        when n.kind = 'recovered' and s.status is distinct from 'active' then
+          'The subscription is not active any more.'
+        when n.kind = 'recovered' and n.occurred_at < now() - interval '3 days' then
+          'It is more than three days ago.'
+
+        when n.kind <> 'ended' and s.status = 'canceled' then
+          'The subscription has ended.'
+
+        when n.kind = 'trial_ending' and (s.trial_end > now()) is not true then
+          'The trial has ended.'
+        when n.kind = 'trial_ending' and s.trial_end is distinct from n.trial_end then
+          'The trial ends at another time.'
+        when n.kind = 'trial_ending' and s.provider_status is distinct from 'trialing' then
+          'It is no trial any more.'
+
+        when n.kind not in ('payment_failed', 'action_required') then
+          null
+        when s.recovered_as_of > n.occurred_at then
+          'The subscription is active again.'
+        when s.provider_status = 'incomplete_expired' then
+          'The subscription never began.'
+      end
+    ) as c (fault)
     where n.status = 'pending' and n.next_attempt_at <= now()
-    order by n.next_attempt_at limit 1000 for update of n skip locked
+    order by n.next_attempt_at
+    limit 1000
+    for update of n skip locked
   loop
     update billing.notifications n set
-      status = due.status, last_error = case due.status when 'pending' then n.last_error else due.fault end,
-      attempts = n.attempts + (due.fault is null)::integer, next_attempt_at = now() + interval '60 s',
-      -- Each attempt must say the same, so the first decides. The subscription that ended gives no access.
+      status = due.status,
+      last_error = case when due.status = 'pending' then n.last_error else due.fault end,
+      attempts = n.attempts + (due.fault is null)::integer,
+      next_attempt_at = now() + interval '60 s',
+      -- Each attempt must say the same, so the first decides. The subscription that ended gives no
+      -- access.
       still_has_access = case
-        when n.kind = 'ended' and due.fault is null and n.attempts = 0 then public.billing_has_access(n.account_id)
+        when n.kind = 'ended' and due.fault is null and n.attempts = 0 then
+          public.billing_has_access(n.account_id)
         else n.still_has_access
       end
-    where n.id = due.id returning to_jsonb(n) into told;
+    where n.id = due.id
+    returning to_jsonb(n) into notification;
+
     if due.fault is null then
-      return next told;
+      return next notification;
       claimed := claimed + 1;
       exit when claimed >= batch_size;
     end if;
   end loop;
+
   if found and claimed = 0 then
     update billing.leases l set is_wanted = true where l.queue = 'notifications';
   end if;
 end;
 $$;
 
--- Stores the results of a run's notifications, and returns how many. results: id, result (sent, failed, dead,
--- undeliverable, limited or unsent), error, retry_after_seconds. A failed one is due again after the next wait plus up
--- to 10 %, so that those that failed together are not all due at the same time; Retry-After can make it later, at most
--- by a day. `limited` and `unsent` do not count as attempts.
-create or replace function public.billing_settle_notifications(lease_id uuid, destination text, results jsonb)
-returns integer language plpgsql volatile set search_path = '' as $$
+-- Stores the results of a run's notifications, and returns how many. results: id, result (sent,
+-- failed, dead, undeliverable, limited or unsent), error, retry_after_seconds.
+--
+-- A failed one is due again after the next wait plus up to 10 %, so that those that failed together
+-- are not all due at the same time; Retry-After can make it later, at most by a day. `limited` and
+-- `unsent` do not count as attempts.
+create or replace function public.billing_settle_notifications(
+  lease_id uuid,
+  destination text,
+  results jsonb
+)
+returns integer
+language plpgsql volatile
+set search_path = ''
+as $$
 declare
   waits constant interval[] := billing.notification_waits();
   settled integer;
 begin
   results := billing.results_of(lease_id, destination, results);
+
   update billing.notifications n set
     status = case
-      when r.result in ('limited', 'unsent') or r.result = 'failed' and n.attempts <= cardinality(waits) then 'pending'
+      when r.result in ('limited', 'unsent') then 'pending'
+      when r.result = 'failed' and n.attempts <= cardinality(waits) then 'pending'
       else replace(r.result, 'failed', 'dead')
     end,
-    -- Somebody may have set it to 0 meanwhile.
+    -- A person may have set it to 0 meanwhile.
     attempts = greatest(n.attempts - (r.result in ('limited', 'unsent'))::integer, 0),
     last_error = case when r.result in ('sent', 'unsent') then n.last_error else r.error end,
     sent_at = case when r.result = 'sent' then now() end,
     next_attempt_at = case r.result
-      when 'limited' then (select p.paused_until from billing.pauses p where p.destination = billing_settle_notifications.destination)
+      when 'limited' then (
+        select p.paused_until
+        from billing.pauses p
+        where p.destination = billing_settle_notifications.destination
+      )
       when 'unsent' then now()
       else now() + greatest(
-        waits[n.attempts] * (1 + random() * 0.1), least(coalesce(r.retry_after_seconds, 0), 86400) * interval '1 s'
+        waits[n.attempts] * (1 + random() * 0.1),
+        least(coalesce(r.retry_after_seconds, 0), 86400) * interval '1 s'
       )
     end
-  from jsonb_to_recordset(results) as r (id uuid, result text, error text, retry_after_seconds numeric)
-  -- One that another session has locked is not waited for, because the others would be sent again.
-  where n.id = r.id and n.status = 'pending' and n.id = any (array(
-    select o.id from billing.notifications o join jsonb_to_recordset(results) as c (id uuid) using (id)
-    where o.status = 'pending' for update of o skip locked
-  ));
+  from jsonb_to_recordset(results)
+    as r (id uuid, result text, error text, retry_after_seconds numeric)
+  where n.id = r.id
+    and n.status = 'pending'
+    -- One that another session has locked is not waited for, because the others would be sent
+    -- again.
+    and n.id = any (array(
+      select o.id
+      from billing.notifications o
+      join jsonb_to_recordset(results) as c (id uuid) using (id)
+      where o.status = 'pending'
+      for update of o skip locked
+    ));
   get diagnostics settled = row_count;
   return settled;
 end;
 $$;
 
--- Returns the results of a run, to be stored; none if another run has claimed since. Locks the queue. Pauses the
--- receiver if a result is `limited` (429): for a minute, or what it asked for, from a second to a day.
+-- Returns the results of a run, to be stored; none if another run has claimed since. Locks the
+-- queue. Pauses the receiver if a result is `limited` (429): for a minute, or what it asked for,
+-- from a second to a day. For alerts, too.
 create or replace function billing.results_of(lease_id uuid, destination text, results jsonb)
-returns jsonb language plpgsql volatile set search_path = '' as $$
+returns jsonb
+language plpgsql volatile
+set search_path = ''
+as $$
 #variable_conflict use_column
 begin
-  perform from billing.leases l where l.queue = 'notifications' and l.lease_id = results_of.lease_id for update;
+  perform
+  from billing.leases l
+  where l.queue = 'notifications' and l.lease_id = results_of.lease_id
+  for update;
   if not found then
     return '[]';
   end if;
+
   insert into billing.pauses as p (destination, paused_until)
-  select results_of.destination, clock_timestamp()
-    + least(greatest(max(coalesce(r.retry_after_seconds, 60)), 1), 86400) * interval '1 s'
+  select
+    results_of.destination,
+    clock_timestamp()
+      + least(greatest(max(coalesce(r.retry_after_seconds, 60)), 1), 86400) * interval '1 s'
   -- Numeric, because a date may be thousands of years away.
   from jsonb_to_recordset(results) as r (result text, retry_after_seconds numeric)
-  where r.result = 'limited' having count(*) > 0
-  on conflict (destination) do update set paused_until = greatest(p.paused_until, excluded.paused_until);
+  where r.result = 'limited'
+  having count(*) > 0
+  on conflict (destination) do update set
+    paused_until = greatest(p.paused_until, excluded.paused_until);
   return results;
 end;
 $$;
 -- supabase/schemas/billing_09_alerts.sql
--- Alerts to the operator.
+-- Alerts to the operator. They are computed, not stored: what is open, compared with what the
+-- operator was told. So nothing untrue is ever sent, and one that could not be sent is due again at
+-- the next run, with the same ID.
 
 create table billing.alerts (
   error_code text primary key,
-  opened_at timestamptz, -- when the operator was first told since none was open; null once told that all are resolved
-  alerted_at timestamptz not null, -- when the operator was last told of new ones: at most once an hour
-  reported integer not null check (reported >= 0) -- how many of the open failures the operator was told about
+  -- When the operator was first told since none was open; null once told that all are resolved.
+  opened_at timestamptz,
+  -- When the operator was last told of new ones: at most once an hour.
+  alerted_at timestamptz not null,
+  -- How many of the open failures the operator was told about.
+  reported integer not null check (reported >= 0)
 );
-comment on table billing.alerts is 'What the operator was told about failures, per error code, and about handlers.';
 
--- Alerts are computed, not stored: what is open, compared with what the operator was told. So nothing
--- untrue is ever sent, and one that could not be sent is due again at the next run, with the same id.
---   failure_opened: of the failures with a code that have no retry coming, or have failed the first one of their
---     schedule, more are open than the operator was told, or the newest came later; at most one per code and hour.
+comment on table billing.alerts is
+  'What the operator was told about failures, per error code, and about handlers.';
+
+-- Claims the alerts that are due; none while another run has the queue, or the receiver has a
+-- pause.
+--   failure_opened: of the failures with a code that have no retry coming, or have failed the first
+--     one of their schedule, more are open than the operator was told, or the newest came later. At
+--     most one per code and hour.
 --   failures_resolved: the operator was told, and none is open any more.
---   handler_not_listed: handlers that are not among handlers, those of the listed types (null: not compared); at most
---     one a day.
+--   handler_not_listed: handlers whose types are not listed. The argument handlers has those of the
+--     listed types; null: not compared. At most one a day.
 create or replace function public.billing_claim_alerts(
-  lease_id uuid, destination text, handlers text[] default null
+  lease_id uuid,
+  destination text,
+  handlers text[] default null
 )
 returns table (id uuid, kind text, alert jsonb, created_at timestamptz)
-language plpgsql volatile set search_path = '' as $$
+language plpgsql volatile
+set search_path = ''
+as $$
 #variable_conflict use_column
 begin
   if not billing.hold_lease('notifications', lease_id, destination) then
     return;
   end if;
+
   return query
   with newest as materialized (
     select distinct on (f.error_code)
-      f.error_code, f.provider, f.event_id, left(f.type, 255) as event_type, f.first_failed_at as newest_at,
+      f.error_code,
+      f.provider,
+      f.event_id,
+      left(f.type, 255) as event_type,
+      f.first_failed_at as newest_at,
       -- What Postgres says may repeat the data of an event.
       case when f.error_code <> 'apply_failed' then left(f.error, 500) end as error,
-      count(*) over own as open, min(f.first_failed_at) over own as first_failed_at,
-      max(f.last_failed_at) over own as last_failed_at
+      count(*) over alike as open,
+      min(f.first_failed_at) over alike as first_failed_at,
+      max(f.last_failed_at) over alike as last_failed_at
     from billing.failed_events f
-    where f.resolved_at is null and (f.scheduled_retries > 0 or num_nonnulls(f.next_retry_at, f.retry_requested_at) = 0)
-    window own as (partition by f.error_code)
+    where f.resolved_at is null
+      and (f.scheduled_retries > 0 or num_nonnulls(f.next_retry_at, f.retry_requested_at) = 0)
+    window alike as (partition by f.error_code)
     order by f.error_code, f.first_failed_at desc
   ),
   -- If fewer are open than were reported, the next one is new.
   fewer as (
     update billing.alerts a
-    set reported = least(a.reported, coalesce((select n.open from newest n where n.error_code = a.error_code), 0))
+    set reported = least(
+      a.reported,
+      coalesce((select n.open from newest n where n.error_code = a.error_code), 0)
+    )
     where a.reported > 0
   )
   select
-    md5(concat_ws('/', 'failure_opened', n.error_code, a.alerted_at))::uuid, 'failure_opened', jsonb_strip_nulls(
-      to_jsonb(n) - 'newest_at' || jsonb_build_object('new', greatest(n.open - coalesce(a.reported, 0), 1))
-    ), now()
-  from newest n left join billing.alerts a using (error_code)
+    md5(concat_ws('/', 'failure_opened', n.error_code, a.alerted_at))::uuid,
+    'failure_opened',
+    jsonb_strip_nulls(
+      to_jsonb(n) - 'newest_at'
+        || jsonb_build_object('new', greatest(n.open - coalesce(a.reported, 0), 1))
+    ),
+    now()
+  from newest n
+  left join billing.alerts a using (error_code)
   where (n.open > coalesce(a.reported, 0) or n.newest_at > a.alerted_at)
     and (a.alerted_at <= now() - interval '1 hour') is not false
+
   union all
   select
-    md5(concat_ws('/', 'failures_resolved', a.error_code, a.opened_at))::uuid, 'failures_resolved',
-    jsonb_build_object('error_code', a.error_code, 'opened_at', a.opened_at, 'resolved', (
-      select count(*) from billing.failed_events f where f.resolved_at >= a.opened_at and f.error_code = a.error_code
-    )), now()
+    md5(concat_ws('/', 'failures_resolved', a.error_code, a.opened_at))::uuid,
+    'failures_resolved',
+    jsonb_build_object(
+      'error_code', a.error_code,
+      'opened_at', a.opened_at,
+      'resolved', (
+        select count(*)
+        from billing.failed_events f
+        where f.resolved_at >= a.opened_at and f.error_code = a.error_code
+      )
+    ),
+    now()
   from billing.alerts a
-  where a.opened_at is not null and not exists (
-    select from billing.failed_events f where f.error_code = a.error_code and f.resolved_at is null
-  )
+  where a.opened_at is not null
+    and not exists (
+      select
+      from billing.failed_events f
+      where f.error_code = a.error_code and f.resolved_at is null
+    )
+
   union all
   select
-    md5(concat_ws('/', 'handler_not_listed', a.alerted_at))::uuid, 'handler_not_listed',
-    jsonb_build_object('error_code', 'handler_not_listed', 'handlers', array_agg('billing.' || h.name order by h.name)), now()
+    md5(concat_ws('/', 'handler_not_listed', a.alerted_at))::uuid,
+    'handler_not_listed',
+    jsonb_build_object(
+      'error_code', 'handler_not_listed',
+      'handlers', array_agg('billing.' || h.name order by h.name)
+    ),
+    now()
   from unnest(billing.handlers()) as h (name)
   left join billing.alerts a on a.error_code = 'handler_not_listed'
-  where h.name <> all (handlers) and (a.alerted_at <= now() - interval '1 day') is not false
+  where h.name <> all (handlers)
+    and (a.alerted_at <= now() - interval '1 day') is not false
   group by a.alerted_at;
 end;
 $$;
 
--- Stores which alerts were sent; returns how many. results: kind and alert as claimed, result, retry_after_seconds.
-create or replace function public.billing_settle_alerts(lease_id uuid, destination text, results jsonb)
-returns integer language plpgsql volatile set search_path = '' as $$
+-- Stores which alerts were sent; returns how many. results: kind and alert as claimed, result,
+-- retry_after_seconds.
+create or replace function public.billing_settle_alerts(
+  lease_id uuid,
+  destination text,
+  results jsonb
+)
+returns integer
+language plpgsql volatile
+set search_path = ''
+as $$
 begin
   results := billing.results_of(lease_id, destination, results);
+
   insert into billing.alerts as a (error_code, opened_at, alerted_at, reported)
-  select r.alert ->> 'error_code', case r.kind when 'failure_opened' then now() end, now(),
-    coalesce(r.alert -> 'open', '0')::integer -- the others have none
+  select
+    r.alert ->> 'error_code',
+    case when r.kind = 'failure_opened' then now() end,
+    now(),
+    coalesce(r.alert -> 'open', '0')::integer -- only failure_opened has it
   from jsonb_to_recordset(results) as r (result text, kind text, alert jsonb)
   where r.result = 'sent'
   on conflict (error_code) do update set
-    opened_at = case when excluded.opened_at is not null then coalesce(a.opened_at, excluded.opened_at) end,
-    -- Not by failures_resolved, which ends opened_at.
-    alerted_at = case when a.opened_at is null or excluded.opened_at is not null then excluded.alerted_at else a.alerted_at end,
+    opened_at = case
+      when excluded.opened_at is not null then coalesce(a.opened_at, excluded.opened_at)
+    end,
+    -- failures_resolved, which ends opened_at, is not news of a failure.
+    alerted_at = case
+      when a.opened_at is null or excluded.opened_at is not null then excluded.alerted_at
+      else a.alerted_at
+    end,
     reported = excluded.reported;
+
   return (select count(*) from jsonb_path_query(results, '$[*] ? (@.result == "sent")'));
 end;
 $$;
 -- supabase/schemas/billing_10_worker.sql
--- The schedule of the worker, pruning, erasing, and views for monitoring. On a Supabase project, pg_cron runs the
--- schedule, pg_net makes the call, Vault stores the key. A plain Postgres has none of them.
+-- The worker: one run at a time and queue, how it is woken, and what is pruned. On a Supabase
+-- project, pg_cron runs the schedule, pg_net makes the call, Vault stores the key. A plain Postgres
+-- has none of them.
 
 create table billing.leases (
   queue text primary key check (queue in ('retries', 'notifications')),
-  lease_id uuid not null, -- the run; what it claimed, only it can settle
-  held_until timestamptz not null, -- a run that died holds nobody up for longer
-  is_wanted boolean not null default false, -- another run has asked for the queue: there may be more to do
-  scheduled_run_at timestamptz -- when a run that the schedule has woken last ended without a fault
+  -- The run that has the queue: only it can settle what it claimed.
+  lease_id uuid not null,
+  -- After this time, another run may take over.
+  held_until timestamptz not null,
+  -- Whether another run has asked for the queue meanwhile: there may be more to do.
+  is_wanted boolean not null default false,
+  -- When a run that the schedule had woken last ended without a fault.
+  scheduled_run_at timestamptz
 );
-comment on table billing.leases is 'Which run of the worker has a queue: retries, or notifications (and alerts).';
+
+comment on table billing.leases is
+  'Which run of the worker has a queue: retries, or notifications (and alerts).';
 
 create table billing.pauses (
-  destination text primary key, -- resend, the host of NOTIFICATION_URL, or "alerts to" and the host of ALERT_URL
+  -- resend, the host of NOTIFICATION_URL, or "alerts to" and the host of ALERT_URL
+  destination text primary key,
   paused_until timestamptz not null
 );
-comment on table billing.pauses is 'Receivers that answered 429. Deleting a row ends the pause.';
 
--- Takes or extends the lease of a queue; false if another run has it, which then looks once more for work before it
--- ends, or if its receiver has asked for a pause. Claims of a queue run one after the other: this locks its row.
-create or replace function billing.hold_lease(queue text, lease_id uuid, destination text default null)
-returns boolean language plpgsql volatile set search_path = '' as $$
+comment on table billing.pauses is
+  'Receivers that answered 429. Deleting a row ends the pause.';
+
+-- Takes or extends the lease of a queue, which locks its row, so claims of a queue run one after
+-- the other. False if another run has the queue, which then looks once more for work before it
+-- ends; or if its receiver has asked for a pause.
+create or replace function billing.hold_lease(
+  queue text,
+  lease_id uuid,
+  destination text default null
+)
+returns boolean
+language plpgsql volatile
+set search_path = ''
+as $$
 #variable_conflict use_column
 begin
-  -- Longer than a batch takes. After a crash, the queue rests as long.
   insert into billing.leases as l (queue, lease_id, held_until)
-  values (hold_lease.queue, hold_lease.lease_id, clock_timestamp() + interval '60 s')
-  on conflict (queue) do update set lease_id = excluded.lease_id, held_until = excluded.held_until
-  where l.lease_id = hold_lease.lease_id or l.held_until <= clock_timestamp();
+  values (
+    hold_lease.queue,
+    hold_lease.lease_id,
+    -- Longer than a batch takes. After a crash, the queue rests as long.
+    clock_timestamp() + interval '60 s'
+  )
+  on conflict (queue) do update set
+    lease_id = excluded.lease_id,
+    held_until = excluded.held_until
+  where l.lease_id = excluded.lease_id or l.held_until <= clock_timestamp();
+
   if not found then
-    update billing.leases l set is_wanted = true where l.queue = hold_lease.queue and not l.is_wanted;
+    update billing.leases l
+    set is_wanted = true
+    where l.queue = hold_lease.queue and not l.is_wanted;
     return false;
   end if;
-  return not exists (select from billing.pauses p where p.destination = hold_lease.destination and p.paused_until > now());
+
+  return not exists (
+    select
+    from billing.pauses p
+    where p.destination = hold_lease.destination and p.paused_until > now()
+  );
 end;
 $$;
 
--- Ends the lease of a queue at the end of a run. If another run has asked for the queue meanwhile, it returns true
--- instead, and this one goes on; or, if its time is over (is_last), wakes the worker. is_scheduled: the schedule
--- has woken the run, which had no fault: that is noted also if another run has the lease.
+-- Ends the lease of a queue at the end of a run. If another run has asked for the queue meanwhile,
+-- it returns true instead, and this one goes on; or, if its time is over (is_last), wakes the
+-- worker. is_scheduled: the schedule has woken the run, which had no fault: that is noted also if
+-- another run has the lease.
 create or replace function public.billing_release_lease(
-  queue text, lease_id uuid, is_last boolean default true, is_scheduled boolean default false
+  queue text,
+  lease_id uuid,
+  is_last boolean default true,
+  is_scheduled boolean default false
 )
-returns boolean language plpgsql volatile set search_path = '' as $$
+returns boolean
+language plpgsql volatile
+set search_path = ''
+as $$
 #variable_conflict use_column
 declare
+  of_queue constant text := billing_release_lease.queue;
+  run constant uuid := billing_release_lease.lease_id;
   was_wanted boolean;
 begin
-  -- Locked before it is read: a run that is just asking for the queue holds the row. It has asked by then, or gets the queue.
-  perform from billing.leases l where l.queue = billing_release_lease.queue for update;
-  update billing.leases l set is_wanted = false
-  where l.queue = billing_release_lease.queue and l.lease_id = billing_release_lease.lease_id and l.is_wanted;
+  -- Locked before it is read: a run that is just asking for the queue holds the row. It has asked
+  -- by then, or gets the queue.
+  perform from billing.leases l where l.queue = of_queue for update;
+
+  update billing.leases l
+  set is_wanted = false
+  where l.queue = of_queue and l.lease_id = run and l.is_wanted;
   was_wanted := found;
   if was_wanted and not is_last then
     return true;
   end if;
+
   -- The row may be missing: without a channel, no run ever takes the lease of the notifications.
   insert into billing.leases as l (queue, lease_id, held_until, scheduled_run_at)
-  values (billing_release_lease.queue, billing_release_lease.lease_id, clock_timestamp(), case when is_scheduled then now() end)
+  values (of_queue, run, clock_timestamp(), case when is_scheduled then now() end)
   on conflict (queue) do update set
-    held_until = case when l.lease_id = billing_release_lease.lease_id then clock_timestamp() else l.held_until end,
+    held_until = case when l.lease_id = run then clock_timestamp() else l.held_until end,
     scheduled_run_at = coalesce(excluded.scheduled_run_at, l.scheduled_run_at);
-  perform billing.wake_worker(billing_release_lease.queue) where was_wanted;
+
+  perform billing.wake_worker(of_queue) where was_wanted;
   return false;
 end;
 $$;
 
--- Wakes the worker without waiting for it: it claims its work in the database, so a lost or duplicate call does no
--- harm. A long timeout may delay the project's other calls through pg_net. Without a queue, it is the schedule that
--- wakes it. Returns false if nothing is scheduled, or if the caller may not use Vault or pg_net; the schedule may. What
--- fails besides, such as Vault in a project that was restored elsewhere, is a warning: it must not undo its caller.
+
+-- The schedule ------------------------------------------------------------------------------------
+
+-- Wakes the worker without waiting for it: it claims its work in the database, so a lost or
+-- duplicate call does no harm. Without a queue, it is the schedule that wakes it.
+--
+-- Returns false if nothing is scheduled, or if the caller may not use Vault or pg_net; the schedule
+-- may. What fails besides, such as Vault in a project that was restored elsewhere, is a warning: it
+-- must not undo its caller.
 create or replace function billing.wake_worker(queue text default null)
-returns boolean language plpgsql volatile set search_path = ''
+returns boolean
+language plpgsql volatile
+set search_path = ''
 set lock_timeout = '100ms'
 as $$
 declare
   call bigint;
 begin
-  if to_regclass('vault.decrypted_secrets') is null or not exists (
-    select from pg_proc p where p.pronamespace = to_regnamespace('net') and p.proname = 'http_post'
-  ) then
+  if to_regclass('vault.decrypted_secrets') is null
+    or not exists (
+      select
+      from pg_proc p
+      where p.pronamespace = to_regnamespace('net') and p.proname = 'http_post'
+    )
+  then
     return false;
   end if;
+
+  -- A longer timeout may delay the project's other calls through pg_net.
   execute $sql$
     select net.http_post(
-      url := u.decrypted_secret || coalesce('?queue=' || $1, ''), body := '{}'::jsonb, timeout_milliseconds := 5000,
-      headers := jsonb_build_object('content-type', 'application/json', 'apikey', k.decrypted_secret)
+      url := u.decrypted_secret || coalesce('?queue=' || $1, ''),
+      headers := jsonb_build_object(
+        'content-type', 'application/json',
+        'apikey', k.decrypted_secret
+      ),
+      body := '{}'::jsonb,
+      timeout_milliseconds := 5000
     )
     from vault.decrypted_secrets u, vault.decrypted_secrets k
-    where u.name = 'billing_worker_url' and k.name = 'billing_worker_key'
-      and u.decrypted_secret is not null and k.decrypted_secret is not null
+    where u.name = 'billing_worker_url'
+      and k.name = 'billing_worker_key'
+      and u.decrypted_secret is not null
+      and k.decrypted_secret is not null
   $sql$ into call using queue;
   return call is not null;
 exception
   when insufficient_privilege then
     return false;
   when others or query_canceled or assert_failure then
-    raise warning 'The worker was not woken: %', sqlerrm using
-      errcode = sqlstate,
-      hint = 'Run billing.schedule_worker again, with the URL and the secret key of this project.';
+    raise warning 'The worker was not woken: %', sqlerrm
+      using errcode = sqlstate,
+        hint = 'Run billing.schedule_worker again, '
+          || 'with the URL and the secret key of this project.';
     return false;
 end;
 $$;
 
 create or replace function billing.schedule_worker(project_url text, secret_key text)
-returns text language plpgsql volatile set search_path = '' as $$
+returns text
+language plpgsql volatile
+set search_path = ''
+as $$
 begin
-  -- The secret key goes there: over https, but on a local stack, by its names in and out of a container.
-  if coalesce(project_url, '') !~ ('^(https://[^/?#@[:space:]]+'
-    || '|http://(localhost|127(\.[0-9]{1,3}){3}|kong|host\.docker\.internal)(:[0-9]+)?)/?$') then
-    raise exception 'The project URL must look like https://<project-ref>.supabase.co, without a path.'
+  -- The secret key goes to this URL: over https, or to a local stack, by its names in and out of a
+  -- container.
+  if coalesce(project_url, '') !~ (
+    '^(https://[^/?#@[:space:]]+'
+    || '|http://(localhost|127(\.[0-9]{1,3}){3}|kong|host\.docker\.internal)(:[0-9]+)?)/?$'
+  ) then
+    raise exception 'The project URL must look like %, without a path.',
+      'https://<project-ref>.supabase.co'
       using hint = 'Copy it from Project Settings, API. Only a local stack may have http://.';
   end if;
   if coalesce(secret_key, '') !~ '^sb_secret_' then
@@ -2019,72 +2743,120 @@ begin
       using hint = 'Copy it from Project Settings, API Keys.';
   end if;
 
-  -- Each in the schema that Supabase uses; supabase_vault names its own and creates it. Not "if not exists", because
-  -- Supabase runs a script after pg_cron is created.
+  -- Each extension in the schema that Supabase uses; supabase_vault names its own and creates it.
+  -- Not "if not exists", because Supabase runs a script after pg_cron is created.
   execute coalesce((
     select string_agg(format('create extension %I %s;', e.name, e.place), ' ')
-    from (values
-      ('pg_cron', 'schema pg_catalog'), ('pg_net', 'schema extensions'), ('supabase_vault', 'cascade')
+    from (
+      values
+        ('pg_cron', 'schema pg_catalog'),
+        ('pg_net', 'schema extensions'),
+        ('supabase_vault', 'cascade')
     ) as e (name, place)
     where e.name not in (select x.extname from pg_extension x)
   ), '');
-  execute $sql$delete from vault.secrets where name in ('billing_worker_url', 'billing_worker_key')$sql$;
+
+  execute $sql$
+    delete from vault.secrets where name in ('billing_worker_url', 'billing_worker_key')
+  $sql$;
   execute $sql$
     select
-      vault.create_secret($1, 'billing_worker_url'), vault.create_secret($2, 'billing_worker_key'),
+      vault.create_secret($1, 'billing_worker_url'),
+      vault.create_secret($2, 'billing_worker_key'),
       cron.schedule('billing-worker', '* * * * *', 'select billing.wake_worker()'),
       cron.schedule('billing-prune', '*/5 * * * *', 'select billing.prune()')
   $sql$ using rtrim(project_url, '/') || '/functions/v1/billing-worker', secret_key;
-  return 'The worker is woken every minute, and old rows are pruned. Undo it with: select billing.unschedule_worker();';
+  return 'The worker is woken every minute, and old rows are pruned. '
+    || 'Undo it with: select billing.unschedule_worker();';
 end;
 $$;
-comment on function billing.schedule_worker is 'Wakes the worker every minute, and prunes. Run it again to replace URL or key.';
+
+comment on function billing.schedule_worker is
+  'Wakes the worker every minute, and prunes. Run it again to replace URL or key.';
 
 create or replace function billing.unschedule_worker()
-returns text language plpgsql volatile set search_path = '' as $$
+returns text
+language plpgsql volatile
+set search_path = ''
+as $$
 begin
   if to_regclass('cron.job') is not null then
-    execute $sql$select cron.unschedule(jobname) from cron.job where jobname ~ '^billing-(worker|prune)$'$sql$;
+    execute $sql$
+      select cron.unschedule(jobname) from cron.job where jobname ~ '^billing-(worker|prune)$'
+    $sql$;
   end if;
   if to_regclass('vault.secrets') is not null then
-    execute $sql$delete from vault.secrets where name in ('billing_worker_url', 'billing_worker_key')$sql$;
+    execute $sql$
+      delete from vault.secrets where name in ('billing_worker_url', 'billing_worker_key')
+    $sql$;
   end if;
-  return 'Only the webhook still wakes the worker, for what it has just stored; and nothing is pruned.';
+  return 'Only the webhook still wakes the worker, for what it has just stored; '
+    || 'and nothing is pruned.';
 end;
 $$;
-comment on function billing.unschedule_worker is 'Undoes billing.schedule_worker, and deletes its secrets from Vault.';
 
--- One batch per table and call, so that no call holds locks for long. A provider lets a person resend an event for 30
--- days, so the ledger still has every event that can arrive again. Payloads contain personal data and go first.
+comment on function billing.unschedule_worker is
+  'Undoes billing.schedule_worker, and deletes its secrets from Vault.';
+
+-- One batch per table and call, so that no call holds locks for long. A provider lets a person
+-- resend an event for 30 days, so the ledger still has every event that can arrive again. Payloads
+-- contain personal data and go first.
 create or replace function billing.prune(
-  ledger_keeps interval default '90 days', settled_rows_keep interval default '90 days',
-  payloads_keep interval default '30 days', batch_size integer default 20000
+  ledger_keeps interval default '90 days',
+  settled_rows_keep interval default '90 days',
+  payloads_keep interval default '30 days',
+  batch_size integer default 20000
 )
 returns table (ledger_rows bigint, payloads bigint, failures bigint, notifications bigint)
-language plpgsql volatile set search_path = '' as $$
+language plpgsql volatile
+set search_path = ''
+as $$
 begin
-  -- By ctid, which cannot change while the row is locked. With a join by key, a plan may read the whole table, or
-  -- select the batch again for every row.
-  delete from billing.processed_events t where t.ctid = any (array(
-    select o.ctid from billing.processed_events o where o.processed_at < now() - ledger_keeps
-    order by o.processed_at limit batch_size for update skip locked
+  -- By ctid, which cannot change while the row is locked. With a join by key, a plan may read the
+  -- whole table, or select the batch again for every row.
+  delete from billing.processed_events t
+  where t.ctid = any (array(
+    select o.ctid
+    from billing.processed_events o
+    where o.processed_at < now() - ledger_keeps
+    order by o.processed_at
+    limit batch_size
+    for update skip locked
   ));
   get diagnostics ledger_rows = row_count;
-  update billing.failed_events t set payload = null, original_payload = null where t.ctid = any (array(
-    select o.ctid from billing.failed_events o
-    where o.resolved_at < now() - payloads_keep and (o.payload is not null or o.original_payload is not null)
-    order by o.resolved_at limit batch_size for update skip locked
+
+  update billing.failed_events t
+  set payload = null, original_payload = null
+  where t.ctid = any (array(
+    select o.ctid
+    from billing.failed_events o
+    where o.resolved_at < now() - payloads_keep
+      and (o.payload is not null or o.original_payload is not null)
+    order by o.resolved_at
+    limit batch_size
+    for update skip locked
   ));
   get diagnostics payloads = row_count;
-  delete from billing.failed_events t where t.ctid = any (array(
-    select o.ctid from billing.failed_events o where o.resolved_at < now() - settled_rows_keep
-    order by o.resolved_at limit batch_size for update skip locked
+
+  delete from billing.failed_events t
+  where t.ctid = any (array(
+    select o.ctid
+    from billing.failed_events o
+    where o.resolved_at < now() - settled_rows_keep
+    order by o.resolved_at
+    limit batch_size
+    for update skip locked
   ));
   get diagnostics failures = row_count;
-  delete from billing.notifications t where t.ctid = any (array(
-    select o.ctid from billing.notifications o
+
+  delete from billing.notifications t
+  where t.ctid = any (array(
+    select o.ctid
+    from billing.notifications o
     where o.status <> 'pending' and o.created_at < now() - settled_rows_keep
-    order by o.created_at limit batch_size for update skip locked
+    order by o.created_at
+    limit batch_size
+    for update skip locked
   ));
   get diagnostics notifications = row_count;
 
@@ -2092,8 +2864,10 @@ begin
   begin
     if has_table_privilege(to_regclass('cron.job_run_details'), 'delete') then
       execute $sql$
-        delete from cron.job_run_details d using cron.job j
-        where j.jobname in ('billing-worker', 'billing-prune') and d.jobid = j.jobid
+        delete from cron.job_run_details d
+        using cron.job j
+        where j.jobname in ('billing-worker', 'billing-prune')
+          and d.jobid = j.jobid
           and coalesce(d.end_time, d.start_time, '-infinity') < now() - interval '1 day'
       $sql$;
     end if;
@@ -2104,130 +2878,183 @@ begin
   return next;
 end;
 $$;
-comment on function billing.prune is 'Deletes old rows, up to batch_size per table, but open or pending ones; payloads sooner.';
+
+comment on function billing.prune is
+  'Deletes old rows, up to batch_size per table, but open or pending ones; payloads sooner.';
 -- supabase/schemas/billing_11_erasure.sql
--- Erasing an account.
+-- Erasing an account: what is stored of it is deleted, and its later events have no effect.
 
 create table billing.erasures (
-  -- sha256(key || provider || ':' || id), with the key in billing.erasure_key; of an account, account || ':' || id.
+  -- sha256(key || provider || ':' || id), with the key in billing.erasure_key; of an account,
+  -- sha256(key || 'account:' || id).
   hash bytea primary key,
   erased_at timestamptz not null default now(),
   purchases integer not null default 0 check (purchases >= 0)
 );
-create index erasures_purchases on billing.erasures (purchases) where purchases > 0;
-comment on table billing.erasures is 'IDs of accounts that were erased; see billing.forget_erasure().';
-comment on column billing.erasures.purchases is 'Events since that would have made a record: somebody may be paying.';
+
+create index erasures_purchases on billing.erasures (purchases)
+where
+  purchases > 0;
+
+comment on table billing.erasures is
+  'IDs of accounts that were erased; see billing.forget_erasure().';
+comment on column billing.erasures.purchases is
+  'Events since that would have made a record: somebody may be paying.';
+
 create table billing.erasure_key (key bytea not null);
-comment on table billing.erasure_key is 'One row: the random key of billing.erasures. Without it, nobody can try IDs.';
-insert into billing.erasure_key (key) values (uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()));
 
--- Returns the hash by which an event is of an account that was erased; null if it is not. That is the hash of its
--- subscription; of the account that it names, or that its customer has; or, without one, of its customer. One that only
--- changes a record is of the account of the record. A person who was erased may come back with another account, as the
--- same customer: then a record or billing.customers, which are newer than the erasure, say so. has_record: an event
--- before it in the call makes one.
+comment on table billing.erasure_key is
+  'One row: the random key of billing.erasures. Without it, IDs cannot be tried.';
+
+insert into billing.erasure_key (key)
+values (uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()));
+
+-- Returns the hash by which an event belongs to an account that was erased; null if it does not.
+--
+-- That is the hash of its subscription; or of the account that it names, or that its customer has;
+-- or, without one, of its customer. An event that only changes a record belongs to the account of
+-- the record. A person who was erased may come back with another account, as the same customer:
+-- then a record or billing.customers, which are newer than the erasure, say so.
+--
+-- has_record: an event before it in the call makes the record.
 create or replace function billing.erasure_of(e billing.event, has_record boolean default false)
-returns bytea language plpgsql stable set search_path = '' set enable_seqscan = off set jit = off as $$
-declare
-  subscription constant text := coalesce(e.subscription_id, e.report ->> 'subscription_id');
-  customer constant text := e.report ->> 'customer_id';
-  account text := coalesce(e.account_id, e.named_account, e.customers_account);
-  found_as bytea[] := array(
-    -- A subquery, so that a plan can only take the index.
-    select (
-      select o.hash from billing.erasures o
-      where o.hash = sha256(k.key || convert_to(i.name, 'UTF8'))
-    )
-    from billing.erasure_key k, unnest(array[
-      e.provider || ':' || subscription,
-      e.provider || ':' || customer,
-      'account:' || coalesce(account, e.fallback_account)
-    ]) with ordinality as i (name, place)
-    order by i.place
-  );
-begin
-  if found_as[1] is not null or num_nonnulls(variadic found_as) = 0 then
-    return found_as[1];
-  elsif e.kind not in ('creation', 'opening_update', 'checkout', 'other')
-    and (has_record or exists (select from billing.subscriptions s where s.id = subscription)) then
-    return null;
-  elsif account is not null then
-    return found_as[3];
-  end if;
-  select c.account_id into e.customers_account
-  from billing.customers c where c.provider = e.provider and c.customer_id = customer;
-  if found then
-    return billing.erasure_of(e);
-  elsif has_record or exists (
-    select from billing.subscriptions s
-    where s.id = subscription or s.provider = e.provider and s.customer_id = customer
-  ) then
-    return null;
-  elsif e.fallback_account is not null then
-    return found_as[3];
-  end if;
-  return found_as[2];
-end;
-$$;
-
--- Returns the IDs of an account as they are hashed (provider:id), including those that only failures or customers name;
--- with their locks. is_shared: another account has it, too.
-create or replace function billing.ids_of(account text)
-returns table (name text, id text, lock bigint, is_shared boolean)
-language sql stable set search_path = ''
+returns bytea
+language plpgsql stable
+set search_path = ''
 set jit = off
 set enable_seqscan = off
 as $$
-  with own as (
-    select s.provider, s.id, s.customer_id as customer from billing.subscriptions s where s.account_id = account
-    union
-    select f.provider, f.subscription_id, f.customer_id from billing.failed_events f where f.account_id = account
-    union
-    select c.provider, null, c.customer_id from billing.customers c where c.account_id = account
-  )
-  select
-    o.provider || ':' || o.id,
-    o.id,
-    hashtextextended(o.id, 0),
-    exists (select from billing.subscriptions s where s.id = o.id and s.account_id <> account)
-  from own o
-  where o.id is not null
-  union
-  select
-    o.provider || ':' || o.customer,
-    o.customer,
-    billing.customer_hash(o.provider, o.customer),
-    exists (
-      select from billing.subscriptions s
-      where s.provider = o.provider and s.customer_id = o.customer and s.account_id <> account
-      union all
-      select from billing.customers c
-      where c.provider = o.provider and c.customer_id = o.customer and c.account_id <> account
+declare
+  subscription constant text := coalesce(e.subscription_id, e.report ->> 'subscription_id');
+  customer constant text := e.report ->> 'customer_id';
+  account constant text := coalesce(e.account_id, e.named_account, e.customers_account);
+  erased bytea[] := array(
+    -- A subquery, so that a plan can only take the index.
+    select (
+      select o.hash
+      from billing.erasures o
+      where o.hash = sha256(k.key || convert_to(i.name, 'UTF8'))
     )
-  from own o
-  where o.customer is not null
+    from billing.erasure_key k,
+      unnest(array[
+        e.provider || ':' || subscription,
+        e.provider || ':' || customer,
+        'account:' || coalesce(account, e.fallback_account)
+      ]) with ordinality as i (name, place)
+    order by i.place
+  );
+  erased_subscription constant bytea := erased[1];
+  erased_customer constant bytea := erased[2];
+  erased_account constant bytea := erased[3];
+begin
+  if erased_subscription is not null or num_nonnulls(variadic erased) = 0 then
+    return erased_subscription;
+  end if;
+
+  if e.kind not in ('creation', 'opening_update', 'checkout', 'other')
+    and (has_record or exists (select from billing.subscriptions s where s.id = subscription))
+  then
+    return null;
+  end if;
+
+  if account is not null then
+    return erased_account;
+  end if;
+
+  select c.account_id
+  into e.customers_account
+  from billing.customers c
+  where c.provider = e.provider and c.customer_id = customer;
+  if found then
+    return billing.erasure_of(e);
+  end if;
+
+  if has_record or exists (
+    select
+    from billing.subscriptions s
+    where s.id = subscription or s.provider = e.provider and s.customer_id = customer
+  ) then
+    return null;
+  end if;
+  return case when e.fallback_account is not null then erased_account else erased_customer end;
+end;
 $$;
 
--- Remembers its ID, and its subscriptions and customers but those that another account has, too, by a hash. It does not
--- find failures that could not be read. force: also if a subscription is not canceled, whose end nobody will hear of.
+-- Returns the IDs of an account as they are hashed (provider:id), including those that only
+-- failures or customers name, with their locks. is_shared: another account has it, too.
+create or replace function billing.ids_of(account text)
+returns table (name text, id text, lock bigint, is_shared boolean)
+language sql stable
+set search_path = ''
+set jit = off
+set enable_seqscan = off
+as $$
+  with ids as (
+    select s.provider, s.id as subscription, s.customer_id as customer
+    from billing.subscriptions s
+    where s.account_id = account
+    union
+    select f.provider, f.subscription_id, f.customer_id
+    from billing.failed_events f
+    where f.account_id = account
+    union
+    select c.provider, null, c.customer_id
+    from billing.customers c
+    where c.account_id = account
+  )
+  select
+    i.provider || ':' || i.subscription,
+    i.subscription,
+    hashtextextended(i.subscription, 0),
+    exists (
+      select
+      from billing.subscriptions s
+      where s.id = i.subscription and s.account_id <> account
+    )
+  from ids i
+  where i.subscription is not null
+  union
+  select
+    i.provider || ':' || i.customer,
+    i.customer,
+    billing.customer_hash(i.provider, i.customer),
+    exists (
+      select
+      from billing.subscriptions s
+      where s.provider = i.provider and s.customer_id = i.customer and s.account_id <> account
+      union all
+      select
+      from billing.customers c
+      where c.provider = i.provider and c.customer_id = i.customer and c.account_id <> account
+    )
+  from ids i
+  where i.customer is not null
+$$;
+
+-- Remembers by hashes the account's ID and those of its subscriptions and customers, but not those
+-- that another account has, too. It does not find failures that could not be read. force: also if a
+-- subscription is not canceled; its end will have no effect then.
 --
--- It takes all locks or none, so that no delivery waits for what it waits for. What takes seconds comes before them: to
--- search the payloads. One that is stored meanwhile, and names the account where nothing reads it, comes after.
+-- It takes all locks or none, so that no delivery waits for what it waits for. The search of the
+-- payloads, which takes seconds, comes before them. A failure that is stored meanwhile, and names
+-- the account where nothing reads it, comes after.
 create or replace function billing.erase_account(account_id text, force boolean default false)
-returns text language plpgsql volatile set search_path = ''
+returns text
+language plpgsql volatile
+set search_path = ''
 set lock_timeout = '20ms'
 set jit = off
 set enable_seqscan = off
 as $$
 declare
   account constant text := erase_account.account_id;
+  patient_until constant timestamptz := clock_timestamp() + interval '20 s';
   found_ids text[];
   found_failures text[];
-  patient_until constant timestamptz := clock_timestamp() + interval '20 s';
   names text[];
   ids text[];
   locks bigint[];
-  own billing.subscriptions;
+  uncanceled billing.subscriptions;
   records bigint;
   failures bigint;
   notifications bigint;
@@ -2236,35 +3063,41 @@ begin
     raise exception 'Name the account: select billing.erase_account(''<account id>'');';
   end if;
 
-  select array_agg(f.event_id), array_agg(f.provider || ':' || f.event_id) into found_ids, found_failures
-  from billing.failed_events f
   -- A search of the text takes a third of the time.
-  where strpos(f.payload::text, to_jsonb(account)::text) > 0 and jsonb_path_exists(
-    f.payload,
-    '$.** ? (@.accountId == $id || @.account_id == $id
-      || @.external_id == $id || @.client_reference_id == $id)',
-    jsonb_build_object('id', account)
-  );
+  select array_agg(f.event_id), array_agg(f.provider || ':' || f.event_id)
+  into found_ids, found_failures
+  from billing.failed_events f
+  where strpos(f.payload::text, to_jsonb(account)::text) > 0
+    and jsonb_path_exists(
+      f.payload,
+      '$.** ? (@.accountId == $id || @.account_id == $id
+        || @.external_id == $id || @.client_reference_id == $id)',
+      jsonb_build_object('id', account)
+    );
 
   loop
     begin
       if not pg_try_advisory_xact_lock(billing.account_lock(account)) then
         raise lock_not_available;
       end if;
+
       -- From here on, no event adds an ID that names the account or has its customer,
-      select array_agg(i.name), array_agg(i.lock) into names, locks
+      select array_agg(i.name), array_agg(i.lock)
+      into names, locks
       from billing.ids_of(account) as i;
 
       if cardinality(locks) > 2000 then
         -- Postgres has room for a few thousand.
         raise exception 'The account has % subscriptions and customers: nothing was erased.',
           cardinality(locks)
-          using hint = 'At most 2000 can be locked. First delete some of its rows in billing.failed_events.';
+          using hint = 'At most 2000 can be locked. '
+            || 'First delete some of its rows in billing.failed_events.';
       elsif exists (
         select from unnest(locks) as l (key) where not pg_try_advisory_xact_lock(l.key)
       ) then
         raise lock_not_available;
       end if;
+
       -- nor does one of these IDs, but it may have before it was locked.
       if exists (
         select from billing.ids_of(account) as i where (i.name = any (names)) is not true
@@ -2272,18 +3105,23 @@ begin
         raise lock_not_available;
       end if;
 
-      select s.* into own
+      select s.*
+      into uncanceled
       from billing.subscriptions s
       where s.account_id = account and s.status <> 'canceled' and not force
       limit 1;
       if found then
         raise exception 'Subscription % is % at provider %: nothing was erased.',
-          own.id, own.status, own.provider
-          using hint = 'Cancel it at the provider, and wait until the record is canceled; or use force => true.';
+          uncanceled.id, uncanceled.status, uncanceled.provider
+          using hint = 'Cancel it at the provider, and wait until the record is canceled; '
+            || 'or use force => true.';
       end if;
 
-      select array_agg(i.name), array_agg(i.id) into names, ids
-      from billing.ids_of(account) as i where not i.is_shared;
+      select array_agg(i.name), array_agg(i.id)
+      into names, ids
+      from billing.ids_of(account) as i
+      where not i.is_shared;
+
       insert into billing.erasures (hash)
       select distinct sha256(k.key || convert_to(n.name, 'UTF8'))
       from billing.erasure_key k, unnest(names || ('account:' || account)) as n (name)
@@ -2291,17 +3129,24 @@ begin
 
       delete from billing.subscriptions s where s.account_id = account;
       get diagnostics records = row_count;
-      -- What names another account is of that, though its customer is the same.
+
+      -- A failure that names another account belongs to that, though its customer is the same.
       delete from billing.failed_events f
-      where f.event_id = any (found_ids) and f.provider || ':' || f.event_id = any (found_failures)
+      where f.event_id = any (found_ids)
+          and f.provider || ':' || f.event_id = any (found_failures)
         or f.account_id = account
-        or f.subscription_id = any (ids) and f.provider || ':' || f.subscription_id = any (names)
-        or f.customer_id = any (ids) and f.provider || ':' || f.customer_id = any (names)
+        or f.subscription_id = any (ids)
+          and f.provider || ':' || f.subscription_id = any (names)
+        or f.customer_id = any (ids)
+          and f.provider || ':' || f.customer_id = any (names)
           and f.account_id is null;
       get diagnostics failures = row_count;
+
       delete from billing.customers c where c.account_id = account;
+
       delete from billing.notifications n where n.account_id = account;
       get diagnostics notifications = row_count;
+
       return format(
         'Erased: %s subscriptions, %s failed events, %s notifications.',
         records, failures, notifications
@@ -2317,147 +3162,165 @@ begin
   end loop;
 end;
 $$;
-comment on function billing.erase_account is 'Deletes what is stored of an account; its later events have no effect.';
+
+comment on function billing.erase_account is
+  'Deletes what is stored of an account; its later events have no effect.';
 
 create or replace function billing.forget_erasure(provider text, id text)
-returns text language plpgsql volatile set search_path = '' as $$
+returns text
+language plpgsql volatile
+set search_path = ''
+as $$
 begin
-  delete from billing.erasures e using billing.erasure_key k
-  where e.hash = sha256(k.key || convert_to(forget_erasure.provider || ':' || forget_erasure.id, 'UTF8'));
-  return case when found
-    then 'Its events have an effect again. Have the provider send them again, or run: deno task reconcile --apply'
-    else 'It was not erased: nothing to forget.' end;
+  delete from billing.erasures e
+  using billing.erasure_key k
+  where e.hash = sha256(k.key || convert_to(
+    forget_erasure.provider || ':' || forget_erasure.id, 'UTF8'
+  ));
+  return case
+    when found then 'Its events have an effect again. '
+      || 'Have the provider send them again, or run: deno task reconcile --apply'
+    else 'It was not erased: nothing to forget.'
+  end;
 end;
 $$;
-comment on function billing.forget_erasure is
-  'Undoes billing.erase_account for a subscription or customer of a provider, or an account (provider: account).';
--- supabase/schemas/billing_12_access.sql
--- What the Data API reaches, windows (views) and functions with the caller's rights, and who may do what. Only
--- service_role may use schema billing, so default privileges on a window or function are worth nothing by themselves.
 
--- What an app may show. paid_until is the rule of access (docs/app.md): infinity, from when a grace counts, or null, as
--- for an unknown status. By provider_status, since a creation sets status to active even if the first payment has not
--- been made; but a deletion decides. Not by current_period_end, unless nothing else is known: Stripe moves it on about
--- an hour before it tries to collect, and the event may be late. From cancel_at on null: so may that of the deletion.
-create or replace view public.billing_subscriptions with (security_invoker = true) as
+comment on function billing.forget_erasure is
+  'Undoes billing.erase_account for a subscription or customer of a provider, or an account '
+  '(provider: account).';
+-- supabase/schemas/billing_12_access.sql
+-- What the Data API reaches: windows (views) and functions with the caller's rights; and who may do
+-- what. Only service_role may use schema billing, so default privileges on a window or function are
+-- worth nothing by themselves.
+
+-- For apps ----------------------------------------------------------------------------------------
+
+-- What an app may show.
+--
+-- paid_until is the rule of access (docs/app.md): infinity, the time from which a grace counts, or
+-- null, as for an unknown status. By provider_status, because a creation sets status to active even
+-- if the first payment has not been made; but a deletion decides. Not by current_period_end, unless
+-- nothing else is known: Stripe moves it on about an hour before it tries to collect, and the event
+-- may be late. From cancel_at on null, because the deletion's event may be late, too.
+create or replace view public.billing_subscriptions
+with (security_invoker = true)
+as
 select
-  s.id, s.provider, s.account_id, s.status, s.plan_id, s.current_period_end, s.canceled_at,
-  s.provider_status, s.customer_id, s.quantity, s.cancel_at, s.trial_end, s.paused, s.paused_until, s.livemode,
+  s.id,
+  s.provider,
+  s.account_id,
+  s.status,
+  s.plan_id,
+  s.current_period_end,
+  s.canceled_at,
+  s.provider_status,
+  s.customer_id,
+  s.quantity,
+  s.cancel_at,
+  s.trial_end,
+  s.paused,
+  s.paused_until,
+  s.livemode,
   s.past_due_since,
   -- Without items, the plan stands for one.
   coalesce(
-    nullif(s.items, '[]'), jsonb_build_array(jsonb_build_object('price_id', s.plan_id, 'quantity', s.quantity))
+    nullif(s.items, '[]'),
+    jsonb_build_array(jsonb_build_object('price_id', s.plan_id, 'quantity', s.quantity))
   ) as items,
   s.items_complete,
   case
     when s.status = 'canceled' or s.cancel_at <= now() then null
     when s.paused = 'void' and (s.paused_until <= now()) is not true then null
     when coalesce(s.provider_status, s.status) in ('active', 'trialing') then 'infinity'
-    when coalesce(s.provider_status, s.status) = 'past_due'
-      then nullif(least(coalesce(s.past_due_since, s.current_period_end, '-infinity'), now()), '-infinity')
+    when coalesce(s.provider_status, s.status) = 'past_due' then nullif(
+      least(coalesce(s.past_due_since, s.current_period_end, '-infinity'), now()),
+      '-infinity'
+    )
   end as paid_until
 from billing.subscriptions s;
-comment on view public.billing_subscriptions is 'paid_until: infinity while paid, when it became past due, or null.';
 
-create or replace view public.billing_subscription_items with (security_invoker = true) as
+comment on view public.billing_subscriptions is
+  'paid_until: infinity while paid, when it became past due, or null.';
+
+create or replace view public.billing_subscription_items
+with (security_invoker = true)
+as
 select
-  s.id as subscription_id, s.provider, s.account_id,
-  i.item_id, i.price_id, i.product_id, i.quantity, i.usage_type, i.current_period_end
-from public.billing_subscriptions s, jsonb_to_recordset(s.items) as i (
-  item_id text, price_id text, product_id text, quantity integer, usage_type text, current_period_end timestamptz
-);
-create or replace view billing.subscription_items with (security_invoker = true) as
+  s.id as subscription_id,
+  s.provider,
+  s.account_id,
+  i.item_id,
+  i.price_id,
+  i.product_id,
+  i.quantity,
+  i.usage_type,
+  i.current_period_end
+from public.billing_subscriptions s,
+  jsonb_to_recordset(s.items) as i (
+    item_id text,
+    price_id text,
+    product_id text,
+    quantity integer,
+    usage_type text,
+    current_period_end timestamptz
+  );
+
+create or replace view billing.subscription_items
+with (security_invoker = true)
+as
 table public.billing_subscription_items;
-comment on view billing.subscription_items is 'One row per item of a subscription.';
 
-create or replace view billing.events_per_hour with (security_invoker = true) as
-select date_trunc('hour', e.at) as hour, e.type, e.outcome, count(*) as events
-from (
-  select p.processed_at as at, p.type, p.outcome from billing.processed_events p
-  union all
-  select f.last_failed_at, f.type, 'failed' from billing.failed_events f where f.resolved_at is null
-) as e
-where e.at > now() - interval '3 days'
-group by hour, e.type, e.outcome
-order by hour desc, events desc;
-comment on view billing.events_per_hour is 'Events of the last three days. failed: still open.';
+comment on view billing.subscription_items is
+  'One row per item of a subscription.';
 
--- Fast with a large ledger, too.
-create or replace view billing.health with (security_invoker = true) as
-select
-  (select max(p.processed_at) from billing.processed_events p) as last_event_at,
-  f.open_failures, f.oldest_open_failure, f.retries_requested, n.notifications_pending, n.oldest_pending_notification,
-  (select count(*) from billing.notifications d where d.status in ('dead', 'undeliverable')) as notifications_given_up,
-  (select case when count(l.scheduled_run_at) = 2 then min(l.scheduled_run_at) end from billing.leases l)
-    as last_scheduled_run_at,
-  billing.handlers() as handlers,
-  (select coalesce(sum(e.purchases), 0) from billing.erasures e where e.purchases > 0) as erased_purchases
-from (
-  select
-    count(*) as open_failures, min(o.first_failed_at) as oldest_open_failure,
-    count(o.retry_requested_at) as retries_requested
-  from billing.failed_events o where o.resolved_at is null
-) as f, (
-  select count(*) as notifications_pending, min(w.created_at) as oldest_pending_notification
-  from billing.notifications w where w.status = 'pending'
-) as n;
-comment on view billing.health is
-  'last_scheduled_run_at: when the schedule last ran both queues without a fault. erased_purchases: events of erased accounts that would have made a record.';
+create or replace view public.billing_plan_features
+with (security_invoker = true)
+as
+select plan_id, feature, amount, per_unit
+from billing.plan_features;
 
--- For commands. The records have their ordering columns; a failure's version changes whenever its row does.
-create or replace view public.billing_records with (security_invoker = true) as
-select
-  s.id, s.provider, s.account_id, s.status, s.plan_id, s.current_period_end, s.canceled_at, s.provider_status,
-  s.customer_id, s.quantity, s.cancel_at, s.trial_end, s.paused, s.paused_until, s.livemode, s.past_due_since,
-  s.items, s.items_complete,
-  billing.time_of(s.account_as_of) as account_as_of, billing.time_of(s.changed_as_of) as changed_as_of,
-  coalesce(s.changed_as_of & 3 = 1, false) as changed_by_update, billing.time_of(s.canceled_as_of) as canceled_as_of
-from billing.subscriptions s;
-create or replace view public.billing_plan_features with (security_invoker = true) as
-select plan_id, feature, amount, per_unit from billing.plan_features;
-create or replace view public.billing_processed_events with (security_invoker = true) as
-select provider, event_id, type, outcome, processed_at from billing.processed_events;
-create or replace view public.billing_failed_events with (security_invoker = true) as
-select
-  provider, event_id, type, payload, payload_encoding, original_payload, error_code, error, attempts, first_failed_at,
-  last_failed_at, next_retry_at, retry_requested_at, retry_lease_id, resolved_at, resolution, resolution_note,
-  resolved_by, kind, subscription_id, customer_id, account_id, occurred_at, xmin::text as version
-from billing.failed_events;
-create or replace view public.billing_notifications with (security_invoker = true) as
-select
-  id, provider, event_id, kind, status, account_id, subscription_id, invoice_id,
-  created_at, occurred_at, attempts, next_attempt_at, last_error, sent_at
-from billing.notifications;
-create or replace view public.billing_customers with (security_invoker = true) as
-select provider, customer_id, account_id, created_at from billing.customers;
-create or replace view public.billing_health with (security_invoker = true) as
-select
-  last_event_at, open_failures, oldest_open_failure, retries_requested, notifications_pending,
-  oldest_pending_notification, notifications_given_up, last_scheduled_run_at, handlers, erased_purchases
-from billing.health;
-
--- The next three read windows, so a user sees what a policy lets them see, and needs no right on schema billing; and
--- only columns that docs/app.md grants. A string, because a parsed body skips the check of usage on schema billing.
--- Postgres does not inline a function with a subquery, so the fixed search_path does not cost a better plan.
-create or replace function public.billing_has_access(account_id text, grace interval default '0')
-returns boolean language sql stable set search_path = '' as $$
+-- The next three functions read windows, so a user sees what a policy lets them see, and needs no
+-- right on schema billing; and only columns that docs/app.md grants. The body is a string, because
+-- a parsed body skips the check of usage on schema billing. Postgres does not inline a function
+-- with a subquery, so the fixed search_path does not cost a better plan.
+create or replace function public.billing_has_access(
+  account_id text,
+  grace interval default '0'
+)
+returns boolean
+language sql stable
+set search_path = ''
+as $$
   select exists (
-    select from public.billing_subscriptions s
+    select
+    from public.billing_subscriptions s
     where s.account_id = billing_has_access.account_id
       and now() < s.paid_until + greatest(billing_has_access.grace, '0')
   )
 $$;
-comment on function public.billing_has_access is 'Whether an account has a subscription that is paid or in grace.';
+
+comment on function public.billing_has_access is
+  'Whether an account has a subscription that is paid or in grace.';
 
 -- In plpgsql, which keeps the plan: to plan it at each call takes more time than the rest.
-create or replace function public.billing_feature_amount(account_id text, feature text, grace interval default '0')
-returns bigint language plpgsql stable set search_path = '' as $$
+create or replace function public.billing_feature_amount(
+  account_id text,
+  feature text,
+  grace interval default '0'
+)
+returns bigint
+language plpgsql stable
+set search_path = ''
+as $$
 begin
   return (
     select case
       when bool_or(f.amount is null) then null
       else least(
-        coalesce(sum(f.amount::numeric * case when f.per_unit then coalesce(i.quantity, 1) else 1 end), 0),
+        coalesce(
+          sum(f.amount::numeric * case when f.per_unit then coalesce(i.quantity, 1) else 1 end),
+          0
+        ),
         9223372036854775807
       )::bigint
     end
@@ -2466,48 +3329,277 @@ begin
       lateral (
         select p.amount, p.per_unit
         from public.billing_plan_features p
-        where p.feature = billing_feature_amount.feature and p.plan_id in (i.price_id, i.product_id)
+        where p.feature = billing_feature_amount.feature
+          and p.plan_id in (i.price_id, i.product_id)
         order by p.plan_id = i.price_id desc
         limit 1
       ) as f
     where s.account_id = billing_feature_amount.account_id
       and now() < s.paid_until + greatest(billing_feature_amount.grace, '0')
-      -- What nobody has bought gives nothing, also if the feature is unlimited or not per unit.
+      -- A quantity of 0 gives nothing, also if the feature is unlimited or not per unit.
       and (i.quantity <= 0) is not true
   );
 end;
 $$;
-comment on function public.billing_feature_amount is 'How much of a feature an account has; null if unlimited.';
 
-create or replace function public.billing_has_feature(account_id text, feature text, grace interval default '0')
-returns boolean language sql stable set search_path = ''
+comment on function public.billing_feature_amount is
+  'How much of a feature an account has; null if unlimited.';
+
+create or replace function public.billing_has_feature(
+  account_id text,
+  feature text,
+  grace interval default '0'
+)
+returns boolean
+language sql stable
+set search_path = ''
 as 'select coalesce(public.billing_feature_amount(account_id, feature, grace) > 0, true)';
-comment on function public.billing_has_feature is 'Whether billing_feature_amount is above 0 or unlimited.';
+
+comment on function public.billing_has_feature is
+  'Whether billing_feature_amount is above 0 or unlimited.';
+
+
+-- For monitoring ----------------------------------------------------------------------------------
+
+create or replace view billing.events_per_hour
+with (security_invoker = true)
+as
+select
+  date_trunc('hour', e.at) as hour,
+  e.type,
+  e.outcome,
+  count(*) as events
+from (
+  select p.processed_at as at, p.type, p.outcome
+  from billing.processed_events p
+  union all
+  select f.last_failed_at, f.type, 'failed'
+  from billing.failed_events f
+  where f.resolved_at is null
+) as e
+where e.at > now() - interval '3 days'
+group by hour, e.type, e.outcome
+order by hour desc, events desc;
+
+comment on view billing.events_per_hour is
+  'Events of the last three days. failed: still open.';
+
+-- Fast with a large ledger, too.
+create or replace view billing.health
+with (security_invoker = true)
+as
+select
+  (select max(p.processed_at) from billing.processed_events p) as last_event_at,
+  f.open_failures,
+  f.oldest_open_failure,
+  f.retries_requested,
+  n.notifications_pending,
+  n.oldest_pending_notification,
+  (
+    select count(*)
+    from billing.notifications d
+    where d.status in ('dead', 'undeliverable')
+  ) as notifications_given_up,
+  (
+    select case when count(l.scheduled_run_at) = 2 then min(l.scheduled_run_at) end
+    from billing.leases l
+  ) as last_scheduled_run_at,
+  billing.handlers() as handlers,
+  (
+    select coalesce(sum(e.purchases), 0)
+    from billing.erasures e
+    where e.purchases > 0
+  ) as erased_purchases
+from (
+    select
+      count(*) as open_failures,
+      min(o.first_failed_at) as oldest_open_failure,
+      count(o.retry_requested_at) as retries_requested
+    from billing.failed_events o
+    where o.resolved_at is null
+  ) as f,
+  (
+    select
+      count(*) as notifications_pending,
+      min(w.created_at) as oldest_pending_notification
+    from billing.notifications w
+    where w.status = 'pending'
+  ) as n;
+
+comment on view billing.health is
+  'last_scheduled_run_at: when the schedule last ran both queues without a fault. '
+  'erased_purchases: events of erased accounts that would have made a record.';
+
+create or replace view public.billing_health
+with (security_invoker = true)
+as
+select
+  last_event_at,
+  open_failures,
+  oldest_open_failure,
+  retries_requested,
+  notifications_pending,
+  oldest_pending_notification,
+  notifications_given_up,
+  last_scheduled_run_at,
+  handlers,
+  erased_purchases
+from billing.health;
+
+
+-- For commands ------------------------------------------------------------------------------------
+
+-- The records, with their ordering columns.
+create or replace view public.billing_records
+with (security_invoker = true)
+as
+select
+  s.id,
+  s.provider,
+  s.account_id,
+  s.status,
+  s.plan_id,
+  s.current_period_end,
+  s.canceled_at,
+  s.provider_status,
+  s.customer_id,
+  s.quantity,
+  s.cancel_at,
+  s.trial_end,
+  s.paused,
+  s.paused_until,
+  s.livemode,
+  s.past_due_since,
+  s.items,
+  s.items_complete,
+  billing.time_of(s.account_as_of) as account_as_of,
+  billing.time_of(s.changed_as_of) as changed_as_of,
+  coalesce(s.changed_as_of & 3 = 1, false) as changed_by_update,
+  billing.time_of(s.canceled_as_of) as canceled_as_of
+from billing.subscriptions s;
+
+create or replace view public.billing_processed_events
+with (security_invoker = true)
+as
+select provider, event_id, type, outcome, processed_at
+from billing.processed_events;
+
+-- The version changes whenever the row does.
+create or replace view public.billing_failed_events
+with (security_invoker = true)
+as
+select
+  provider,
+  event_id,
+  type,
+  payload,
+  payload_encoding,
+  original_payload,
+  error_code,
+  error,
+  attempts,
+  first_failed_at,
+  last_failed_at,
+  next_retry_at,
+  retry_requested_at,
+  retry_lease_id,
+  resolved_at,
+  resolution,
+  resolution_note,
+  resolved_by,
+  kind,
+  subscription_id,
+  customer_id,
+  account_id,
+  occurred_at,
+  xmin::text as version
+from billing.failed_events;
+
+create or replace view public.billing_notifications
+with (security_invoker = true)
+as
+select
+  id,
+  provider,
+  event_id,
+  kind,
+  status,
+  account_id,
+  subscription_id,
+  invoice_id,
+  created_at,
+  occurred_at,
+  attempts,
+  next_attempt_at,
+  last_error,
+  sent_at
+from billing.notifications;
+
+create or replace view public.billing_customers
+with (security_invoker = true)
+as
+select provider, customer_id, account_id, created_at
+from billing.customers;
 
 -- What commands and the worker call of schema billing.
-create or replace function public.billing_retry_failed_event(event_id text, of_provider text default null)
-returns text language sql volatile set search_path = '' as 'select billing.retry_failed_event(event_id, of_provider)';
-create or replace function public.billing_retry_failed_events(
-  of_type text default null, of_error_code text default null,
-  failed_since timestamptz default null, failed_until timestamptz default null
+create or replace function public.billing_retry_failed_event(
+  event_id text,
+  of_provider text default null
 )
-returns text language sql volatile set search_path = ''
-as 'select billing.retry_failed_events(of_type, of_error_code, failed_since, failed_until)';
-create or replace function public.billing_resolve_failed_event(
-  event_id text, reason text, who text default current_user, of_provider text default null
-)
-returns text language sql volatile set search_path = ''
-as 'select billing.resolve_failed_event(event_id, reason, who, of_provider)';
-create or replace function public.billing_reopen_failed_event(event_id text, of_provider text default null)
-returns text language sql volatile set search_path = '' as 'select billing.reopen_failed_event(event_id, of_provider)';
-create or replace function public.billing_account_of_customer(provider text, customer_id text) returns text
-language plpgsql stable set search_path = '' as 'begin return billing.account_of_customer(provider, customer_id); end';
-create or replace function public.billing_account_email(account_id text) returns text
-language plpgsql stable set search_path = '' as 'begin return billing.account_email(account_id); end';
+returns text
+language sql volatile
+set search_path = ''
+as 'select billing.retry_failed_event(event_id, of_provider)';
 
--- Returns which of these events are of an erased account: their subscriptions.
+create or replace function public.billing_retry_failed_events(
+  of_type text default null,
+  of_error_code text default null,
+  failed_since timestamptz default null,
+  failed_until timestamptz default null
+)
+returns text
+language sql volatile
+set search_path = ''
+as 'select billing.retry_failed_events(of_type, of_error_code, failed_since, failed_until)';
+
+create or replace function public.billing_resolve_failed_event(
+  event_id text,
+  reason text,
+  who text default current_user,
+  of_provider text default null
+)
+returns text
+language sql volatile
+set search_path = ''
+as 'select billing.resolve_failed_event(event_id, reason, who, of_provider)';
+
+create or replace function public.billing_reopen_failed_event(
+  event_id text,
+  of_provider text default null
+)
+returns text
+language sql volatile
+set search_path = ''
+as 'select billing.reopen_failed_event(event_id, of_provider)';
+
+create or replace function public.billing_account_of_customer(provider text, customer_id text)
+returns text
+language plpgsql stable
+set search_path = ''
+as 'begin return billing.account_of_customer(provider, customer_id); end';
+
+create or replace function public.billing_account_email(account_id text)
+returns text
+language plpgsql stable
+set search_path = ''
+as 'begin return billing.account_email(account_id); end';
+
+-- Returns the subscriptions of those events that belong to an erased account.
 create or replace function public.billing_is_erased(events jsonb)
-returns setof text language plpgsql stable set search_path = '' as $$
+returns setof text
+language plpgsql stable
+set search_path = ''
+as $$
 begin
   return query
   select e.subscription_id
@@ -2516,83 +3608,134 @@ begin
 end;
 $$;
 
--- Nobody, and then service_role. What an app grants to its users is in docs/app.md.
+
+-- Rights ------------------------------------------------------------------------------------------
+
+-- Revoke everything from everyone, then grant to service_role. What an app grants to its users is
+-- in docs/app.md.
 do $$
 declare
   name text;
 begin
-  foreach name in array '{subscriptions, subscription_items, records, plan_features, processed_events, failed_events,
-    customers, notifications, health}'::text[] loop
-    execute format('revoke all on public.billing_%s from public, anon, authenticated, service_role', name);
+  foreach name in array '{
+    subscriptions, subscription_items, records, plan_features, processed_events, failed_events,
+    customers, notifications, health
+  }'::text[] loop
+    execute format(
+      'revoke all on public.billing_%s from public, anon, authenticated, service_role',
+      name
+    );
     execute format('grant select on public.billing_%s to service_role', name);
   end loop;
-  foreach name in array '{apply_events, apply_handled_event, try_event, record_failed_event, claim_failed_events,
-    settle_failed_events, claim_notifications, settle_notifications, claim_alerts, settle_alerts, release_lease,
-    retry_failed_event, retry_failed_events, resolve_failed_event, reopen_failed_event, account_of_customer, account_email,
-    is_erased,
-    has_access, feature_amount, has_feature}'::text[] loop
-    execute format('revoke all on function public.billing_%s from public, anon, authenticated, service_role', name);
+
+  foreach name in array '{
+    apply_events, apply_handled_event, try_event, record_failed_event,
+    claim_failed_events, settle_failed_events, claim_notifications, settle_notifications,
+    claim_alerts, settle_alerts, release_lease,
+    retry_failed_event, retry_failed_events, resolve_failed_event, reopen_failed_event,
+    account_of_customer, account_email, is_erased,
+    has_access, feature_amount, has_feature
+  }'::text[] loop
+    execute format(
+      'revoke all on function public.billing_%s from public, anon, authenticated, service_role',
+      name
+    );
     execute format('grant execute on function public.billing_%s to service_role', name);
   end loop;
+
   for name in select t.tablename from pg_catalog.pg_tables t where t.schemaname = 'billing' loop
     execute format('alter table billing.%I enable row level security', name);
   end loop;
 end;
 $$;
+
 grant update on public.billing_failed_events, public.billing_notifications to service_role;
-grant insert, update, delete on public.billing_customers, public.billing_plan_features to service_role;
+grant insert, update, delete on public.billing_customers, public.billing_plan_features
+to service_role;
 
 revoke execute on all functions in schema billing from public;
 grant usage on schema billing to service_role;
 grant select, insert, update on all tables in schema billing to service_role;
 revoke insert, update on billing.erasures, billing.erasure_key from service_role;
 grant update (purchases) on billing.erasures to service_role;
-grant delete on billing.processed_events, billing.failed_events, billing.customers, billing.plan_features
+grant delete on
+  billing.processed_events,
+  billing.failed_events,
+  billing.customers,
+  billing.plan_features
 to service_role;
 grant execute on all functions in schema billing to service_role;
+
 -- Only for the SQL editor.
 revoke execute on function
-  billing.schedule_worker, billing.unschedule_worker, billing.prune, billing.erase_account, billing.forget_erasure
+  billing.schedule_worker,
+  billing.unschedule_worker,
+  billing.prune,
+  billing.erase_account,
+  billing.forget_erasure
 from service_role;
 -- supabase/schemas/billing_99_yours.sql
--- The two functions that are yours to replace. `deno task add` writes this file once and never again, and no later
--- migration contains it. Keep names, arguments and grants. Put your version into a migration of your own.
+-- The two functions that are yours to replace. `deno task add` writes this file once and never
+-- again, and no later migration contains it. Keep names, arguments and grants. Put your version
+-- into a migration of your own.
 
--- By default, the account is that in billing.customers, or else that of the customer's other subscriptions, ended ones
--- included. If they have different accounts, it is null: a wrong one would give a stranger what somebody else paid for.
+-- Returns the account of a customer; null if it is unknown. By default, that is the account in
+-- billing.customers, or else that of the customer's other subscriptions, ended ones included. If
+-- they have different accounts, it is null: a wrong one would give a stranger what another account
+-- paid for.
 --
--- If it returns null, what the provider keeps with the customer counts, or else the event fails until an account is
--- known. It runs while the locks of the call are held, so it must be quick, and find its rows by an index. If it raises
--- an error, only the event fails.
+-- If it returns null, what the provider keeps with the customer counts, or else the event fails
+-- until an account is known. It runs while the locks of the call are held, so it must be quick, and
+-- find its rows by an index. If it raises an error, only the event fails.
 create or replace function billing.account_of_customer(provider text, customer_id text)
-returns text language sql stable set search_path = '' as $$
+returns text
+language sql stable
+set search_path = ''
+as $$
   select coalesce(
     (
-      select c.account_id from billing.customers c
-      where c.provider = account_of_customer.provider and c.customer_id = account_of_customer.customer_id
-    ), (
+      select c.account_id
+      from billing.customers c
+      where c.provider = account_of_customer.provider
+        and c.customer_id = account_of_customer.customer_id
+    ),
+    (
       select case when count(distinct s.account_id) = 1 then min(s.account_id) end
       from billing.subscriptions s
-      where s.provider = account_of_customer.provider and s.customer_id = account_of_customer.customer_id
+      where s.provider = account_of_customer.provider
+        and s.customer_id = account_of_customer.customer_id
     )
   )
 $$;
-comment on function billing.account_of_customer is 'Returns whose a customer is; null if unknown. Yours to replace.';
 
--- By default, an account is a user of Supabase Auth. service_role may not read auth.users, so this function runs with
--- the rights of its owner (security definer). Without an auth schema, as on the local stack, no account has an address.
+comment on function billing.account_of_customer is
+  'Returns which account a customer belongs to; null if unknown. Yours to replace.';
+
+-- Returns the e-mail address of an account; null if it has none. By default, an account is a user
+-- of Supabase Auth. service_role may not read auth.users, so this function runs with the rights of
+-- its owner (security definer). Without an auth schema, as on the local stack, no account has an
+-- address.
 create or replace function billing.account_email(account_id text)
-returns text language plpgsql stable security definer set search_path = '' as $$
+returns text
+language plpgsql stable security definer
+set search_path = ''
+as $$
 declare
   address text;
 begin
-  if to_regclass('auth.users') is not null and account_id ~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then
-    execute 'select nullif(u.email, '''') from auth.users u where u.id = $1::uuid' into address using account_id;
+  if to_regclass('auth.users') is not null
+    and account_id ~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
+  then
+    execute 'select nullif(u.email, '''') from auth.users u where u.id = $1::uuid'
+    into address
+    using account_id;
   end if;
   return address;
 end;
 $$;
-comment on function billing.account_email is 'Returns the e-mail address of an account, or null. Yours to replace.';
+
+comment on function billing.account_email is
+  'Returns the e-mail address of an account, or null. Yours to replace.';
 
 revoke execute on function billing.account_of_customer, billing.account_email from public;
 grant execute on function billing.account_of_customer, billing.account_email to service_role;

@@ -9,10 +9,19 @@ create table billing.subscriptions (
   account_id text collate "C" not null check (char_length(account_id) between 1 and 255),
   status text not null check (char_length(status) between 1 and 255),
   plan_id text collate "C" not null check (char_length(plan_id) between 1 and 255),
-  current_period_end timestamptz, canceled_at timestamptz,
-  provider_status text, customer_id text collate "C", quantity integer, cancel_at timestamptz, trial_end timestamptz,
-  paused text, paused_until timestamptz, livemode boolean,
-  items jsonb check (jsonb_typeof(items) = 'array'), items_complete boolean, past_due_since timestamptz,
+  current_period_end timestamptz,
+  canceled_at timestamptz,
+  provider_status text,
+  customer_id text collate "C",
+  quantity integer,
+  cancel_at timestamptz,
+  trial_end timestamptz,
+  paused text,
+  paused_until timestamptz,
+  livemode boolean,
+  items jsonb check (jsonb_typeof(items) = 'array'),
+  items_complete boolean,
+  past_due_since timestamptz,
   -- Which event a field came from: all that the ordering rule (billing_03_rule.sql) remembers.
   past_due_as_of timestamptz, -- the earliest time at which it is known to have been past_due after not_past_due_as_of
   not_past_due_as_of timestamptz, -- the newest time at which it is known to have been something else
@@ -26,9 +35,12 @@ create table billing.subscriptions (
   alive_as_of bigint -- mark of the newest creation or update that reported no end
 )
 -- Room on each page for the next version of a row: updates stay there and touch no index (no indexed column changes).
-with (fillfactor = 80);
+with
+  (fillfactor = 80);
 create index subscriptions_account_id on billing.subscriptions (account_id);
-create index subscriptions_customer_id on billing.subscriptions (provider, customer_id) where customer_id is not null;
+create index subscriptions_customer_id on billing.subscriptions (provider, customer_id)
+where
+  customer_id is not null;
 comment on table billing.subscriptions is 'One row per subscription; ..._as_of and changed_in_second order events.';
 comment on column billing.subscriptions.provider is 'a or b, as in the settings. The other one''s events for it are refused.';
 comment on column billing.subscriptions.account_id is 'Of the newest event that names one, else of its customer.';

@@ -13,27 +13,43 @@ comment on view billing.records is 'The subscriptions as the ordering rule reads
 -- An event as it is on the wire. A column that its report does not name keeps its value.
 create type billing.event as (
   place integer, -- in the array of the call
-  provider text, event_id text,
+  provider text,
+  event_id text,
   type text, -- the provider's own name; nothing decides by it
   kind text, -- creation, update, opening_update (makes the record, too), deletion, payment_failed, notice, checkout, other
   occurred_at timestamptz, -- null if the event does not say
-  subscription_id text, account_id text,
+  subscription_id text,
+  account_id text,
   fallback_account text, -- what the provider keeps with the customer: counts if account_of_customer knows no account
   report jsonb, -- names columns of billing.records, as does previous; of kind other, a subscription_id
   previous jsonb, -- what an update replaced; null if it does not say
   payment jsonb, -- what the account may be told, by column of billing.notifications; and once_per_invoice
   retry jsonb, -- of a worker: event_id of the row in failed_events, and lease_id
   named_account text, -- of an event that cannot set account_id: the account that it names
-  customers_account text, handled_at timestamptz, is_erased boolean, is_trial boolean -- added by the database
+  customers_account text,
+  handled_at timestamptz,
+  is_erased boolean,
+  is_trial boolean -- added by the database
 );
 
 -- What became of an event, and the record after it. The rule leaves event to its caller.
 create type billing.step as (
-  event billing.event, record billing.records, account_id text, payment jsonb, outcome text, error_code text, error text
+  event billing.event,
+  record billing.records,
+  account_id text,
+  payment jsonb,
+  outcome text,
+  error_code text,
+  error text
 );
 
 -- What a call answers for an event.
-create type billing.answer as (place integer, outcome text, error_code text, error text);
+create type billing.answer as (
+  place integer,
+  outcome text,
+  error_code text,
+  error text
+);
 
 -- Returns the place of an event in the order of events: microseconds since 1970 times 4, plus 0 for a creation, 1 for
 -- an update and 2 for a deletion. So at the same time, a creation comes first and a deletion last. Null without a time.

@@ -1,72 +1,133 @@
--- Failed events: how they are stored, repaired, retried and resolved.
+-- Events that failed: how they are stored, repaired, and resolved; and what a person may do.
 
 create table billing.failed_events (
   provider text collate "C" not null check (char_length(provider) between 1 and 32),
   event_id text collate "C" not null check (char_length(event_id) between 1 and 255),
-  type text, payload jsonb, payload_encoding text not null check (payload_encoding in ('json', 'text', 'base64')),
-  original_payload jsonb, error_code text not null, error text not null,
+  type text,
+  payload jsonb,
+  payload_encoding text not null check (payload_encoding in ('json', 'text', 'base64')),
+  original_payload jsonb,
+
+  error_code text not null,
+  error text not null,
   attempts integer not null default 1 check (attempts > 0),
-  first_failed_at timestamptz not null default now(), last_failed_at timestamptz not null default now(),
-  retry_requested_at timestamptz, next_retry_at timestamptz,
-  scheduled_retries smallint not null default 0 check (scheduled_retries >= 0), retry_lease_id uuid,
-  resolution text check (resolution in ('applied', 'duplicate', 'stale', 'ignored', 'by hand')),
-  resolved_at timestamptz, resolution_note text, resolved_by text,
-  -- Each as far as the receiver could read it: only it knows where a provider puts them.
-  kind text, subscription_id text collate "C", customer_id text collate "C", account_id text collate "C",
+  first_failed_at timestamptz not null default now(),
+  last_failed_at timestamptz not null default now(),
+
+  -- Who retries it, and when: a person or a cure has requested it, or the schedule does.
+  retry_requested_at timestamptz,
+  next_retry_at timestamptz,
+  scheduled_retries smallint not null default 0 check (scheduled_retries >= 0),
+  -- The run of the worker that has claimed it.
+  retry_lease_id uuid,
+
+  -- How it ended; all null while it is open.
+  resolution text check (
+    resolution in (
+      'applied',
+      'duplicate',
+      'stale',
+      'ignored',
+      'by hand'
+    )
+  ),
+  resolved_at timestamptz,
+  resolution_note text,
+  resolved_by text,
+
+  -- As far as the receiver could read them, because only it knows where a provider puts them.
+  kind text,
+  subscription_id text collate "C",
+  customer_id text collate "C",
+  account_id text collate "C",
   occurred_at timestamptz,
-  primary key (event_id, provider), -- in this order, since people search by the id alone
+
+  -- In this order, because people search by the ID alone.
+  primary key (event_id, provider),
   check ((resolved_at is null) = (resolution is null))
 );
-create index failed_events_open on billing.failed_events (error_code, first_failed_at) where resolved_at is null;
-create index failed_events_to_retry on billing.failed_events (retry_requested_at) where retry_requested_at is not null;
-create index failed_events_next_retry on billing.failed_events (next_retry_at) where next_retry_at is not null;
-create index failed_events_waiting on billing.failed_events (subscription_id) -- a record cures them
--- "is not null", so that a plan of an empty table cannot take this one for the customers as well.
-where resolution is null and subscription_id is not null
-  and error_code in ('subscription_unknown', 'creation_pending', 'account_unknown');
-create index failed_events_no_account on billing.failed_events (customer_id) -- an account of the customer cures them
-where resolution is null and error_code = 'account_unknown';
+
+create index failed_events_open on billing.failed_events (error_code, first_failed_at)
+where
+  resolved_at is null;
+
+create index failed_events_to_retry on billing.failed_events (retry_requested_at)
+where
+  retry_requested_at is not null;
+
+create index failed_events_next_retry on billing.failed_events (next_retry_at)
+where
+  next_retry_at is not null;
+
+-- A record cures them. "is not null", so that a plan cannot take this index for customers as well.
+create index failed_events_waiting on billing.failed_events (subscription_id)
+where
+  resolution is null
+  and subscription_id is not null
+  and error_code in (
+    'subscription_unknown',
+    'creation_pending',
+    'account_unknown'
+  );
+
+-- An account of the customer cures them.
+create index failed_events_no_account on billing.failed_events (customer_id)
+where
+  resolution is null
+  and error_code = 'account_unknown';
+
 -- For erasures, and for people.
 create index failed_events_subscription_id on billing.failed_events (subscription_id);
+
 create index failed_events_customer_id on billing.failed_events (customer_id);
+
 create index failed_events_account_id on billing.failed_events (account_id);
-create index failed_events_resolved on billing.failed_events (resolved_at) where resolved_at is not null;
-comment on table billing.failed_events is 'Verified events that failed; open until resolved_at. See docs/operate.md.';
-comment on column billing.failed_events.event_id is 'sha256:<hash of the body in hex> if it has no usable id.';
-comment on column billing.failed_events.payload is 'As received, or as repaired: then original_payload is as received. Null after pruning.';
-comment on column billing.failed_events.payload_encoding is 'json; text if jsonb cannot hold that; base64 for bytes.';
-comment on column billing.failed_events.error is 'Of the newest failure, but one with repair_pending keeps it.';
-comment on column billing.failed_events.retry_requested_at is 'Null again after the worker has tried.';
-comment on column billing.failed_events.next_retry_at is 'When the worker retries it by itself; null if it does not.';
-comment on column billing.failed_events.resolution is 'As the ledger says; ignored (UNMAPPED_SUBSCRIPTIONS); or by hand.';
-comment on column billing.failed_events.kind is 'What the event does (billing.event); null if it cannot be read.';
 
--- Returns whether a number has more than 40 digits before or after the point, without converting it to text: as text,
--- 1e131071 has 131,072 digits, and a few thousand of them exhaust the memory. No field of an event needs such a number.
-create or replace function billing.has_long_number(payload jsonb)
-returns boolean language sql immutable set search_path = ''
-return exists (
-  select from jsonb_path_query(payload, 'strict $.** ? (@.type() == "number")') as found (number)
-  where abs(found.number::numeric) >= 1e40 or scale(found.number::numeric) > 40
-);
+create index failed_events_resolved on billing.failed_events (resolved_at)
+where
+  resolved_at is not null;
 
--- Stores a failure, or counts one more attempt and opens it again; in a call of its own, since what should have applied
--- the event was rolled back. Returns `stored`; `retry` if what it lacked has come, and a retry is requested too; or
--- stores nothing: `applied` if the event was applied meanwhile, `erased` if its account was erased. The body becomes
--- jsonb here, since JSON.parse turns 1e400 into null and rounds large integers. One that jsonb refuses (\u0000, a lone
--- surrogate, nesting beyond the stack) is stored as a JSON string of the text.
--- failure: columns of billing.failed_events; body, and body_encoding (text or base64); fallback_account: the account_id,
--- if only the provider's customer names it (billing.event).
+comment on table billing.failed_events is
+  'Verified events that failed; open until resolved_at. See docs/operate.md.';
+comment on column billing.failed_events.event_id is
+  'sha256:<hash of the body in hex> if the event has no usable ID.';
+comment on column billing.failed_events.payload is
+  'As received, or as repaired: then original_payload is as received. Null after pruning.';
+comment on column billing.failed_events.payload_encoding is
+  'json; text if jsonb cannot hold that; base64 for bytes.';
+comment on column billing.failed_events.error is
+  'The newest failure. One with repair_pending does not replace it.';
+comment on column billing.failed_events.retry_requested_at is
+  'Null again after the worker has tried.';
+comment on column billing.failed_events.next_retry_at is
+  'When the worker retries it without being asked; null if it does not.';
+comment on column billing.failed_events.resolution is
+  'The outcome of the event; ignored: it has no effect (UNMAPPED_SUBSCRIPTIONS); or by hand.';
+comment on column billing.failed_events.kind is
+  'What the event does (billing.event); null if it cannot be read.';
+
+-- Stores a failure, or counts one more attempt and opens it again. In a call of its own, because
+-- what should have applied the event was rolled back.
 --
--- This holds the event's row in the ledger: who applies it later finds the failure, and resolves it. Other deliveries
--- of it wait, with the events in their calls. So this waits only briefly for a locked row: half a second if the event
--- may be applied right now, less if somebody has locked its failure.
+-- failure has columns of billing.failed_events; body, and body_encoding (text or base64); and
+-- fallback_account, the same as account_id if only the provider's customer names it.
+--
+-- Returns `stored`; `retry` if what it lacked has come, and a retry is requested; or, if nothing
+-- was stored, `applied` (the event was applied meanwhile) or `erased` (its account was erased).
+--
+-- This holds the event's row in the ledger: a call that applies the event later finds the failure,
+-- and resolves it. Other deliveries of the event wait for this, with all events in their calls. So
+-- it waits only briefly for a locked row: half a second if the event may be applied right now, less
+-- if another transaction has locked its failure.
 create or replace function public.billing_record_failed_event(failure jsonb)
-returns text language plpgsql volatile set search_path = ''
+returns text
+language plpgsql volatile
+set search_path = ''
 set lock_timeout = '500ms'
 as $$
 declare
-  failed constant billing.failed_events := jsonb_populate_record(null::billing.failed_events, failure);
+  failed constant billing.failed_events
+    := jsonb_populate_record(null::billing.failed_events, failure);
   body constant text := failure ->> 'body';
   payload jsonb := to_jsonb(body);
   encoding text := failure ->> 'body_encoding';
@@ -75,34 +136,51 @@ declare
   is_cured boolean;
 begin
   insert into billing.processed_events (provider, event_id, type)
-  values (failed.provider, failed.event_id, coalesce(failed.type, '')) on conflict do nothing;
+  values (failed.provider, failed.event_id, coalesce(failed.type, ''))
+  on conflict do nothing;
   if not found then
     return 'applied';
   end if;
-  -- A call that applies its creation, or erases its account, holds one of these: one of the two sees the other.
+
+  -- A call that applies its creation, or erases its account, holds one of these: one of the two
+  -- sees the other.
   perform pg_advisory_xact_lock_shared(billing.account_lock(failed.account_id));
   perform pg_advisory_xact_lock(hashtextextended(failed.subscription_id, 0));
-  perform pg_advisory_xact_lock_shared(billing.customer_hash(failed.provider, failed.customer_id));
+  perform pg_advisory_xact_lock_shared(
+    billing.customer_hash(failed.provider, failed.customer_id)
+  );
+
   event.provider := failed.provider;
   event.kind := coalesce(failed.kind, 'other');
   event.subscription_id := failed.subscription_id;
-  event.account_id := case when failure ->> 'fallback_account' is null then failed.account_id end;
   event.fallback_account := failure ->> 'fallback_account';
+  event.account_id := case when event.fallback_account is null then failed.account_id end;
   event.report := jsonb_build_object('customer_id', failed.customer_id);
   erasure := billing.erasure_of(event);
   if erasure is not null then
-    update billing.erasures e set purchases = e.purchases + 1
+    update billing.erasures e
+    set purchases = e.purchases + 1
     where e.hash = erasure and failed.kind in ('creation', 'opening_update');
-    delete from billing.processed_events p where p.provider = failed.provider and p.event_id = failed.event_id;
+
+    delete from billing.processed_events p
+    where (p.provider, p.event_id) = (failed.provider, failed.event_id);
     return 'erased';
   end if;
+
   begin
     perform set_config('lock_timeout', '20ms', true);
-    is_cured := billing.is_cured(failed.provider, failed.error_code, failed.subscription_id, failed.customer_id);
+    is_cured := billing.is_cured(
+      failed.provider, failed.error_code, failed.subscription_id, failed.customer_id
+    );
   exception when lock_not_available then
-    is_cured := true; -- Customers are being added, maybe a million: the retry will see.
+    -- Customers are being added, maybe a million: the retry will see.
+    is_cured := true;
   end;
   perform set_config('lock_timeout', '100ms', true);
+
+  -- The body becomes jsonb here, because JSON.parse turns 1e400 into null and rounds large
+  -- integers. One that jsonb refuses (\u0000, a lone surrogate, nesting beyond the stack) is stored
+  -- as a JSON string of the text.
   begin
     if encoding = 'text' and not billing.has_long_number(body::jsonb) then
       payload := body::jsonb;
@@ -111,136 +189,254 @@ begin
   exception when others then
     null;
   end;
+
   insert into billing.failed_events as f (
-    provider, event_id, type, payload, payload_encoding, error_code, error, kind, subscription_id, customer_id,
-    account_id, occurred_at, next_retry_at, retry_requested_at
+    provider, event_id, type, payload, payload_encoding,
+    error_code, error,
+    kind, subscription_id, customer_id, account_id, occurred_at,
+    next_retry_at,
+    retry_requested_at
   )
   values (
-    failed.provider, failed.event_id, failed.type, payload, encoding, failed.error_code, failed.error, failed.kind, failed.subscription_id, failed.customer_id,
-    failed.account_id, failed.occurred_at, billing.next_retry(failed.error_code, false, 0), case when is_cured then now() end
+    failed.provider, failed.event_id, failed.type, payload, encoding,
+    failed.error_code, failed.error,
+    failed.kind, failed.subscription_id, failed.customer_id, failed.account_id, failed.occurred_at,
+    billing.next_retry(failed.error_code, false, 0),
+    case when is_cured then now() end
   )
   on conflict (provider, event_id) do update set
-    -- A repair stays; the provider sends the old body again.
-    (type, payload, payload_encoding, kind, subscription_id, customer_id, account_id, occurred_at,
-    retry_requested_at) = (
-      select k.type, k.payload, k.payload_encoding, k.kind, k.subscription_id, k.customer_id, k.account_id,
-        k.occurred_at, coalesce(f.retry_requested_at, k.retry_requested_at)
+    attempts = f.attempts + 1,
+    last_failed_at = now(),
+
+    -- A repair stays, because the provider sends the old body again.
+    (
+      type, payload, payload_encoding,
+      kind, subscription_id, customer_id, account_id, occurred_at,
+      retry_requested_at
+    ) = (
+      select
+        k.type, k.payload, k.payload_encoding,
+        k.kind, k.subscription_id, k.customer_id, k.account_id, k.occurred_at,
+        coalesce(f.retry_requested_at, k.retry_requested_at)
       from unnest(array[case when f.original_payload is null then excluded else f end]) as k
     ),
+
     -- So does the error of a repaired row: rows are retried by it.
-    error_code = case excluded.error_code when 'repair_pending' then f.error_code else excluded.error_code end,
-    error = case excluded.error_code when 'repair_pending' then f.error else excluded.error end,
+    error_code = case
+      when excluded.error_code = 'repair_pending' then f.error_code
+      else excluded.error_code
+    end,
+    error = case
+      when excluded.error_code = 'repair_pending' then f.error
+      else excluded.error
+    end,
+
     -- A delivery leaves the schedule as it is, unless there is a reason for another one.
     next_retry_at = case
       when excluded.next_retry_at is null or f.original_payload is not null then null
       when f.resolved_at is not null then excluded.next_retry_at
-      else coalesce(f.next_retry_at, billing.next_retry(excluded.error_code, false, f.scheduled_retries))
+      else coalesce(
+        f.next_retry_at,
+        billing.next_retry(excluded.error_code, false, f.scheduled_retries)
+      )
     end,
     scheduled_retries = case when f.resolved_at is null then f.scheduled_retries else 0 end,
-    attempts = f.attempts + 1, last_failed_at = now(),
-    resolved_at = null, resolution = null, resolution_note = null, resolved_by = null;
-  delete from billing.processed_events p where p.provider = failed.provider and p.event_id = failed.event_id;
+
+    resolved_at = null,
+    resolution = null,
+    resolution_note = null,
+    resolved_by = null;
+
+  delete from billing.processed_events p
+  where (p.provider, p.event_id) = (failed.provider, failed.event_id);
   return case when is_cured then 'retry' else 'stored' end;
 end;
 $$;
 
--- Keeps the received payload when somebody repairs it: a change that counts no attempt, unlike that of a delivery. It
--- ends the claim of a run that has read the old payload, which billing.resolve_failures then refuses. A resolved row
--- cannot be repaired: it would look as if the repaired payload had been applied.
+-- Returns whether a number has more than 40 digits before or after the point, without converting it
+-- to text: as text, 1e131071 has 131,072 digits, and a few thousand of them exhaust the memory. No
+-- field of an event needs such a number.
+create or replace function billing.has_long_number(payload jsonb)
+returns boolean
+language sql immutable
+set search_path = ''
+return exists (
+  select
+  from jsonb_path_query(payload, 'strict $.** ? (@.type() == "number")') as found (number)
+  where abs(found.number::numeric) >= 1e40 or scale(found.number::numeric) > 40
+);
+
+-- Keeps the received payload when a person repairs it: a change that counts no attempt, unlike that
+-- of a delivery. It ends the claim of a run that has read the old payload, whose result
+-- billing.resolve_failures then refuses. A resolved row cannot be repaired: it would look as if the
+-- repaired payload had been applied.
 create or replace function billing.keep_original_payload()
-returns trigger language plpgsql volatile set search_path = '' as $$
+returns trigger
+language plpgsql volatile
+set search_path = ''
+as $$
 begin
   if new.resolved_at is not null then
     raise exception 'Cannot repair %: it is already resolved (%).', new.event_id, new.resolution
-      using hint = 'Nothing was changed. If it was resolved by hand or ignored, open it first: billing.reopen_failed_event.';
+      using hint = 'Nothing was changed. If it was resolved by hand or ignored, open it first: '
+        || 'billing.reopen_failed_event.';
   elsif billing.has_long_number(new.payload) then
-    raise exception 'Cannot repair %: the payload has a number of more than 40 digits.', new.event_id
+    raise exception 'Cannot repair %: the payload has a number of more than 40 digits.',
+      new.event_id
       using hint = 'Nothing was changed. Remove the number, or write it as a string.';
   end if;
+
   new.original_payload := coalesce(old.original_payload, old.payload);
-  new.payload_encoding := case jsonb_typeof(new.payload) when 'object' then 'json' else new.payload_encoding end;
+  new.payload_encoding := case
+    when jsonb_typeof(new.payload) = 'object' then 'json'
+    else new.payload_encoding
+  end;
   new.retry_lease_id := null;
   new.next_retry_at := null;
   return new;
 end;
 $$;
 
-create or replace trigger keep_original_payload before update of payload on billing.failed_events for each row
-when (old.payload is distinct from new.payload and new.payload is not null and old.attempts = new.attempts)
+create or replace trigger keep_original_payload
+before update of payload on billing.failed_events
+for each row
+when (
+  old.payload is distinct from new.payload
+  and new.payload is not null
+  and old.attempts = new.attempts
+)
 execute function billing.keep_original_payload();
 
--- Resolves the open failures of these events. An event whose payload was repaired is applied by nobody but the worker
--- that has claimed the repair, and a worker does not apply an event whose row was repaired, resolved or claimed again
--- after its claim (BW004). A repair ends the claim, so the lease tells.
+-- Resolves the open failures of events that were applied; a step of billing.apply. Only the worker
+-- that has claimed a repair applies the repaired event. A worker does not apply an event whose row
+-- was repaired, resolved or claimed again after its claim (BW004): each of these ends the claim, so
+-- the lease tells.
 create or replace function billing.resolve_failures(steps billing.step[])
-returns void language plpgsql volatile set search_path = '' as $$
+returns void
+language plpgsql volatile
+set search_path = ''
+as $$
 declare
   overtaken record;
 begin
-  select (s.event).event_id, (s.event).retry ->> 'event_id' as row_id, own.is_repaired into overtaken
+  select
+    (s.event).event_id,
+    (s.event).retry ->> 'event_id' as row_id,
+    named.is_repaired
+  into overtaken
   from (select e.*, ((e.event).retry ->> 'lease_id')::uuid as lease from unnest(steps) as e) as s
   left join lateral (
     select
-      o.original_payload is not null and (o.retry_lease_id = s.lease) is not true
+      f.original_payload is not null
+        and (f.retry_lease_id = s.lease) is not true
         and (s.event).is_trial is not true as is_repaired
-    from billing.failed_events o
-    where o.provider = (s.event).provider and o.event_id = (s.event).event_id and o.resolution is null
+    from billing.failed_events f
+    where f.provider = (s.event).provider
+      and f.event_id = (s.event).event_id
+      and f.resolution is null
     for update nowait
-  ) as own on true
+  ) as named on true
+  -- The ID in a repaired payload may differ from that of its row.
   left join lateral (
-    -- The id in a repaired payload may differ from that of its row.
-    select o.event_id
-    from billing.failed_events o
-    where o.provider = (s.event).provider and o.event_id = (s.event).retry ->> 'event_id'
-      and o.resolution is null and o.retry_lease_id = s.lease
+    select f.event_id
+    from billing.failed_events f
+    where f.provider = (s.event).provider
+      and f.event_id = (s.event).retry ->> 'event_id'
+      and f.resolution is null
+      and f.retry_lease_id = s.lease
     for update nowait
   ) as claimed on true
-  where own.is_repaired or s.lease is not null and claimed.event_id is null
+  where named.is_repaired or s.lease is not null and claimed.event_id is null
   limit 1;
 
   if overtaken.is_repaired then
-    raise exception 'Event % was repaired in failed_events and waits for its retry.', overtaken.event_id
-      using errcode = 'BW004', hint = format('select billing.retry_failed_event(%L);', overtaken.event_id);
+    raise exception 'Event % was repaired in failed_events and waits for its retry.',
+      overtaken.event_id
+      using errcode = 'BW004',
+        hint = format('select billing.retry_failed_event(%L);', overtaken.event_id);
   elsif found then
     raise exception 'The row of % in failed_events was changed after its claim.', overtaken.row_id
       using errcode = 'BW004';
   end if;
 
-  update billing.failed_events o set
-    resolved_at = now(), resolution = s.outcome, next_retry_at = null, retry_requested_at = null, retry_lease_id = null
+  update billing.failed_events f set
+    resolved_at = now(),
+    resolution = s.outcome,
+    next_retry_at = null,
+    retry_requested_at = null,
+    retry_lease_id = null
   from unnest(steps) as s
-  where o.provider = (s.event).provider and o.event_id = any (array[(s.event).event_id, (s.event).retry ->> 'event_id'])
-    and o.resolution is null and s.outcome not in ('failed', 'erased');
+  where f.provider = (s.event).provider
+    and f.event_id = any (array[(s.event).event_id, (s.event).retry ->> 'event_id'])
+    and f.resolution is null
+    and s.outcome not in ('failed', 'erased');
+
   -- Nothing of an erased account is kept.
-  delete from billing.failed_events o using unnest(steps) as s
-  where o.provider = (s.event).provider and o.event_id = any (array[(s.event).event_id, (s.event).retry ->> 'event_id'])
-    and o.resolution is null and s.outcome = 'erased';
+  delete from billing.failed_events f
+  using unnest(steps) as s
+  where f.provider = (s.event).provider
+    and f.event_id = any (array[(s.event).event_id, (s.event).retry ->> 'event_id'])
+    and f.resolution is null
+    and s.outcome = 'erased';
 end;
 $$;
 
-create or replace view billing.open_failures with (security_invoker = true) as
-select
-  count(*) over (partition by f.error_code) as alike, f.error_code, f.type, f.event_id, f.provider, f.subscription_id,
-  f.account_id, f.error, f.attempts, f.first_failed_at, f.last_failed_at,
-  f.retry_requested_at is not null as retry_requested, f.next_retry_at, f.original_payload is not null as repaired
-from billing.failed_events f where f.resolved_at is null
-order by alike desc, f.error_code, f.first_failed_at;
-comment on view billing.open_failures is 'Open failures, the most frequent error first. alike: the number of open failures with the same error_code.';
 
--- Returns the failure that a person names, and locks it: an open one, or one with another state.
-create or replace function billing.named_failure(event_id text, of_provider text, of_state text[] default '{open}')
-returns billing.failed_events language plpgsql volatile set search_path = '' as $$
+-- For people in the SQL editor --------------------------------------------------------------------
+
+create or replace view billing.open_failures
+with (security_invoker = true)
+as
+select
+  count(*) over (partition by f.error_code) as alike,
+  f.error_code,
+  f.type,
+  f.event_id,
+  f.provider,
+  f.subscription_id,
+  f.account_id,
+  f.error,
+  f.attempts,
+  f.first_failed_at,
+  f.last_failed_at,
+  f.retry_requested_at is not null as retry_requested,
+  f.next_retry_at,
+  f.original_payload is not null as repaired
+from billing.failed_events f
+where f.resolved_at is null
+order by alike desc, f.error_code, f.first_failed_at;
+
+comment on view billing.open_failures is
+  'Open failures, the most frequent error first. alike: how many have the same error_code.';
+
+-- Returns the failure that a person names, and locks it: an open one, or one in another state.
+create or replace function billing.named_failure(
+  event_id text,
+  of_provider text,
+  of_state text[] default '{open}'
+)
+returns billing.failed_events
+language plpgsql volatile
+set search_path = ''
+as $$
 declare
   named constant billing.failed_events[] := array(
-    select f from billing.failed_events f
-    where f.event_id = named_failure.event_id and (f.provider = of_provider) is not false
+    select f
+    from billing.failed_events f
+    where f.event_id = named_failure.event_id
+      and (f.provider = of_provider) is not false
       and coalesce(f.resolution, 'open') = any (of_state)
-    order by f.provider for update
+    order by f.provider
+    for update
   );
 begin
   if cardinality(named) = 0 then
-    raise exception 'No open failure has the id %.', event_id || coalesce(' (provider ' || of_provider || ')', '')
-      using hint = format('select provider, resolution from billing.failed_events where event_id = %L;', event_id);
+    raise exception 'No open failure has the id %.',
+      event_id || coalesce(' (provider ' || of_provider || ')', '')
+      using hint = format(
+        'select provider, resolution from billing.failed_events where event_id = %L;',
+        event_id
+      );
   elsif cardinality(named) > 1 then
     raise exception 'Providers % and % both have a failed event with the id %: add of_provider.',
       named[1].provider, named[2].provider, event_id;
@@ -249,131 +445,201 @@ begin
 end;
 $$;
 
-create or replace function billing.retry_failed_event(event_id text, of_provider text default null)
-returns text language plpgsql volatile set search_path = '' as $$
+create or replace function billing.retry_failed_event(
+  event_id text,
+  of_provider text default null
+)
+returns text
+language plpgsql volatile
+set search_path = ''
+as $$
 declare
   named constant billing.failed_events := billing.named_failure(event_id, of_provider);
 begin
   if named.payload is null then
-    raise exception 'Cannot retry %: its payload was pruned.', event_id using hint = 'Have the provider send it again.';
+    raise exception 'Cannot retry %: its payload was pruned.', event_id
+      using hint = 'Have the provider send it again.';
   end if;
-  update billing.failed_events f set retry_requested_at = coalesce(f.retry_requested_at, now())
-  where f.provider = named.provider and f.event_id = named.event_id;
+
+  update billing.failed_events f
+  set retry_requested_at = coalesce(f.retry_requested_at, now())
+  where (f.provider, f.event_id) = (named.provider, named.event_id);
   return billing.retry_request_answer(1);
 end;
 $$;
-comment on function billing.retry_failed_event is
-  'Run in the SQL editor: requests a retry of an open failure, through the code that handles deliveries. Raises an error if no open failure has this id, if both providers have one and of_provider is missing, or if the payload was pruned.';
 
--- The schedule of each begins anew. This locks many rows, so it must not wait for a locked one: the transaction that
--- holds the lock may wait for one of these rows (a deadlock), and deliveries of these events would wait as well. With
--- old statistics, any join but by hash may compare each row with each other one.
+comment on function billing.retry_failed_event is
+  'Run in the SQL editor: requests a retry of an open failure, through the code that handles '
+  'deliveries. of_provider: if both providers have one with this ID.';
+
+-- Requests retries of many failures; the schedule of each begins anew. This locks many rows, so it
+-- must not wait for a locked one: the transaction that holds the lock may wait for one of these
+-- rows (a deadlock), and deliveries of these events would wait as well. With old statistics, any
+-- join but by hash may compare each row with each other one.
 create or replace function billing.retry_failed_events(
-  of_type text default null, of_error_code text default null, failed_since timestamptz default null,
+  of_type text default null,
+  of_error_code text default null,
+  failed_since timestamptz default null,
   failed_until timestamptz default null
 )
-returns text language plpgsql volatile set search_path = ''
+returns text
+language plpgsql volatile
+set search_path = ''
 set jit = off
 set enable_nestloop = off
 set enable_mergejoin = off
 as $$
 declare
-  asked integer;
+  requested integer;
   locked integer;
 begin
   with matching as materialized (
-    select f.provider, f.event_id from billing.failed_events f
-    where f.resolved_at is null and f.payload is not null
-      and (of_type is null or f.type = of_type) and (of_error_code is null or f.error_code = of_error_code)
+    select f.provider, f.event_id
+    from billing.failed_events f
+    where f.resolved_at is null
+      and f.payload is not null
+      and (of_type is null or f.type = of_type)
+      and (of_error_code is null or f.error_code = of_error_code)
       and f.last_failed_at >= coalesce(failed_since, '-infinity')
       and f.last_failed_at < coalesce(failed_until, 'infinity')
   ),
   unlocked as materialized (
-    select f.provider, f.event_id from matching m join billing.failed_events f using (provider, event_id)
-    where f.resolved_at is null for update of f skip locked
+    select f.provider, f.event_id
+    from matching m
+    join billing.failed_events f using (provider, event_id)
+    where f.resolved_at is null
+    for update of f skip locked
   ),
-  requested as (
+  updated as (
     update billing.failed_events f set
-      retry_requested_at = coalesce(f.retry_requested_at, now()), scheduled_retries = 0,
+      retry_requested_at = coalesce(f.retry_requested_at, now()),
+      scheduled_retries = 0,
       next_retry_at = billing.next_retry(f.error_code, f.original_payload is not null, 0)
-    from unlocked u where f.provider = u.provider and f.event_id = u.event_id and f.resolved_at is null
+    from unlocked u
+    where (f.provider, f.event_id) = (u.provider, u.event_id) and f.resolved_at is null
     returning 1
   )
-  select r.count, m.count - r.count into asked, locked
-  from (select count(*) from requested) as r, (select count(*) from matching) as m;
+  select u.count, m.count - u.count
+  into requested, locked
+  from (select count(*) from updated) as u, (select count(*) from matching) as m;
+
   return case
-    when asked + locked = 0 then 'No open failure matches: nothing to retry.'
-    when locked = 0 then billing.retry_request_answer(asked)
-    else format('Somebody else has locked %s of them: run this again. ', locked) || billing.retry_request_answer(asked)
+    when requested + locked = 0 then
+      'No open failure matches: nothing to retry.'
+    when locked = 0 then
+      billing.retry_request_answer(requested)
+    else
+      format('Somebody else has locked %s of them: run this again. ', locked)
+        || billing.retry_request_answer(requested)
   end;
 end;
 $$;
-comment on function billing.retry_failed_events is
-  'Run in the SQL editor: requests a retry of all open failures, or of those with a type, an error code or a time of failure, in the order in which the events occurred.';
 
-create or replace function billing.retry_request_answer(asked integer)
-returns text language plpgsql volatile set search_path = '' as $$
+comment on function billing.retry_failed_events is
+  'Run in the SQL editor: requests a retry of all open failures, or of those with a type, an error '
+  'code or a time of failure, in the order in which the events occurred.';
+
+create or replace function billing.retry_request_answer(requested integer)
+returns text
+language plpgsql volatile
+set search_path = ''
+as $$
 begin
-  return format('Retry requested: %s. The worker %s. See: ', asked, case
-    when billing.wake_worker('retries') then 'is on its way' else 'retries it at its next run'
-  end) || 'select event_id, error, attempts, resolved_at from billing.failed_events order by last_failed_at desc;';
+  return format('Retry requested: %s. The worker %s. See: ', requested, case
+    when billing.wake_worker('retries') then 'is on its way'
+    else 'retries it at its next run'
+  end) || 'select event_id, error, attempts, resolved_at from billing.failed_events '
+    || 'order by last_failed_at desc;';
 end;
 $$;
 
 create or replace function billing.resolve_failed_event(
-  event_id text, reason text, who text default current_user, of_provider text default null
+  event_id text,
+  reason text,
+  who text default current_user,
+  of_provider text default null
 )
-returns text language plpgsql volatile set search_path = '' as $$
+returns text
+language plpgsql volatile
+set search_path = ''
+as $$
 declare
   named billing.failed_events;
 begin
   if coalesce(reason, '') !~ '\S' or coalesce(who, '') !~ '\S' then
-    raise exception 'Give a reason and your name: select billing.resolve_failed_event(''<event id>'', ''<reason>'', ''<your name>'');';
+    raise exception 'Give a reason and your name: %',
+      'select billing.resolve_failed_event(''<event id>'', ''<reason>'', ''<your name>'');';
   end if;
+
   named := billing.named_failure(event_id, of_provider);
   update billing.failed_events f set
-    resolved_at = now(), resolution = 'by hand', resolution_note = reason, resolved_by = who,
-    next_retry_at = null, retry_requested_at = null, retry_lease_id = null
-  where f.provider = named.provider and f.event_id = named.event_id;
+    resolved_at = now(),
+    resolution = 'by hand',
+    resolution_note = reason,
+    resolved_by = who,
+    next_retry_at = null,
+    retry_requested_at = null,
+    retry_lease_id = null
+  where (f.provider, f.event_id) = (named.provider, named.event_id);
   return 'Resolved by hand. It opens again if the event fails again.';
 end;
 $$;
-comment on function billing.resolve_failed_event is
-  'Run in the SQL editor: resolves an open failure without applying the event; stores the reason and the name. Raises an error if both providers have an open failure with this id and of_provider is missing.';
 
--- It then waits for a person, since its schedule has ended.
-create or replace function billing.reopen_failed_event(event_id text, of_provider text default null)
-returns text language plpgsql volatile set search_path = '' as $$
+comment on function billing.resolve_failed_event is
+  'Run in the SQL editor: resolves an open failure without applying the event; stores the reason '
+  'and the name.';
+
+-- Opens a failure again. It then waits for a person, because its schedule has ended.
+create or replace function billing.reopen_failed_event(
+  event_id text,
+  of_provider text default null
+)
+returns text
+language plpgsql volatile
+set search_path = ''
+as $$
 declare
   without_effect constant text[] := '{by hand,ignored}';
   state constant text := (
     select coalesce(f.resolution, 'open')
     from billing.failed_events f
-    where f.event_id = reopen_failed_event.event_id and (f.provider = of_provider) is not false
+    where f.event_id = reopen_failed_event.event_id
+      and (f.provider = of_provider) is not false
     order by f.resolution = any (without_effect) desc nulls last, f.resolution nulls first
     limit 1
   );
   named billing.failed_events;
 begin
   if state is null then
-    raise exception 'No failed event has the id %.', event_id || coalesce(' (provider ' || of_provider || ')', '');
+    raise exception 'No failed event has the id %.',
+      event_id || coalesce(' (provider ' || of_provider || ')', '');
   elsif state = 'open' then
     raise exception 'The failed event % is open already.', event_id
       using hint = format('select billing.retry_failed_event(%L);', event_id);
   elsif state <> all (without_effect) then
-    raise exception 'Cannot open % again: its resolution is %, so the event has had its effect.', event_id, state
+    raise exception
+      'Cannot open % again: its resolution is %, so the event has had its effect.', event_id, state
       using hint = 'Nothing is left to do.';
   end if;
 
   named := billing.named_failure(event_id, of_provider, without_effect);
   update billing.failed_events f set
-    resolved_at = null, resolution = null, resolution_note = null, resolved_by = null, scheduled_retries = 0
-  where f.provider = named.provider and f.event_id = named.event_id;
+    resolved_at = null,
+    resolution = null,
+    resolution_note = null,
+    resolved_by = null,
+    scheduled_retries = 0
+  where (f.provider, f.event_id) = (named.provider, named.event_id);
+
   return 'It is open again. ' || case
-    when named.payload is null then 'Its payload was pruned: have the provider send the event again.'
-    else format('Retry it with: select billing.retry_failed_event(%L, %L);', named.event_id, named.provider)
+    when named.payload is null then
+      'Its payload was pruned: have the provider send the event again.'
+    else format(
+      'Retry it with: select billing.retry_failed_event(%L, %L);', named.event_id, named.provider
+    )
   end;
 end;
 $$;
+
 comment on function billing.reopen_failed_event is
-  'Run in the SQL editor: opens a failure again that was resolved by hand or ignored. Raises an error if the event was applied, or if both providers have one and of_provider is missing.';
+  'Run in the SQL editor: opens a failure again that was resolved by hand or ignored.';

@@ -1,21 +1,42 @@
--- Retries: when, and by whom.
+-- Retries of failures: by the schedule, by what cures them, and at the request of a person. A run
+-- of the worker claims them, tries their events in calls as deliveries make them, and settles them.
 
--- When the schedule retries a failure whose cause may pass; null if it does not: another code, a repaired payload, or
--- all have failed. retries: how many of the schedule have failed. Each wait counts from the attempt before it.
-create or replace function billing.next_retry(error_code text, is_repaired boolean, retries integer)
-returns timestamptz language sql stable set search_path = ''
-return case when not is_repaired and error_code in (
-  'record_locked', 'database_unavailable', 'overloaded', 'apply_failed', 'subscription_unknown', 'creation_pending',
-  'handler_missing', 'deployment_fault', 'internal_error'
-) then clock_timestamp() + ('{1 min,5 min,30 min,2 h,6 h,12 h,24 h}'::interval[])[retries + 1] end;
+-- Returns when the schedule retries a failure. Null if no retry can help: the code is permanent,
+-- the payload was repaired, or the last retry has failed. retries: how many retries of the schedule
+-- have failed. Each wait counts from the attempt before it.
+create or replace function billing.next_retry(
+  error_code text,
+  is_repaired boolean,
+  retries integer
+)
+returns timestamptz
+language sql stable
+set search_path = ''
+return case
+  when not is_repaired and error_code in (
+    'record_locked', 'database_unavailable', 'overloaded', 'apply_failed', 'subscription_unknown',
+    'creation_pending', 'handler_missing', 'deployment_fault', 'internal_error'
+  )
+  then clock_timestamp() + ('{1 min,5 min,30 min,2 h,6 h,12 h,24 h}'::interval[])[retries + 1]
+end;
 
--- Requests a retry of the failures that lacked one of these subscriptions, or the account of one of these customers;
--- returns whether there is one. Whichever came first: who stores such a failure takes the same lock, so one of the two
--- sees the other. One too many, of the other provider, does no harm. A repaired one is left to the person who repaired
--- it. A run that is trying one of them loses its claim: it has read the state before, and must not settle it as failed.
-create or replace function billing.request_retries(providers text[], subscriptions text[], customers text[])
-returns boolean language plpgsql volatile set search_path = '' set enable_seqscan = off set jit = off
-set plan_cache_mode = force_generic_plan -- an app may add many customers at once
+-- Requests a retry of the failures that lacked one of these subscriptions, or the account of one of
+-- these customers; returns whether there is one. Whichever came first: what stores such a failure
+-- takes the same lock, so one of the two sees the other. One too many, of the other provider, does
+-- no harm. A repaired one is left to the person who repaired it. A run that is trying one of them
+-- loses its claim: it has read the state before, and must not settle it as failed.
+create or replace function billing.request_retries(
+  providers text[],
+  subscriptions text[],
+  customers text[]
+)
+returns boolean
+language plpgsql volatile
+set search_path = ''
+set jit = off
+set enable_seqscan = off
+-- An app may add many customers at once.
+set plan_cache_mode = force_generic_plan
 as $$
 declare
   waiting record;
@@ -23,26 +44,36 @@ begin
   for waiting in
     select f.provider, f.event_id
     from billing.failed_events f
-    -- "is true", so that a plan of an empty table cannot take the primary key.
-    where f.resolution is null and (f.provider = any (providers)) is true
-      and f.original_payload is null and f.payload is not null and (
-      f.subscription_id = any (subscriptions)
-        and f.error_code in ('subscription_unknown', 'creation_pending', 'account_unknown')
-      or f.customer_id = any (customers) and f.error_code = 'account_unknown'
-    )
+    -- "is true", so that a plan cannot take the primary key.
+    where (f.provider = any (providers)) is true
+      and f.resolution is null
+      and f.original_payload is null
+      and f.payload is not null
+      and (
+        f.subscription_id = any (subscriptions)
+          and f.error_code in ('subscription_unknown', 'creation_pending', 'account_unknown')
+        or f.customer_id = any (customers)
+          and f.error_code = 'account_unknown'
+      )
     for update skip locked
   loop
-    update billing.failed_events f set retry_requested_at = coalesce(f.retry_requested_at, now()), retry_lease_id = null
-    where f.provider = waiting.provider and f.event_id = waiting.event_id;
+    update billing.failed_events f set
+      retry_requested_at = coalesce(f.retry_requested_at, now()),
+      retry_lease_id = null
+    where (f.provider, f.event_id) = (waiting.provider, waiting.event_id);
   end loop;
   return found;
 end;
 $$;
 
--- A new or corrected customer, from a checkout or from the app, cures the failures that lacked its account. The lock is shared:
--- transactions that add different customers, in whatever order, must not wait for each other.
+-- Requests the retries that a new or corrected customer cures, from a checkout or from the app. The
+-- lock is shared: transactions that add different customers, in whatever order, must not wait for
+-- each other.
 create or replace function billing.retry_creations()
-returns trigger language plpgsql volatile set search_path = '' as $$
+returns trigger
+language plpgsql volatile
+set search_path = ''
+as $$
 begin
   perform pg_advisory_xact_lock_shared(billing.customer_lock(new.provider, new.customer_id));
   if billing.request_retries(array[new.provider], null, array[new.customer_id]) then
@@ -54,52 +85,85 @@ $$;
 
 -- Deferred, so that the lock is short.
 drop trigger if exists retry_creations on billing.customers;
-create constraint trigger retry_creations after insert or update on billing.customers deferrable initially deferred
-for each row execute function billing.retry_creations();
+create constraint trigger retry_creations
+after insert or update on billing.customers
+deferrable initially deferred
+for each row
+execute function billing.retry_creations();
 
--- Returns whether what a failure lacked has come since: the record of its subscription, or the account of its customer.
--- Each is added under a lock, which this takes too; that of customers only briefly, because those who add one queue
--- behind it.
+-- Returns whether what a failure lacked has come since: the record of its subscription, or the
+-- account of its customer. Each is added under a lock, which this takes too; that of customers only
+-- briefly, because those who add one queue behind it.
 create or replace function billing.is_cured(
-  of_provider text, error_code text, subscription_id text, of_customer text
+  provider text,
+  error_code text,
+  subscription_id text,
+  customer_id text
 )
-returns boolean language plpgsql volatile set search_path = '' as $$
+returns boolean
+language plpgsql volatile
+set search_path = ''
+as $$
 begin
-  if (error_code in ('subscription_unknown', 'creation_pending', 'account_unknown')) is not true then
+  if (
+    error_code in ('subscription_unknown', 'creation_pending', 'account_unknown')
+  ) is not true then
     return false;
   end if;
+
   perform pg_advisory_xact_lock(hashtextextended(subscription_id, 0));
-  if exists (select from billing.subscriptions where (id, provider) = (is_cured.subscription_id, of_provider)) then
+  if exists (
+    select
+    from billing.subscriptions s
+    where (s.id, s.provider) = (is_cured.subscription_id, is_cured.provider)
+  ) then
     return true;
-  elsif error_code = 'account_unknown' and of_customer is not null then
-    perform pg_advisory_xact_lock(billing.customer_lock(of_provider, of_customer));
-    return billing.is_known_customer(of_provider, of_customer);
+  end if;
+
+  if error_code = 'account_unknown' and customer_id is not null then
+    perform pg_advisory_xact_lock(billing.customer_lock(provider, customer_id));
+    return billing.is_known_customer(provider, customer_id);
   end if;
   return false;
 end;
 $$;
 
--- Returns whether a retry is requested that no run has claimed, so that the receiver wakes the worker.
+-- Returns whether a retry is requested that no run has claimed, so that the receiver wakes the
+-- worker.
 create or replace function billing.has_request()
-returns boolean language plpgsql stable set search_path = '' set enable_seqscan = off set jit = off as $$
+returns boolean
+language plpgsql stable
+set search_path = ''
+set jit = off
+set enable_seqscan = off
+as $$
 begin
-  return exists (select from billing.failed_events f where f.retry_requested_at is not null and f.retry_lease_id is null);
+  return exists (
+    select
+    from billing.failed_events f
+    where f.retry_requested_at is not null and f.retry_lease_id is null
+  );
 end;
 $$;
 
--- Claims up to batch_size failures for a run; none while another run has the queue. Requested ones come before scheduled
--- ones, each in the order in which the events occurred; at the same time, creations first. An update must not be tried
--- before its creation: while an event of a subscription is locked by another session, or was claimed by this run and
--- not settled, later ones of it are left out. What an earlier run has left unsettled comes later and alone, with all of
--- its subscription: one event that takes all the time of a call holds up only itself. What a handler may have refused
--- comes later too: the next try may be as slow. A worker has 256 MB of memory, so a batch is limited in bytes of JSON
--- text, in which a control character counts six.
--- Each row is looked up by itself: the time of a join depends on statistics, which may be old.
+-- Claims up to batch_size failures for a run; none while another run has the queue.
+--
+-- Requested ones come before scheduled ones, each in the order in which the events occurred; at the
+-- same time, creations first. An update must not be tried before its creation: while an event of a
+-- subscription is locked by another session, or was claimed by this run and not settled, later ones
+-- of it are left out. What an earlier run has left unsettled comes later and alone, with all of its
+-- subscription: one event that takes all the time of a call holds up only itself. What a handler
+-- may have refused comes later too: the next try may be as slow.
+--
+-- A worker has 256 MB of memory, so a batch is limited in bytes of JSON text, in which a control
+-- character counts six.
 create or replace function public.billing_claim_failed_events(lease_id uuid, batch_size integer)
 returns table (provider text, event_id text, type text, body text, body_encoding text)
-language plpgsql volatile set search_path = ''
+language plpgsql volatile
+set search_path = ''
 set jit = off
-set enable_seqscan = off -- a plan that was made while the table was small is kept
+-- Each row is looked up by itself: the time of a join depends on statistics, which may be old.
+set enable_seqscan = off
 set enable_nestloop = off
 set enable_mergejoin = off
 as $$
@@ -118,7 +182,10 @@ begin
   for waiting in
     with due as materialized (
       select
-        f.provider, f.event_id, f.subscription_id, coalesce(f.subscription_id, f.event_id) as own,
+        f.provider,
+        f.event_id,
+        f.subscription_id,
+        coalesce(f.subscription_id, f.event_id) as subject,
         f.retry_requested_at is null as is_scheduled,
         case
           when f.retry_lease_id = lease_id then 3
@@ -126,27 +193,51 @@ begin
           when f.error_code in ('apply_failed', 'handler_missing') then 1
           else 0
         end as delay,
-        f.occurred_at, f.kind is distinct from 'creation' as is_later, f.first_failed_at
+        f.occurred_at,
+        f.kind is distinct from 'creation' as is_later,
+        f.first_failed_at
       from billing.failed_events f
-      where (f.retry_requested_at is not null or f.next_retry_at <= now()) and f.resolved_at is null
+      where f.resolved_at is null
+        and (f.retry_requested_at is not null or f.next_retry_at <= now())
     ),
     delayed as (
-      select d.own, max(d.delay) as delay from due d where d.delay > 0 group by d.own
+      select d.subject, max(d.delay) as delay
+      from due d
+      where d.delay > 0
+      group by d.subject
     )
-    select d.provider, d.event_id, d.subscription_id, l.delay is not distinct from 2 as is_left
-    from due d left join delayed l using (own)
+    select
+      d.provider,
+      d.event_id,
+      d.subscription_id,
+      l.delay is not distinct from 2 as is_left
+    from due d
+    left join delayed l using (subject)
     where l.delay is distinct from 3
     order by
-      d.is_scheduled, coalesce(l.delay, 0), d.occurred_at nulls last, d.is_later, d.first_failed_at, d.event_id
-    -- More than a batch, since some may be left out.
+      d.is_scheduled,
+      coalesce(l.delay, 0),
+      d.occurred_at nulls last,
+      d.is_later,
+      d.first_failed_at,
+      d.event_id
+    -- More than a batch, because some may be left out.
     limit batch_size * 20
   loop
     continue when waiting.subscription_id = any (held);
-    select * into failure from billing.failed_events f
-    where f.provider = waiting.provider and f.event_id = waiting.event_id
+
+    -- Read again under the lock.
+    select *
+    into failure
+    from billing.failed_events f
+    where f.provider = waiting.provider
+      and f.event_id = waiting.event_id
       -- "is true", so that a plan cannot take another index than the primary key.
-      and (f.retry_lease_id is distinct from lease_id and f.resolved_at is null
-        and (f.retry_requested_at is not null or f.next_retry_at <= now())) is true
+      and (
+        f.retry_lease_id is distinct from lease_id
+        and f.resolved_at is null
+        and (f.retry_requested_at is not null or f.next_retry_at <= now())
+      ) is true
     for update skip locked;
     if not found then
       held := held || waiting.subscription_id;
@@ -155,84 +246,122 @@ begin
 
     bytes := bytes + octet_length(failure.payload::text);
     exit when claimed > 0 and (waiting.is_left or bytes > 4 * 1024 * 1024);
-    update billing.failed_events f set retry_lease_id = lease_id
-    where f.provider = failure.provider and f.event_id = failure.event_id;
+
+    update billing.failed_events f
+    set retry_lease_id = lease_id
+    where (f.provider, f.event_id) = (failure.provider, failure.event_id);
     provider := failure.provider;
     event_id := failure.event_id;
     type := failure.type;
-    body := case failure.payload_encoding when 'json' then failure.payload::text else failure.payload #>> '{}' end;
+    body := case
+      when failure.payload_encoding = 'json' then failure.payload::text
+      else failure.payload #>> '{}'
+    end;
     body_encoding := failure.payload_encoding;
     return next;
+
     claimed := claimed + 1;
     exit when waiting.is_left or claimed = batch_size;
   end loop;
 end;
 $$;
 
--- Stores the outcomes of a run's retries; returns how many rows have theirs now. results: provider, event_id, outcome
--- (applied, duplicate, stale, ignored, failed or untried), error_code and error if it failed, and the columns that only
--- the receiver can read from a payload, since it may have been repaired. What was resolved meanwhile stays resolved. A
--- failure ends the request, if there was one, and then leaves the schedule as it is; else it uses up a retry of it. A
--- requested retry that found the record locked stays requested, and keeps its claim, so only the next run tries it
--- again. One that the run had no time for (untried) only ends its claim.
+-- Stores the outcomes of a run's retries; returns how many rows have theirs now. results: provider,
+-- event_id, outcome (applied, duplicate, stale, ignored, failed or untried), error_code and error
+-- if it failed, and the columns that only the receiver can read from a payload, because it may have
+-- been repaired. What was resolved meanwhile stays resolved.
 --
--- The id in a repaired payload may differ from that of its row, such as the hash of the body. That gets into the ledger
--- too, so that the old body, delivered again, does not reopen an applied event. Deliveries wait for these rows of the
--- ledger, so this hardly waits for a locked row: the next run tries it.
+-- A failure ends the request, if there was one, and then leaves the schedule as it is; else it uses
+-- up a retry of it. A requested retry that found the record locked stays requested, and keeps its
+-- claim, so only the next run tries it again. One that the run had no time for (untried) only ends
+-- its claim.
+--
+-- Deliveries wait for these rows of the ledger, so this hardly waits for a locked row: the next run
+-- tries it.
 create or replace function public.billing_settle_failed_events(lease_id uuid, results jsonb)
-returns integer language plpgsql volatile set search_path = ''
+returns integer
+language plpgsql volatile
+set search_path = ''
 set lock_timeout = '20ms'
+-- As in the claim.
 set jit = off
-set enable_seqscan = off -- as in the claim
+set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
 as $$
 declare
-  r record; -- the row, with what is said of it
+  r record; -- the row, with its result
   settled integer := 0;
 begin
   for r in
-    select n.*, said ->> 'outcome' as outcome, said ->> 'error_code' as fault
-    from jsonb_array_elements(jsonb_strip_nulls(results)) as said
-    join billing.failed_events f on f.provider = said ->> 'provider' and f.event_id = said ->> 'event_id'
-    cross join jsonb_populate_record(f, said) as n
+    select n.*, result ->> 'outcome' as outcome, result ->> 'error_code' as fault
+    from jsonb_array_elements(jsonb_strip_nulls(results)) as result
+    join billing.failed_events f
+      on f.provider = result ->> 'provider' and f.event_id = result ->> 'event_id'
+    cross join jsonb_populate_record(f, result) as n
     -- What was applied is resolved already.
     where (f.retry_lease_id = lease_id or f.resolution in ('applied', 'duplicate', 'stale'))
-      and (said ->> 'error_code' = 'record_locked' and f.retry_requested_at is not null) is not true
+      and (
+        result ->> 'error_code' = 'record_locked'
+        and f.retry_requested_at is not null
+      ) is not true
     order by f.provider, f.event_id
   loop
     begin
       if r.outcome = 'untried' then
-        update billing.failed_events f set retry_lease_id = null
-        where f.provider = r.provider and f.event_id = r.event_id and f.retry_lease_id = lease_id;
+        update billing.failed_events f
+        set retry_lease_id = null
+        where (f.provider, f.event_id, f.retry_lease_id) = (r.provider, r.event_id, lease_id);
         continue;
-      elsif r.outcome in ('applied', 'duplicate', 'stale') then
+      end if;
+
+      -- The ID in a repaired payload may differ from that of its row, such as the hash of the body.
+      -- That gets into the ledger too, so that the old body, delivered again, does not reopen an
+      -- applied event.
+      if r.outcome in ('applied', 'duplicate', 'stale') then
         insert into billing.processed_events (provider, event_id, type, outcome)
-        values (r.provider, r.event_id, coalesce(r.type, ''), replace(r.outcome, 'duplicate', 'applied'))
+        values (
+          r.provider,
+          r.event_id,
+          coalesce(r.type, ''),
+          replace(r.outcome, 'duplicate', 'applied')
+        )
         on conflict do nothing;
       end if;
+
       update billing.failed_events f set
-        (type, kind, subscription_id, customer_id, account_id, occurred_at, error_code, error)
-          = row (r.type, r.kind, r.subscription_id, r.customer_id, r.account_id, r.occurred_at, r.error_code, r.error),
+        type = r.type,
+        kind = r.kind,
+        subscription_id = r.subscription_id,
+        customer_id = r.customer_id,
+        account_id = r.account_id,
+        occurred_at = r.occurred_at,
+        error_code = r.error_code,
+        error = r.error,
         resolved_at = case when r.outcome <> 'failed' then coalesce(f.resolved_at, now()) end,
         resolution = case when r.outcome <> 'failed' then coalesce(f.resolution, r.outcome) end,
         attempts = f.attempts + (r.outcome = 'failed')::integer,
-        last_failed_at = case r.outcome when 'failed' then now() else f.last_failed_at end,
+        last_failed_at = case when r.outcome = 'failed' then now() else f.last_failed_at end,
         next_retry_at = case
           when f.retry_requested_at is null then
             billing.next_retry(r.fault, f.original_payload is not null, f.scheduled_retries + 1)
           when billing.next_retry(r.fault, f.original_payload is not null, 0) is not null then
             coalesce(f.next_retry_at, billing.next_retry(r.fault, false, f.scheduled_retries))
         end,
-        scheduled_retries = f.scheduled_retries + (r.outcome = 'failed' and f.retry_requested_at is null)::integer,
-        retry_lease_id = null, retry_requested_at = case
+        scheduled_retries = f.scheduled_retries
+          + (r.outcome = 'failed' and f.retry_requested_at is null)::integer,
+        retry_lease_id = null,
+        retry_requested_at = case
           when billing.is_cured(f.provider, r.fault, r.subscription_id, r.customer_id) then now()
         end
-      where f.provider = r.provider and f.event_id = r.event_id
-        and (f.resolved_at is null and f.retry_lease_id = lease_id or f.resolution = r.outcome);
+      where (f.provider, f.event_id) = (r.provider, r.event_id)
+        and (
+          f.resolved_at is null and f.retry_lease_id = lease_id
+          or f.resolution = r.outcome
+        );
       settled := settled + found::integer;
     exception when lock_not_available then
-      null; -- Somebody has locked it.
+      null; -- another transaction has locked it
     end;
   end loop;
   return settled;

@@ -1,92 +1,156 @@
--- Alerts to the operator.
+-- Alerts to the operator. They are computed, not stored: what is open, compared with what the
+-- operator was told. So nothing untrue is ever sent, and one that could not be sent is due again at
+-- the next run, with the same ID.
 
 create table billing.alerts (
   error_code text primary key,
-  opened_at timestamptz, -- when the operator was first told since none was open; null once told that all are resolved
-  alerted_at timestamptz not null, -- when the operator was last told of new ones: at most once an hour
-  reported integer not null check (reported >= 0) -- how many of the open failures the operator was told about
+  -- When the operator was first told since none was open; null once told that all are resolved.
+  opened_at timestamptz,
+  -- When the operator was last told of new ones: at most once an hour.
+  alerted_at timestamptz not null,
+  -- How many of the open failures the operator was told about.
+  reported integer not null check (reported >= 0)
 );
-comment on table billing.alerts is 'What the operator was told about failures, per error code, and about handlers.';
 
--- Alerts are computed, not stored: what is open, compared with what the operator was told. So nothing
--- untrue is ever sent, and one that could not be sent is due again at the next run, with the same id.
---   failure_opened: of the failures with a code that have no retry coming, or have failed the first one of their
---     schedule, more are open than the operator was told, or the newest came later; at most one per code and hour.
+comment on table billing.alerts is
+  'What the operator was told about failures, per error code, and about handlers.';
+
+-- Claims the alerts that are due; none while another run has the queue, or the receiver has a
+-- pause.
+--   failure_opened: of the failures with a code that have no retry coming, or have failed the first
+--     one of their schedule, more are open than the operator was told, or the newest came later. At
+--     most one per code and hour.
 --   failures_resolved: the operator was told, and none is open any more.
---   handler_not_listed: handlers that are not among handlers, those of the listed types (null: not compared); at most
---     one a day.
+--   handler_not_listed: handlers whose types are not listed. The argument handlers has those of the
+--     listed types; null: not compared. At most one a day.
 create or replace function public.billing_claim_alerts(
-  lease_id uuid, destination text, handlers text[] default null
+  lease_id uuid,
+  destination text,
+  handlers text[] default null
 )
 returns table (id uuid, kind text, alert jsonb, created_at timestamptz)
-language plpgsql volatile set search_path = '' as $$
+language plpgsql volatile
+set search_path = ''
+as $$
 #variable_conflict use_column
 begin
   if not billing.hold_lease('notifications', lease_id, destination) then
     return;
   end if;
+
   return query
   with newest as materialized (
     select distinct on (f.error_code)
-      f.error_code, f.provider, f.event_id, left(f.type, 255) as event_type, f.first_failed_at as newest_at,
+      f.error_code,
+      f.provider,
+      f.event_id,
+      left(f.type, 255) as event_type,
+      f.first_failed_at as newest_at,
       -- What Postgres says may repeat the data of an event.
       case when f.error_code <> 'apply_failed' then left(f.error, 500) end as error,
-      count(*) over own as open, min(f.first_failed_at) over own as first_failed_at,
-      max(f.last_failed_at) over own as last_failed_at
+      count(*) over alike as open,
+      min(f.first_failed_at) over alike as first_failed_at,
+      max(f.last_failed_at) over alike as last_failed_at
     from billing.failed_events f
-    where f.resolved_at is null and (f.scheduled_retries > 0 or num_nonnulls(f.next_retry_at, f.retry_requested_at) = 0)
-    window own as (partition by f.error_code)
+    where f.resolved_at is null
+      and (f.scheduled_retries > 0 or num_nonnulls(f.next_retry_at, f.retry_requested_at) = 0)
+    window alike as (partition by f.error_code)
     order by f.error_code, f.first_failed_at desc
   ),
   -- If fewer are open than were reported, the next one is new.
   fewer as (
     update billing.alerts a
-    set reported = least(a.reported, coalesce((select n.open from newest n where n.error_code = a.error_code), 0))
+    set reported = least(
+      a.reported,
+      coalesce((select n.open from newest n where n.error_code = a.error_code), 0)
+    )
     where a.reported > 0
   )
   select
-    md5(concat_ws('/', 'failure_opened', n.error_code, a.alerted_at))::uuid, 'failure_opened', jsonb_strip_nulls(
-      to_jsonb(n) - 'newest_at' || jsonb_build_object('new', greatest(n.open - coalesce(a.reported, 0), 1))
-    ), now()
-  from newest n left join billing.alerts a using (error_code)
+    md5(concat_ws('/', 'failure_opened', n.error_code, a.alerted_at))::uuid,
+    'failure_opened',
+    jsonb_strip_nulls(
+      to_jsonb(n) - 'newest_at'
+        || jsonb_build_object('new', greatest(n.open - coalesce(a.reported, 0), 1))
+    ),
+    now()
+  from newest n
+  left join billing.alerts a using (error_code)
   where (n.open > coalesce(a.reported, 0) or n.newest_at > a.alerted_at)
     and (a.alerted_at <= now() - interval '1 hour') is not false
+
   union all
   select
-    md5(concat_ws('/', 'failures_resolved', a.error_code, a.opened_at))::uuid, 'failures_resolved',
-    jsonb_build_object('error_code', a.error_code, 'opened_at', a.opened_at, 'resolved', (
-      select count(*) from billing.failed_events f where f.resolved_at >= a.opened_at and f.error_code = a.error_code
-    )), now()
+    md5(concat_ws('/', 'failures_resolved', a.error_code, a.opened_at))::uuid,
+    'failures_resolved',
+    jsonb_build_object(
+      'error_code', a.error_code,
+      'opened_at', a.opened_at,
+      'resolved', (
+        select count(*)
+        from billing.failed_events f
+        where f.resolved_at >= a.opened_at and f.error_code = a.error_code
+      )
+    ),
+    now()
   from billing.alerts a
-  where a.opened_at is not null and not exists (
-    select from billing.failed_events f where f.error_code = a.error_code and f.resolved_at is null
-  )
+  where a.opened_at is not null
+    and not exists (
+      select
+      from billing.failed_events f
+      where f.error_code = a.error_code and f.resolved_at is null
+    )
+
   union all
   select
-    md5(concat_ws('/', 'handler_not_listed', a.alerted_at))::uuid, 'handler_not_listed',
-    jsonb_build_object('error_code', 'handler_not_listed', 'handlers', array_agg('billing.' || h.name order by h.name)), now()
+    md5(concat_ws('/', 'handler_not_listed', a.alerted_at))::uuid,
+    'handler_not_listed',
+    jsonb_build_object(
+      'error_code', 'handler_not_listed',
+      'handlers', array_agg('billing.' || h.name order by h.name)
+    ),
+    now()
   from unnest(billing.handlers()) as h (name)
   left join billing.alerts a on a.error_code = 'handler_not_listed'
-  where h.name <> all (handlers) and (a.alerted_at <= now() - interval '1 day') is not false
+  where h.name <> all (handlers)
+    and (a.alerted_at <= now() - interval '1 day') is not false
   group by a.alerted_at;
 end;
 $$;
 
--- Stores which alerts were sent; returns how many. results: kind and alert as claimed, result, retry_after_seconds.
-create or replace function public.billing_settle_alerts(lease_id uuid, destination text, results jsonb)
-returns integer language plpgsql volatile set search_path = '' as $$
+-- Stores which alerts were sent; returns how many. results: kind and alert as claimed, result,
+-- retry_after_seconds.
+create or replace function public.billing_settle_alerts(
+  lease_id uuid,
+  destination text,
+  results jsonb
+)
+returns integer
+language plpgsql volatile
+set search_path = ''
+as $$
 begin
   results := billing.results_of(lease_id, destination, results);
+
   insert into billing.alerts as a (error_code, opened_at, alerted_at, reported)
-  select r.alert ->> 'error_code', case r.kind when 'failure_opened' then now() end, now(),
-    coalesce(r.alert -> 'open', '0')::integer -- the others have none
+  select
+    r.alert ->> 'error_code',
+    case when r.kind = 'failure_opened' then now() end,
+    now(),
+    coalesce(r.alert -> 'open', '0')::integer -- only failure_opened has it
   from jsonb_to_recordset(results) as r (result text, kind text, alert jsonb)
   where r.result = 'sent'
   on conflict (error_code) do update set
-    opened_at = case when excluded.opened_at is not null then coalesce(a.opened_at, excluded.opened_at) end,
-    -- Not by failures_resolved, which ends opened_at.
-    alerted_at = case when a.opened_at is null or excluded.opened_at is not null then excluded.alerted_at else a.alerted_at end,
+    opened_at = case
+      when excluded.opened_at is not null then coalesce(a.opened_at, excluded.opened_at)
+    end,
+    -- failures_resolved, which ends opened_at, is not news of a failure.
+    alerted_at = case
+      when a.opened_at is null or excluded.opened_at is not null then excluded.alerted_at
+      else a.alerted_at
+    end,
     reported = excluded.reported;
+
   return (select count(*) from jsonb_path_query(results, '$[*] ? (@.result == "sent")'));
 end;
 $$;

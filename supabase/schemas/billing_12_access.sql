@@ -1,129 +1,135 @@
--- What the Data API reaches, windows (views) and functions with the caller's rights, and who may do what. Only
--- service_role may use schema billing, so default privileges on a window or function are worth nothing by themselves.
+-- What the Data API reaches: windows (views) and functions with the caller's rights; and who may do
+-- what. Only service_role may use schema billing, so default privileges on a window or function are
+-- worth nothing by themselves.
 
--- What an app may show. paid_until is the rule of access (docs/app.md): infinity, from when a grace counts, or null, as
--- for an unknown status. By provider_status, since a creation sets status to active even if the first payment has not
--- been made; but a deletion decides. Not by current_period_end, unless nothing else is known: Stripe moves it on about
--- an hour before it tries to collect, and the event may be late. From cancel_at on null: so may that of the deletion.
-create or replace view public.billing_subscriptions with (security_invoker = true) as
+-- For apps ----------------------------------------------------------------------------------------
+
+-- What an app may show.
+--
+-- paid_until is the rule of access (docs/app.md): infinity, the time from which a grace counts, or
+-- null, as for an unknown status. By provider_status, because a creation sets status to active even
+-- if the first payment has not been made; but a deletion decides. Not by current_period_end, unless
+-- nothing else is known: Stripe moves it on about an hour before it tries to collect, and the event
+-- may be late. From cancel_at on null, because the deletion's event may be late, too.
+create or replace view public.billing_subscriptions
+with (security_invoker = true)
+as
 select
-  s.id, s.provider, s.account_id, s.status, s.plan_id, s.current_period_end, s.canceled_at,
-  s.provider_status, s.customer_id, s.quantity, s.cancel_at, s.trial_end, s.paused, s.paused_until, s.livemode,
+  s.id,
+  s.provider,
+  s.account_id,
+  s.status,
+  s.plan_id,
+  s.current_period_end,
+  s.canceled_at,
+  s.provider_status,
+  s.customer_id,
+  s.quantity,
+  s.cancel_at,
+  s.trial_end,
+  s.paused,
+  s.paused_until,
+  s.livemode,
   s.past_due_since,
   -- Without items, the plan stands for one.
   coalesce(
-    nullif(s.items, '[]'), jsonb_build_array(jsonb_build_object('price_id', s.plan_id, 'quantity', s.quantity))
+    nullif(s.items, '[]'),
+    jsonb_build_array(jsonb_build_object('price_id', s.plan_id, 'quantity', s.quantity))
   ) as items,
   s.items_complete,
   case
     when s.status = 'canceled' or s.cancel_at <= now() then null
     when s.paused = 'void' and (s.paused_until <= now()) is not true then null
     when coalesce(s.provider_status, s.status) in ('active', 'trialing') then 'infinity'
-    when coalesce(s.provider_status, s.status) = 'past_due'
-      then nullif(least(coalesce(s.past_due_since, s.current_period_end, '-infinity'), now()), '-infinity')
+    when coalesce(s.provider_status, s.status) = 'past_due' then nullif(
+      least(coalesce(s.past_due_since, s.current_period_end, '-infinity'), now()),
+      '-infinity'
+    )
   end as paid_until
 from billing.subscriptions s;
-comment on view public.billing_subscriptions is 'paid_until: infinity while paid, when it became past due, or null.';
 
-create or replace view public.billing_subscription_items with (security_invoker = true) as
+comment on view public.billing_subscriptions is
+  'paid_until: infinity while paid, when it became past due, or null.';
+
+create or replace view public.billing_subscription_items
+with (security_invoker = true)
+as
 select
-  s.id as subscription_id, s.provider, s.account_id,
-  i.item_id, i.price_id, i.product_id, i.quantity, i.usage_type, i.current_period_end
-from public.billing_subscriptions s, jsonb_to_recordset(s.items) as i (
-  item_id text, price_id text, product_id text, quantity integer, usage_type text, current_period_end timestamptz
-);
-create or replace view billing.subscription_items with (security_invoker = true) as
+  s.id as subscription_id,
+  s.provider,
+  s.account_id,
+  i.item_id,
+  i.price_id,
+  i.product_id,
+  i.quantity,
+  i.usage_type,
+  i.current_period_end
+from public.billing_subscriptions s,
+  jsonb_to_recordset(s.items) as i (
+    item_id text,
+    price_id text,
+    product_id text,
+    quantity integer,
+    usage_type text,
+    current_period_end timestamptz
+  );
+
+create or replace view billing.subscription_items
+with (security_invoker = true)
+as
 table public.billing_subscription_items;
-comment on view billing.subscription_items is 'One row per item of a subscription.';
 
-create or replace view billing.events_per_hour with (security_invoker = true) as
-select date_trunc('hour', e.at) as hour, e.type, e.outcome, count(*) as events
-from (
-  select p.processed_at as at, p.type, p.outcome from billing.processed_events p
-  union all
-  select f.last_failed_at, f.type, 'failed' from billing.failed_events f where f.resolved_at is null
-) as e
-where e.at > now() - interval '3 days'
-group by hour, e.type, e.outcome
-order by hour desc, events desc;
-comment on view billing.events_per_hour is 'Events of the last three days. failed: still open.';
+comment on view billing.subscription_items is
+  'One row per item of a subscription.';
 
--- Fast with a large ledger, too.
-create or replace view billing.health with (security_invoker = true) as
-select
-  (select max(p.processed_at) from billing.processed_events p) as last_event_at,
-  f.open_failures, f.oldest_open_failure, f.retries_requested, n.notifications_pending, n.oldest_pending_notification,
-  (select count(*) from billing.notifications d where d.status in ('dead', 'undeliverable')) as notifications_given_up,
-  (select case when count(l.scheduled_run_at) = 2 then min(l.scheduled_run_at) end from billing.leases l)
-    as last_scheduled_run_at,
-  billing.handlers() as handlers,
-  (select coalesce(sum(e.purchases), 0) from billing.erasures e where e.purchases > 0) as erased_purchases
-from (
-  select
-    count(*) as open_failures, min(o.first_failed_at) as oldest_open_failure,
-    count(o.retry_requested_at) as retries_requested
-  from billing.failed_events o where o.resolved_at is null
-) as f, (
-  select count(*) as notifications_pending, min(w.created_at) as oldest_pending_notification
-  from billing.notifications w where w.status = 'pending'
-) as n;
-comment on view billing.health is
-  'last_scheduled_run_at: when the schedule last ran both queues without a fault. erased_purchases: events of erased accounts that would have made a record.';
+create or replace view public.billing_plan_features
+with (security_invoker = true)
+as
+select plan_id, feature, amount, per_unit
+from billing.plan_features;
 
--- For commands. The records have their ordering columns; a failure's version changes whenever its row does.
-create or replace view public.billing_records with (security_invoker = true) as
-select
-  s.id, s.provider, s.account_id, s.status, s.plan_id, s.current_period_end, s.canceled_at, s.provider_status,
-  s.customer_id, s.quantity, s.cancel_at, s.trial_end, s.paused, s.paused_until, s.livemode, s.past_due_since,
-  s.items, s.items_complete,
-  billing.time_of(s.account_as_of) as account_as_of, billing.time_of(s.changed_as_of) as changed_as_of,
-  coalesce(s.changed_as_of & 3 = 1, false) as changed_by_update, billing.time_of(s.canceled_as_of) as canceled_as_of
-from billing.subscriptions s;
-create or replace view public.billing_plan_features with (security_invoker = true) as
-select plan_id, feature, amount, per_unit from billing.plan_features;
-create or replace view public.billing_processed_events with (security_invoker = true) as
-select provider, event_id, type, outcome, processed_at from billing.processed_events;
-create or replace view public.billing_failed_events with (security_invoker = true) as
-select
-  provider, event_id, type, payload, payload_encoding, original_payload, error_code, error, attempts, first_failed_at,
-  last_failed_at, next_retry_at, retry_requested_at, retry_lease_id, resolved_at, resolution, resolution_note,
-  resolved_by, kind, subscription_id, customer_id, account_id, occurred_at, xmin::text as version
-from billing.failed_events;
-create or replace view public.billing_notifications with (security_invoker = true) as
-select
-  id, provider, event_id, kind, status, account_id, subscription_id, invoice_id,
-  created_at, occurred_at, attempts, next_attempt_at, last_error, sent_at
-from billing.notifications;
-create or replace view public.billing_customers with (security_invoker = true) as
-select provider, customer_id, account_id, created_at from billing.customers;
-create or replace view public.billing_health with (security_invoker = true) as
-select
-  last_event_at, open_failures, oldest_open_failure, retries_requested, notifications_pending,
-  oldest_pending_notification, notifications_given_up, last_scheduled_run_at, handlers, erased_purchases
-from billing.health;
-
--- The next three read windows, so a user sees what a policy lets them see, and needs no right on schema billing; and
--- only columns that docs/app.md grants. A string, because a parsed body skips the check of usage on schema billing.
--- Postgres does not inline a function with a subquery, so the fixed search_path does not cost a better plan.
-create or replace function public.billing_has_access(account_id text, grace interval default '0')
-returns boolean language sql stable set search_path = '' as $$
+-- The next three functions read windows, so a user sees what a policy lets them see, and needs no
+-- right on schema billing; and only columns that docs/app.md grants. The body is a string, because
+-- a parsed body skips the check of usage on schema billing. Postgres does not inline a function
+-- with a subquery, so the fixed search_path does not cost a better plan.
+create or replace function public.billing_has_access(
+  account_id text,
+  grace interval default '0'
+)
+returns boolean
+language sql stable
+set search_path = ''
+as $$
   select exists (
-    select from public.billing_subscriptions s
+    select
+    from public.billing_subscriptions s
     where s.account_id = billing_has_access.account_id
       and now() < s.paid_until + greatest(billing_has_access.grace, '0')
   )
 $$;
-comment on function public.billing_has_access is 'Whether an account has a subscription that is paid or in grace.';
+
+comment on function public.billing_has_access is
+  'Whether an account has a subscription that is paid or in grace.';
 
 -- In plpgsql, which keeps the plan: to plan it at each call takes more time than the rest.
-create or replace function public.billing_feature_amount(account_id text, feature text, grace interval default '0')
-returns bigint language plpgsql stable set search_path = '' as $$
+create or replace function public.billing_feature_amount(
+  account_id text,
+  feature text,
+  grace interval default '0'
+)
+returns bigint
+language plpgsql stable
+set search_path = ''
+as $$
 begin
   return (
     select case
       when bool_or(f.amount is null) then null
       else least(
-        coalesce(sum(f.amount::numeric * case when f.per_unit then coalesce(i.quantity, 1) else 1 end), 0),
+        coalesce(
+          sum(f.amount::numeric * case when f.per_unit then coalesce(i.quantity, 1) else 1 end),
+          0
+        ),
         9223372036854775807
       )::bigint
     end
@@ -132,48 +138,277 @@ begin
       lateral (
         select p.amount, p.per_unit
         from public.billing_plan_features p
-        where p.feature = billing_feature_amount.feature and p.plan_id in (i.price_id, i.product_id)
+        where p.feature = billing_feature_amount.feature
+          and p.plan_id in (i.price_id, i.product_id)
         order by p.plan_id = i.price_id desc
         limit 1
       ) as f
     where s.account_id = billing_feature_amount.account_id
       and now() < s.paid_until + greatest(billing_feature_amount.grace, '0')
-      -- What nobody has bought gives nothing, also if the feature is unlimited or not per unit.
+      -- A quantity of 0 gives nothing, also if the feature is unlimited or not per unit.
       and (i.quantity <= 0) is not true
   );
 end;
 $$;
-comment on function public.billing_feature_amount is 'How much of a feature an account has; null if unlimited.';
 
-create or replace function public.billing_has_feature(account_id text, feature text, grace interval default '0')
-returns boolean language sql stable set search_path = ''
+comment on function public.billing_feature_amount is
+  'How much of a feature an account has; null if unlimited.';
+
+create or replace function public.billing_has_feature(
+  account_id text,
+  feature text,
+  grace interval default '0'
+)
+returns boolean
+language sql stable
+set search_path = ''
 as 'select coalesce(public.billing_feature_amount(account_id, feature, grace) > 0, true)';
-comment on function public.billing_has_feature is 'Whether billing_feature_amount is above 0 or unlimited.';
+
+comment on function public.billing_has_feature is
+  'Whether billing_feature_amount is above 0 or unlimited.';
+
+
+-- For monitoring ----------------------------------------------------------------------------------
+
+create or replace view billing.events_per_hour
+with (security_invoker = true)
+as
+select
+  date_trunc('hour', e.at) as hour,
+  e.type,
+  e.outcome,
+  count(*) as events
+from (
+  select p.processed_at as at, p.type, p.outcome
+  from billing.processed_events p
+  union all
+  select f.last_failed_at, f.type, 'failed'
+  from billing.failed_events f
+  where f.resolved_at is null
+) as e
+where e.at > now() - interval '3 days'
+group by hour, e.type, e.outcome
+order by hour desc, events desc;
+
+comment on view billing.events_per_hour is
+  'Events of the last three days. failed: still open.';
+
+-- Fast with a large ledger, too.
+create or replace view billing.health
+with (security_invoker = true)
+as
+select
+  (select max(p.processed_at) from billing.processed_events p) as last_event_at,
+  f.open_failures,
+  f.oldest_open_failure,
+  f.retries_requested,
+  n.notifications_pending,
+  n.oldest_pending_notification,
+  (
+    select count(*)
+    from billing.notifications d
+    where d.status in ('dead', 'undeliverable')
+  ) as notifications_given_up,
+  (
+    select case when count(l.scheduled_run_at) = 2 then min(l.scheduled_run_at) end
+    from billing.leases l
+  ) as last_scheduled_run_at,
+  billing.handlers() as handlers,
+  (
+    select coalesce(sum(e.purchases), 0)
+    from billing.erasures e
+    where e.purchases > 0
+  ) as erased_purchases
+from (
+    select
+      count(*) as open_failures,
+      min(o.first_failed_at) as oldest_open_failure,
+      count(o.retry_requested_at) as retries_requested
+    from billing.failed_events o
+    where o.resolved_at is null
+  ) as f,
+  (
+    select
+      count(*) as notifications_pending,
+      min(w.created_at) as oldest_pending_notification
+    from billing.notifications w
+    where w.status = 'pending'
+  ) as n;
+
+comment on view billing.health is
+  'last_scheduled_run_at: when the schedule last ran both queues without a fault. '
+  'erased_purchases: events of erased accounts that would have made a record.';
+
+create or replace view public.billing_health
+with (security_invoker = true)
+as
+select
+  last_event_at,
+  open_failures,
+  oldest_open_failure,
+  retries_requested,
+  notifications_pending,
+  oldest_pending_notification,
+  notifications_given_up,
+  last_scheduled_run_at,
+  handlers,
+  erased_purchases
+from billing.health;
+
+
+-- For commands ------------------------------------------------------------------------------------
+
+-- The records, with their ordering columns.
+create or replace view public.billing_records
+with (security_invoker = true)
+as
+select
+  s.id,
+  s.provider,
+  s.account_id,
+  s.status,
+  s.plan_id,
+  s.current_period_end,
+  s.canceled_at,
+  s.provider_status,
+  s.customer_id,
+  s.quantity,
+  s.cancel_at,
+  s.trial_end,
+  s.paused,
+  s.paused_until,
+  s.livemode,
+  s.past_due_since,
+  s.items,
+  s.items_complete,
+  billing.time_of(s.account_as_of) as account_as_of,
+  billing.time_of(s.changed_as_of) as changed_as_of,
+  coalesce(s.changed_as_of & 3 = 1, false) as changed_by_update,
+  billing.time_of(s.canceled_as_of) as canceled_as_of
+from billing.subscriptions s;
+
+create or replace view public.billing_processed_events
+with (security_invoker = true)
+as
+select provider, event_id, type, outcome, processed_at
+from billing.processed_events;
+
+-- The version changes whenever the row does.
+create or replace view public.billing_failed_events
+with (security_invoker = true)
+as
+select
+  provider,
+  event_id,
+  type,
+  payload,
+  payload_encoding,
+  original_payload,
+  error_code,
+  error,
+  attempts,
+  first_failed_at,
+  last_failed_at,
+  next_retry_at,
+  retry_requested_at,
+  retry_lease_id,
+  resolved_at,
+  resolution,
+  resolution_note,
+  resolved_by,
+  kind,
+  subscription_id,
+  customer_id,
+  account_id,
+  occurred_at,
+  xmin::text as version
+from billing.failed_events;
+
+create or replace view public.billing_notifications
+with (security_invoker = true)
+as
+select
+  id,
+  provider,
+  event_id,
+  kind,
+  status,
+  account_id,
+  subscription_id,
+  invoice_id,
+  created_at,
+  occurred_at,
+  attempts,
+  next_attempt_at,
+  last_error,
+  sent_at
+from billing.notifications;
+
+create or replace view public.billing_customers
+with (security_invoker = true)
+as
+select provider, customer_id, account_id, created_at
+from billing.customers;
 
 -- What commands and the worker call of schema billing.
-create or replace function public.billing_retry_failed_event(event_id text, of_provider text default null)
-returns text language sql volatile set search_path = '' as 'select billing.retry_failed_event(event_id, of_provider)';
-create or replace function public.billing_retry_failed_events(
-  of_type text default null, of_error_code text default null,
-  failed_since timestamptz default null, failed_until timestamptz default null
+create or replace function public.billing_retry_failed_event(
+  event_id text,
+  of_provider text default null
 )
-returns text language sql volatile set search_path = ''
-as 'select billing.retry_failed_events(of_type, of_error_code, failed_since, failed_until)';
-create or replace function public.billing_resolve_failed_event(
-  event_id text, reason text, who text default current_user, of_provider text default null
-)
-returns text language sql volatile set search_path = ''
-as 'select billing.resolve_failed_event(event_id, reason, who, of_provider)';
-create or replace function public.billing_reopen_failed_event(event_id text, of_provider text default null)
-returns text language sql volatile set search_path = '' as 'select billing.reopen_failed_event(event_id, of_provider)';
-create or replace function public.billing_account_of_customer(provider text, customer_id text) returns text
-language plpgsql stable set search_path = '' as 'begin return billing.account_of_customer(provider, customer_id); end';
-create or replace function public.billing_account_email(account_id text) returns text
-language plpgsql stable set search_path = '' as 'begin return billing.account_email(account_id); end';
+returns text
+language sql volatile
+set search_path = ''
+as 'select billing.retry_failed_event(event_id, of_provider)';
 
--- Returns which of these events are of an erased account: their subscriptions.
+create or replace function public.billing_retry_failed_events(
+  of_type text default null,
+  of_error_code text default null,
+  failed_since timestamptz default null,
+  failed_until timestamptz default null
+)
+returns text
+language sql volatile
+set search_path = ''
+as 'select billing.retry_failed_events(of_type, of_error_code, failed_since, failed_until)';
+
+create or replace function public.billing_resolve_failed_event(
+  event_id text,
+  reason text,
+  who text default current_user,
+  of_provider text default null
+)
+returns text
+language sql volatile
+set search_path = ''
+as 'select billing.resolve_failed_event(event_id, reason, who, of_provider)';
+
+create or replace function public.billing_reopen_failed_event(
+  event_id text,
+  of_provider text default null
+)
+returns text
+language sql volatile
+set search_path = ''
+as 'select billing.reopen_failed_event(event_id, of_provider)';
+
+create or replace function public.billing_account_of_customer(provider text, customer_id text)
+returns text
+language plpgsql stable
+set search_path = ''
+as 'begin return billing.account_of_customer(provider, customer_id); end';
+
+create or replace function public.billing_account_email(account_id text)
+returns text
+language plpgsql stable
+set search_path = ''
+as 'begin return billing.account_email(account_id); end';
+
+-- Returns the subscriptions of those events that belong to an erased account.
 create or replace function public.billing_is_erased(events jsonb)
-returns setof text language plpgsql stable set search_path = '' as $$
+returns setof text
+language plpgsql stable
+set search_path = ''
+as $$
 begin
   return query
   select e.subscription_id
@@ -182,41 +417,69 @@ begin
 end;
 $$;
 
--- Nobody, and then service_role. What an app grants to its users is in docs/app.md.
+
+-- Rights ------------------------------------------------------------------------------------------
+
+-- Revoke everything from everyone, then grant to service_role. What an app grants to its users is
+-- in docs/app.md.
 do $$
 declare
   name text;
 begin
-  foreach name in array '{subscriptions, subscription_items, records, plan_features, processed_events, failed_events,
-    customers, notifications, health}'::text[] loop
-    execute format('revoke all on public.billing_%s from public, anon, authenticated, service_role', name);
+  foreach name in array '{
+    subscriptions, subscription_items, records, plan_features, processed_events, failed_events,
+    customers, notifications, health
+  }'::text[] loop
+    execute format(
+      'revoke all on public.billing_%s from public, anon, authenticated, service_role',
+      name
+    );
     execute format('grant select on public.billing_%s to service_role', name);
   end loop;
-  foreach name in array '{apply_events, apply_handled_event, try_event, record_failed_event, claim_failed_events,
-    settle_failed_events, claim_notifications, settle_notifications, claim_alerts, settle_alerts, release_lease,
-    retry_failed_event, retry_failed_events, resolve_failed_event, reopen_failed_event, account_of_customer, account_email,
-    is_erased,
-    has_access, feature_amount, has_feature}'::text[] loop
-    execute format('revoke all on function public.billing_%s from public, anon, authenticated, service_role', name);
+
+  foreach name in array '{
+    apply_events, apply_handled_event, try_event, record_failed_event,
+    claim_failed_events, settle_failed_events, claim_notifications, settle_notifications,
+    claim_alerts, settle_alerts, release_lease,
+    retry_failed_event, retry_failed_events, resolve_failed_event, reopen_failed_event,
+    account_of_customer, account_email, is_erased,
+    has_access, feature_amount, has_feature
+  }'::text[] loop
+    execute format(
+      'revoke all on function public.billing_%s from public, anon, authenticated, service_role',
+      name
+    );
     execute format('grant execute on function public.billing_%s to service_role', name);
   end loop;
+
   for name in select t.tablename from pg_catalog.pg_tables t where t.schemaname = 'billing' loop
     execute format('alter table billing.%I enable row level security', name);
   end loop;
 end;
 $$;
+
 grant update on public.billing_failed_events, public.billing_notifications to service_role;
-grant insert, update, delete on public.billing_customers, public.billing_plan_features to service_role;
+grant insert, update, delete on public.billing_customers, public.billing_plan_features
+to service_role;
 
 revoke execute on all functions in schema billing from public;
 grant usage on schema billing to service_role;
 grant select, insert, update on all tables in schema billing to service_role;
 revoke insert, update on billing.erasures, billing.erasure_key from service_role;
 grant update (purchases) on billing.erasures to service_role;
-grant delete on billing.processed_events, billing.failed_events, billing.customers, billing.plan_features
+grant delete on
+  billing.processed_events,
+  billing.failed_events,
+  billing.customers,
+  billing.plan_features
 to service_role;
 grant execute on all functions in schema billing to service_role;
+
 -- Only for the SQL editor.
 revoke execute on function
-  billing.schedule_worker, billing.unschedule_worker, billing.prune, billing.erase_account, billing.forget_erasure
+  billing.schedule_worker,
+  billing.unschedule_worker,
+  billing.prune,
+  billing.erase_account,
+  billing.forget_erasure
 from service_role;
