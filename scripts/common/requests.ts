@@ -12,12 +12,12 @@ export interface Reply extends Pick<Response, "status" | "headers"> {
   readonly endedAtMs: number;
 }
 
-/** What stands around the reason in Deno's message, such as "Connection refused". */
+/** The text around the reason, such as "Connection refused", in Deno's message. */
 const CONNECTING =
   /^error sending request .*?\): (?:client error \(\w+\): )?(?:tcp connect error: )?/;
 const OS_ERROR = / \(os error \d+\)$/;
 
-/** Redirects are not followed, as by the providers. */
+/** Sends a request. Like the providers, it does not follow redirects. */
 export async function sendRequest(
   url: string,
   init: RequestInit,
