@@ -84,9 +84,9 @@ function checkCanStart(): void {
 async function run(
   { ports, dataDir: givenDir }: StartArguments,
   { env, signal, print }: {
-    readonly env: Environment;
-    readonly signal: AbortSignal;
-    readonly print: (line: string) => void;
+    env: Environment;
+    signal: AbortSignal;
+    print: (line: string) => void;
   },
 ): Promise<number> {
   const readSettings = async () =>

@@ -11,7 +11,7 @@ import { isLoopback, LOCAL_PROJECT_URL } from "./loopback.ts";
 import type { RunningStack } from "./running_stack.ts";
 import { PROVIDER_NAMES, type ProviderName } from "./sign.ts";
 
-/** What the meaning of a command line depends on. */
+/** The surroundings that decide what a command line means. */
 export interface Surroundings {
   readonly env: Environment;
   /** Receives warnings, for standard error. */

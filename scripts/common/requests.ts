@@ -1,8 +1,8 @@
-/** How a request is sent, replaced in tests. */
+/** The parts of sending a request that tests replace. */
 export interface RequestTools {
   readonly fetch: typeof globalThis.fetch;
   readonly clock: () => number;
-  /** By default the longest of the providers; a cold local function takes seconds. */
+  /** By default as long as the most patient provider waits. */
   readonly timeoutMs?: number;
 }
 

@@ -57,8 +57,8 @@ interface Run {
 const PGTAP = "tests/pgtap.test.ts";
 
 /**
- * For two cores, because tests wait a lot. Each lane has a stack of its own:
- * tests count on empty tables, and end its services.
+ * Suits two cores, because tests wait a lot. Each lane has its own stack: tests
+ * count on empty tables, and end its services.
  */
 const LANES = 4;
 

@@ -34,11 +34,11 @@ export function plainLine(line: string, source: string): string {
  */
 export function createLiveView(
   { print, columns, paint, clock }: {
-    readonly print: (line: string) => void;
+    print: (line: string) => void;
     /** Asked for each line: a terminal's width changes. */
-    readonly columns: () => number;
-    readonly paint: (style: Style, text: string) => string;
-    readonly clock: () => number;
+    columns: () => number;
+    paint: (style: Style, text: string) => string;
+    clock: () => number;
   },
 ) {
   /** Takes a line of the webhook, the worker or the notification receiver. */

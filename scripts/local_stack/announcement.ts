@@ -24,9 +24,9 @@ type Fact = readonly [name: string, value: string];
 export function announcement(
   stack: Pick<Stack, "urls" | "keys" | "dbUrl">,
   { env, dataDir, isDefault }: {
-    readonly env: Environment;
-    readonly dataDir: string;
-    readonly isDefault: boolean;
+    env: Environment;
+    dataDir: string;
+    isDefault: boolean;
   },
 ): string {
   const { urls, keys, dbUrl } = stack;

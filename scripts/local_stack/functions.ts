@@ -34,10 +34,10 @@ export function platformOptions(name: string): string[] {
 export function functionService(
   name: string,
   { denoPath, env, watch, port }: {
-    readonly denoPath: string;
-    readonly env: Environment;
-    readonly port: number;
-    readonly watch?: boolean | undefined;
+    denoPath: string;
+    env: Environment;
+    port: number;
+    watch?: boolean | undefined;
   },
 ): ServiceSpec {
   const optionsInClone = denoPath === Deno.execPath()

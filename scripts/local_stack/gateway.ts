@@ -52,8 +52,8 @@ const CLOSE_WITHIN_MS = 2_000;
 export async function startGateway(
   port: number,
   { targets, keys }: {
-    readonly targets: Partial<Record<Target, number>>;
-    readonly keys: LocalKeys;
+    targets: Partial<Record<Target, number>>;
+    keys: LocalKeys;
   },
 ) {
   const agent = new http.Agent({ keepAlive: true });

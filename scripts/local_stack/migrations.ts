@@ -20,8 +20,8 @@ const MIGRATIONS = join(PROJECT, "supabase", "migrations");
 export async function updateDatabase(
   dbUrl: string,
   { cliHome, signal }: {
-    readonly cliHome: string;
-    readonly signal?: AbortSignal | undefined;
+    cliHome: string;
+    signal?: AbortSignal | undefined;
   },
 ): Promise<void> {
   const applied = await readApplied(dbUrl);

@@ -13,7 +13,7 @@ export interface PostgresPlace {
   readonly user: ServiceSpec["user"]; // undefined for this process's account
 }
 
-/** The environment of its programs, without anything from the user's. */
+/** The environment of Postgres's programs, without anything from the user's. */
 const ENV = { LC_ALL: "C", TZ: "UTC" };
 
 // Linux's usual number, if the list of accounts does not name `nobody`.

@@ -155,10 +155,10 @@ function urlsOf(ports: StackPorts) {
 
 /** Returns how to start both functions with the user's settings, and stop them. */
 function createFunctions({ options, ports, platform, observer }: {
-  readonly options: StackOptions;
-  readonly ports: StackPorts;
-  readonly platform: Environment;
-  readonly observer: ServiceObserver;
+  options: StackOptions;
+  ports: StackPorts;
+  platform: Environment;
+  observer: ServiceObserver;
 }) {
   const { denoPath = Deno.execPath(), watch, signal } = options;
   let services: readonly Service[] = [];

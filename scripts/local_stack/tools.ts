@@ -44,11 +44,11 @@ export function supabaseCli(): readonly [command: string, ...args: string[]] {
 export async function runSupabaseCli(
   args: readonly string[],
   { purpose, home, cwd = REPOSITORY, env = {}, signal }: {
-    readonly purpose: string;
-    readonly home: string;
-    readonly cwd?: string;
-    readonly env?: Environment;
-    readonly signal?: AbortSignal | undefined;
+    purpose: string;
+    home: string;
+    cwd?: string;
+    env?: Environment;
+    signal?: AbortSignal | undefined;
   },
 ): Promise<string> {
   const [command, ...first] = supabaseCli();
@@ -90,10 +90,10 @@ export type ProcessGroup = ReturnType<typeof spawnGroup>;
  */
 export function spawnGroup(
   { command, args, options, signal }: {
-    readonly command: string;
-    readonly args: readonly string[];
-    readonly options: Omit<Deno.CommandOptions, "args" | "detached" | "stdin">;
-    readonly signal?: AbortSignal | undefined;
+    command: string;
+    args: readonly string[];
+    options: Omit<Deno.CommandOptions, "args" | "detached" | "stdin">;
+    signal?: AbortSignal | undefined;
   },
 ) {
   const child = createCommand(command, {
@@ -119,12 +119,12 @@ export function spawnGroup(
  */
 export async function runTool(
   { purpose, command, args, env, cwd, user }: {
-    readonly purpose: string;
-    readonly command: string;
-    readonly args: readonly string[];
-    readonly env: Environment;
-    readonly cwd: string;
-    readonly user?: { readonly uid: number; readonly gid: number } | undefined;
+    purpose: string;
+    command: string;
+    args: readonly string[];
+    env: Environment;
+    cwd: string;
+    user?: { readonly uid: number; readonly gid: number } | undefined;
   },
   signal?: AbortSignal,
 ): Promise<string> {

@@ -82,9 +82,9 @@ export async function importPages(
 }
 
 /**
- * Applies the events that Stripe could not deliver, under their own IDs. One that
- * the app has a handler for is left to a delivery or a retry, which run it: once
- * applied, it would be a duplicate.
+ * Applies the events that Stripe could not deliver, under their own IDs. An event
+ * that the app has a handler for is left to a delivery or a retry, which run the
+ * handler: once applied, the event would be a duplicate.
  *
  * @param undelivered The newest first, as Stripe lists them.
  * @returns why, by event, for those that were not applied.

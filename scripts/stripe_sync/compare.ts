@@ -19,7 +19,7 @@ export interface Comparison {
 /** The columns with the times of the newest events that the record took. */
 const MARKS = ["account_as_of", "changed_as_of", "canceled_as_of"] as const;
 
-/** How far ahead of the moment at which Stripe was asked a mark may be. */
+/** How far a mark may be ahead of the moment at which Stripe was asked. */
 const LONGEST_AHEAD_SECONDS = 300;
 
 /**
