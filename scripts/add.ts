@@ -41,7 +41,7 @@ const NEXT = [
   "  supabase functions deploy billing-webhook --use-api",
   "  supabase functions deploy billing-worker --use-api",
 ];
-const OF_FIRST =
+const AFTER_FIRST =
   "The push creates nothing if your database already has one of the names.";
 
 if (import.meta.main) Deno.exit(await add(Deno.args).catch(reportEnd));
@@ -51,17 +51,22 @@ export async function add(args: readonly string[]): Promise<number> {
   // `deno task` and npm run in the repository, and name the user's own folder.
   const from = Deno.env.get("INIT_CWD") || Deno.cwd();
   const path = await findProject(folder, from);
-  const [receiver, project] = [await readReceiver(), await readProject(path)];
+
+  const receiver = await readReceiver();
+  const project = await readProject(path);
   const plan = await makePlan(receiver, project, Date.now());
+
   const files = plan.changes.map(({ path }) => `supabase/${path}`);
   const blockers = [...plan.blockers, ...await overlookedFiles(path, files)];
   if (blockers.length > 0) {
     printError("Nothing was written.", ...linesOf(blockers));
     return 1;
   }
+
   const isDone = plan.changes.length === 0;
   if (!isDone) print(`Version ${receiver.version} for ${path}:`);
   print(...changeLines(plan));
+
   const isWritten = !isDone && (mode === "ask" || mode === "yes");
   if (isWritten) {
     await requireCleanTree(path);
@@ -69,14 +74,17 @@ export async function add(args: readonly string[]): Promise<number> {
     await requireCleanTree(path); // An editor may have saved a file meanwhile.
     await writePlan(project.supabase, plan);
   }
+
   const state = `${path} has version ${receiver.version}.`;
   if (isWritten) print(`Done: ${state}`);
   else if (isDone) print(`Up to date: ${state}`);
   else print("Not up to date, and nothing was written.");
+
   if (plan.todo.length > 0) print("Left for you:", ...linesOf(plan.todo));
   if (isWritten) print(...NEXT);
   const isFirst = plan.changes.some(({ path }) => /_billing\.sql$/.test(path));
-  if (isWritten && isFirst) print(OF_FIRST);
+  if (isWritten && isFirst) print(AFTER_FIRST);
+
   return plan.todo.length > 0 || (mode === "check" && !isDone) ? 1 : 0;
 }
 
@@ -88,6 +96,7 @@ function parseAddArguments(args: readonly string[]) {
     const what = "Name the folder that holds supabase/";
     throw new UsageError(`${what}, as in "${example}".`);
   }
+
   const [mode = "ask", ...others] = (["yes", "dry-run", "check"] as const)
     .filter((name) => values[name]);
   if (others.length > 0) {
@@ -113,6 +122,7 @@ function changeLines({ changes, kept }: Plan): string[] {
         ? `${group}: ${more.length + 1} files`
         : `  ${first!.verb} supabase/${first!.path}`,
   );
+
   for (const path of kept) {
     lines.push(`  keep supabase/${path}, which you have changed`);
   }

@@ -41,13 +41,17 @@ async function importSubscriptions(context: Context & Target): Promise<number> {
   printError(
     `Importing from Stripe (${mode} mode) into ${projectUrl} as provider ${provider}`,
   );
+
   const pages = stripe.subscriptions();
   const { read, different, errors, erased } = await importPages(pages, context);
+
+  // Each subscription is counted once: a failed one only as failed.
   for (const id of errors.keys()) different.delete(id);
   const { unmapped = [], missing_here = [], differs = [] } = Object.groupBy(
     different.values(),
     ({ kind }) => kind,
   );
+
   print(...unmapped.map(differenceLine));
   for (const subscription of erased) {
     print(differenceLine({ kind: "erased", subscription }));
@@ -57,6 +61,7 @@ async function importSubscriptions(context: Context & Target): Promise<number> {
     `${read} read, ${missing_here.length} imported, ${differs.length} corrected, ${unmapped.length} without an account ID, ${errors.size} failed`,
     ...adviceLines(unmapped),
   );
+
   const isUnmapped = unmapped.length > 0 && unmappedSubscriptions === "fail";
   return isUnmapped || errors.size > 0 ? 1 : 0;
 }

@@ -66,9 +66,11 @@ async function reconcile(
   printError(
     `Comparing Stripe (${mode} mode) with ${projectUrl}, provider ${provider}`,
   );
+
   const found = await findDifferences(context);
   const isFixed = apply && found.differences.some(isFault);
   if (isFixed && !json) print(...differenceLines(found.differences, { apply }));
+
   const errors = isFixed ? await fix(found, context) : new Map();
   const left = isFixed ? await findDifferences(context) : found;
 
@@ -87,6 +89,7 @@ async function reconcile(
     for (const [id, error] of errors) print(`not fixed      ${id}: ${error}`);
     print(...differenceLines(left.differences, { apply }));
   }
+
   return left.differences.some(isFault) ? 1 : 0;
 }
 

@@ -21,7 +21,7 @@ import { createLiveView, plainLine } from "./live_view/live_view.ts";
 import { announcement } from "./local_stack/announcement.ts";
 import { createLineWriter } from "./local_stack/line_writer.ts";
 import { startNotificationReceiver } from "./local_stack/notification_receiver.ts";
-import { startStack } from "./local_stack/stack.ts";
+import { type Stack, startStack } from "./local_stack/stack.ts";
 import {
   parseStartArguments,
   type StartArguments,
@@ -29,7 +29,7 @@ import {
 
 const FUNCTIONS = join(PROJECT, "supabase", "functions");
 
-/** For the last lines of the output. */
+/** How long the last lines of the output may take. */
 const FLUSH_WITHIN_MS = 1_000;
 
 /** On a hosted project, pg_cron wakes the worker once per minute. */
@@ -44,24 +44,14 @@ if (import.meta.main) Deno.exit(await main(Deno.args, Deno.env.toObject()));
 
 async function main(args: string[], env: Environment): Promise<number> {
   const ending = new AbortController();
-  // The gateway is in this process, and a terminal or pipe that nobody reads
-  // must not block it.
+  // The gateway is in this process, so a terminal or pipe that stops reading must
+  // not block it.
   const output = createLineWriter(Deno.stdout, () => ending.abort());
   const errors = createLineWriter(Deno.stderr, () => ending.abort());
+
   try {
     const wanted = parseStartArguments(args, env);
-    if (Deno.build.os === "windows") {
-      throw new Error(
-        'Cannot start on Windows: use WSL, or Docker and "supabase start".',
-      );
-    }
-    if (!existsSync(join(FUNCTIONS, "billing-webhook"))) {
-      throw new Error(
-        `Cannot start: ${PROJECT} does not have the receiver. Run this there first: ${
-          asTyped("add .")
-        }`,
-      );
-    }
+    checkCanStart();
     await abortOnEnd(ending, env);
     return await run(wanted, {
       env,
@@ -71,8 +61,22 @@ async function main(args: string[], env: Environment): Promise<number> {
   } catch (error) {
     return reportEnd(error, { out: output.print, err: errors.print });
   } finally {
-    await Promise.all(
-      [output, errors].map((one) => one.flush({ withinMs: FLUSH_WITHIN_MS })),
+    const limit = { withinMs: FLUSH_WITHIN_MS };
+    await Promise.all([output.flush(limit), errors.flush(limit)]);
+  }
+}
+
+function checkCanStart(): void {
+  if (Deno.build.os === "windows") {
+    throw new Error(
+      'Cannot start on Windows: use WSL, or Docker and "supabase start".',
+    );
+  }
+  if (!existsSync(join(FUNCTIONS, "billing-webhook"))) {
+    throw new Error(
+      `Cannot start: ${PROJECT} does not have the receiver. Run this there first: ${
+        asTyped("add .")
+      }`,
     );
   }
 }
@@ -80,28 +84,30 @@ async function main(args: string[], env: Environment): Promise<number> {
 async function run(
   { ports, dataDir: givenDir }: StartArguments,
   { env, signal, print }: {
-    readonly env: Environment;
-    readonly signal: AbortSignal;
-    readonly print: (line: string) => void;
+    env: Environment;
+    signal: AbortSignal;
+    print: (line: string) => void;
   },
 ): Promise<number> {
   const readSettings = async () =>
     functionEnvironment(env, await readEnvFile());
   const settings = await readSettings();
   const dataDir = givenDir ?? await defaultStateFolder();
+
   const beginMs = performance.now();
-  const early: Parameters<Log>[] = []; // before all is ready
-  let log: Log = (...line) => early.push(line);
   const view = Deno.stdout.isTerminal()
     ? createLiveView({ print, columns, paint: styleText, clock: Date.now })
     : (line: string, source: string) => print(plainLine(line, source));
+  const { log, release } = holdBack(view);
   print("Starting the local stack");
+
   try {
     await using receiver = startNotificationReceiver(
       (line) => log(line, "notification"),
     );
     const fault = watchFault();
     if (fault) log(`changes need a restart of start (${fault})`, "reload");
+
     await using stack = await startStack({
       dataDir,
       ports,
@@ -118,28 +124,31 @@ async function run(
       apiUrl: stack.urls.api,
       dbUrl: stack.dbUrl,
     });
+
     // If a call fails, the worker's own log says so.
-    const wakeWorker = async () => {
-      const headers = { apikey: stack.keys.secret };
-      const call = { method: "POST", headers };
-      await (await fetch(stack.urls.worker, call)).body?.cancel();
-    };
-    await wakeWorker().catch(() => {});
-    using _timer = every(WAKE_EVERY_MS, wakeWorker);
+    await wakeWorker(stack).catch(() => {});
+    using _timer = every(WAKE_EVERY_MS, () => wakeWorker(stack));
+
     const seconds = ((performance.now() - beginMs) / 1000).toFixed(1);
     print(`Ready after ${seconds} s\n`);
     const isDefault = givenDir === undefined;
     print(announcement(stack, { env: settings, dataDir, isDefault }));
-    log = view;
-    for (const line of early) log(...line);
+    release();
+
     let served = settings;
-    using _changes = every(LOOK_EVERY_MS, async () => {
+    const serveChangedSettings = async () => {
       const changed = await readSettings();
       if (isDeepStrictEqual(changed, served)) return;
       served = changed;
       await stack.restartFunctions(receiver.addTo(served));
       log("the new settings are served", "reload");
-    }, (error) => log(error.message, "reload"));
+    };
+    using _changes = every(
+      LOOK_EVERY_MS,
+      serveChangedSettings,
+      (error) => log(error.message, "reload"),
+    );
+
     const reason = await Promise.race([stack.failed, aborted(signal)]);
     print(reason ? `Stopping because ${reason}` : "Stopping");
     return reason ? 1 : 0;
@@ -150,12 +159,39 @@ async function run(
   }
 }
 
-/** A terminal that does not know its size says 0. */
+/** Returns a log that keeps its lines until they are released. */
+function holdBack(show: Log): { log: Log; release: () => void } {
+  const held: Parameters<Log>[] = [];
+  let isReleased = false;
+
+  function log(...line: Parameters<Log>) {
+    if (isReleased) show(...line);
+    else held.push(line);
+  }
+  function release() {
+    isReleased = true;
+    for (const line of held) show(...line);
+  }
+  return { log, release };
+}
+
+async function wakeWorker({ urls, keys }: Stack): Promise<void> {
+  const response = await fetch(urls.worker, {
+    method: "POST",
+    headers: { apikey: keys.secret },
+  });
+  await response.body?.cancel();
+}
+
+/** Returns the width of the terminal. One that does not know its size says 0. */
 function columns(): number {
   return Deno.consoleSize().columns || 80;
 }
 
-/** On Linux, editors may have used up what a user may watch. */
+/**
+ * Returns why the functions' folder cannot be watched. On Linux, editors may
+ * already watch as many files as one account may.
+ */
 function watchFault(): string | undefined {
   try {
     Deno.watchFs(FUNCTIONS).close();

@@ -39,12 +39,14 @@ async function token(args: readonly string[]): Promise<number> {
   const { values } = parseCommandLine(args, COMMAND_LINE);
   const { user, email, account } = values;
   if (!user) throw new UsageError("The user is missing: --user=ID.");
+
   // auth.uid() is a uuid, and refuses any other text in the middle of a query.
   if (!UUID.test(user)) {
     throw new UsageError(
       "--user takes a UUID, such as 11111111-1111-4111-8111-111111111111.",
     );
   }
+
   if (!await findRunningStack(Deno.env.toObject())) {
     throw new Error(
       `A token is for the local stack only, and none runs. Start it with: ${
@@ -52,6 +54,7 @@ async function token(args: readonly string[]): Promise<number> {
       }`,
     );
   }
+
   const nowSeconds = Math.floor(Date.now() / 1000);
   print(
     await signToken({

@@ -46,11 +46,13 @@ export function planConfig(config: Config): { text?: string; todo: string[] } {
   const todo = [[], ...remotes.map((remote) => ["remotes", remote])]
     .flatMap((place) => differences(content, place))
     .map((difference) => `In supabase/${file}, ${difference}.`);
+
   if (valueAt(content, ["db", "migrations", "enabled"]) === false) {
     todo.push(
       `In supabase/${file}, [db.migrations] needs enabled = true: without it, "supabase db push" applies nothing.`,
     );
   }
+
   const sections = FUNCTIONS
     .filter((name) => valueAt(content, ["functions", name]) === undefined)
     .map(sectionOf).join("\n");
@@ -71,6 +73,7 @@ function withSections({ name, text, content }: Config, sections: string) {
   const isApart = text === "" || text.endsWith(end + end);
   const gap = isApart ? "" : text.endsWith(end) ? end : end + end;
   const after = text + gap + sections.replaceAll("\n", end);
+
   const functions = {
     ...valueAt(content, ["functions"]) as object | undefined,
     ...valueAt(parse(sections), ["functions"]) as object,

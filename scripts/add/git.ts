@@ -16,6 +16,7 @@ export async function requireCleanTree(project: string): Promise<void> {
       `Nothing was written: git does not track ${project}/supabase. Commit it first, so that git can show and undo what add changes.`,
     );
   }
+
   // As options, because the user's configuration may hide what is not tracked.
   const options = ["--no-renames", "--untracked-files=normal", "-z"];
   const status = await read(project, "status", ...options, "--", ".");
@@ -34,11 +35,13 @@ export async function overlookedFiles(
   if (files.length === 0) return [];
   const ignored = await run(project, "check-ignore", "--", ...files);
   const tracked = await run(project, "ls-files", "-v", "-z", "--", "supabase");
+
   // A small letter marks a file that git assumes to be unchanged, and S one that
   // it skips, as in a sparse checkout.
   const marked = paths(tracked.text).filter((line) => /^[a-zS] /.test(line));
   const skipped = marked.map((line) => line.slice("S ".length))
     .filter((path) => files.includes(path));
+
   const found: string[] = [];
   if (ignored.text !== "") {
     const lines = ignored.text.trimEnd().split("\n");

@@ -22,10 +22,12 @@ export function planMigrations(
 ) {
   const added = new Map<string, string>();
   const recorded: Record<string, string> = {};
+
   let newest = [...sql.keys()]
     .flatMap((path) => /^migrations\/(\d+)_[^/]*\.sql$/.exec(path)?.[1] ?? [])
     .sort().at(-1) ?? "";
   let timeMs = nowMs - migrations.size * 1000;
+
   for (const [ours, text] of migrations) {
     const had = Object.keys(manifest.files)
       .filter((path) => suffixOf(path) === suffixOf(ours));
@@ -34,6 +36,7 @@ export function planMigrations(
       had.includes(path) ||
       suffixOf(path) === suffixOf(ours) &&
         fingerprint(sql.get(path)!) === fingerprint(text);
+
     let path = [...sql.keys()].filter(isOurs).sort()[0] ?? had[0];
     if (path === undefined) {
       newest = versionBehind(newest, timeMs);

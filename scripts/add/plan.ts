@@ -32,6 +32,7 @@ export async function makePlan(
   const migrations = planMigrations(receiver, project, nowMs);
   const { text: configText, todo } = planConfig(config);
   const isExported = hasOwnExport(project);
+
   const wanted = new Map(receiver.files);
   const declared = [...(schemas && !isExported ? receiver.schemas : [])]
     .map(([path, text]) => [`${schemas}/${basename(path)}`, text] as const);
@@ -43,35 +44,42 @@ export async function makePlan(
       `Your declarative schemas, ${schemas}, are outside of supabase/, where add writes nothing. Copy the receiver's there: ${REPOSITORY}/supabase/schemas/*.sql`,
     );
   }
+
   /** The manifest is the last one: without it, a run has not ended. */
   const changes: Change[] = [];
   function change(path: string, text: string | null, has?: string) {
     const verb = has === undefined ? "add" : "change";
     changes.push({ verb: text === null ? "remove" : verb, path, text });
   }
+
   const recorded: Record<string, string> = { ...migrations.recorded };
   /** Paths of files that the project has changed. They stay as they are. */
   const kept: string[] = [];
   /** Why nothing can be done, each with what to do first. */
   const blockers: string[] = [];
+
   const order = { numeric: true };
   if (manifest.version.localeCompare(receiver.version, "en", order) > 0) {
     blockers.push(
       `The project has version ${manifest.version}, which is newer than this one, ${receiver.version}. Run add from a newer clone.`,
     );
   }
+
   const paths = new Set([...wanted.keys(), ...Object.keys(manifest.files)]);
   for (const path of paths) {
     if (path.startsWith("migrations/")) continue;
+
     const text = wanted.get(path) ?? null;
     const theirs = await readText(join(supabase, path));
     const has = theirs === undefined ? undefined : fingerprint(theirs);
     const ours = text === null ? undefined : fingerprint(text);
     const base = manifest.files[path];
     if (ours !== undefined) recorded[path] = ours;
+
     if (has === ours || (YOURS.test(path) && base && ours)) continue;
-    if (has === undefined || has === base) change(path, text, has);
-    else if (base === undefined) {
+    if (has === undefined || has === base) {
+      change(path, text, has);
+    } else if (base === undefined) {
       blockers.push(
         `supabase/${path} is there already, and add did not put it there. Move or delete it, and commit.`,
       );
@@ -84,23 +92,29 @@ export async function makePlan(
       if (ours !== base) todo.push(what);
     }
   }
+
   for (const [path, base] of Object.entries(migrations.recorded)) {
     const theirs = project.sql.get(path);
     if (theirs !== undefined && fingerprint(theirs) !== base) kept.push(path);
   }
+
   for (const [path, text] of migrations.added) change(path, text);
   if (configText !== undefined) change(config.name, configText, config.text);
+
   const files = Object.entries(recorded).sort(([a], [b]) => a < b ? -1 : 1);
   const next = { version: receiver.version, files: Object.fromEntries(files) };
   const text = `${JSON.stringify(next, null, 2)}\n`;
   const before = await readText(join(supabase, MANIFEST));
   if (text !== before) change(MANIFEST, text, before);
-  if (before === undefined) todo.push(...takenNames(receiver, project));
-  else if (isExported && migrations.added.size > 0) {
+
+  if (before === undefined) {
+    todo.push(...takenNames(receiver, project));
+  } else if (isExported && migrations.added.size > 0) {
     todo.push(
       `Your declarative schemas have schema billing as it was: export them again after the push ("supabase db schema declarative generate").`,
     );
   }
+
   const links = isOutside ? [] : project.links;
   const places = [...changes.map(({ path }) => path), ...links]
     .map((path) => `supabase/${path}`);

@@ -73,9 +73,11 @@ export async function readProject(path: string) {
   const delta = valueAt(config.content, ["experimental", "pgdelta"]);
   const folder = valueAt(delta, ["declarative_schema_path"]) ?? "schemas";
   const schemas = normalize(`${folder}`).replace(/\/$/, "");
+
   const declarative = await readFolder(supabase, schemas);
   const hasSql = [...declarative.keys()].some((it) => it.endsWith(".sql"));
   const links = await unseenLinks(supabase, schemas);
+
   return {
     supabase,
     config,

@@ -42,14 +42,17 @@ export async function watchLauncher(
 ): Promise<void> {
   const all = await ancestors();
   const script = env["npm_lifecycle_script"] ?? "";
+
   const isByNpx = env["npm_lifecycle_event"] === "npx" &&
     /\b(deno|billing-webhook-receiver)\b/.test(script);
   if (isByNpx && !all.some(({ command }) => NPM.test(command))) {
     return onGone(); // it ended before this process began
   }
+
   const last = all.findLastIndex(({ command }) => LAUNCHER.test(command));
   const launchers = all.slice(0, last + 1);
   if (launchers.length === 0) return;
+
   const timer = setInterval(async () => {
     const now = await ancestors();
     if (launchers.every(({ id }, i) => id === now[i]?.id)) return;

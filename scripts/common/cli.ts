@@ -42,7 +42,7 @@ export class HelpRequest extends Error {
   override name = "HelpRequest";
 }
 
-/** A fault in several lines, none of which a stranger could have begun. */
+/** A fault in several lines. None of them may begin with text from outside. */
 export class FaultInLines extends Error {
   override name = "FaultInLines";
 }
@@ -79,9 +79,7 @@ export function reportEnd(
   } = {},
 ): number {
   const { message } = error as Error;
-  const isHelp = error instanceof HelpRequest;
-  const isUsage = error instanceof UsageError;
-  if (isUsage) {
+  if (error instanceof UsageError) {
     const isList = message.includes("\n");
     const text = `${message}${isList ? "\n" : " "}See --help.`;
     for (const line of text.split("\n")) {
@@ -89,6 +87,8 @@ export function reportEnd(
     }
     return 2;
   }
+
+  const isHelp = error instanceof HelpRequest;
   const hasLines = isHelp || error instanceof FaultInLines;
   const lines = hasLines ? message.split("\n") : [message];
   for (const line of lines) (isHelp ? out : err)(line);

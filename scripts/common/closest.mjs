@@ -1,4 +1,4 @@
-/** For the commands, and for the npm package's program, which runs on Node.js. */
+/** Used by the commands, and by the npm package's program, which runs on Node.js. */
 
 /**
  * Returns the name that was probably meant; undefined if none is close.
@@ -13,7 +13,7 @@ export function closest(written, names) {
 }
 
 /**
- * Characters to insert, delete or replace: Levenshtein's distance.
+ * Counts the characters to insert, delete or replace: Levenshtein's distance.
  *
  * @param {string} from
  * @param {string} to

@@ -1,6 +1,6 @@
 /**
- * Values of options and variables that several commands read. What is wrong with
- * one is a `UsageError`, which repeats no secret.
+ * Values of options and variables that several commands read. A wrong value is a
+ * `UsageError`, which repeats no secret.
  */
 import { checkKey } from "../../supabase/functions/_shared/billing/settings/deployment.ts";
 import { LOCAL_SECRET_KEY } from "../../supabase/functions/billing-webhook/signatures/local_stack.ts";
@@ -11,7 +11,7 @@ import { isLoopback, LOCAL_PROJECT_URL } from "./loopback.ts";
 import type { RunningStack } from "./running_stack.ts";
 import { PROVIDER_NAMES, type ProviderName } from "./sign.ts";
 
-/** What the meaning of a command line depends on. */
+/** The surroundings that decide what a command line means. */
 export interface Surroundings {
   readonly env: Environment;
   /** Receives warnings, for standard error. */
@@ -73,11 +73,13 @@ export function givenProjectUrl(
 ): string | undefined {
   const text = option ?? (env["SUPABASE_URL"] || undefined);
   if (text === undefined) return undefined;
+
   const url = safeUrl(text);
   const isWhole = url?.username === "" && url.password === "" &&
     url.search === "" && url.hash === "" &&
     !url.pathname.includes("/functions/v1");
   if (isWhole) return url.origin + url.pathname.replace(/\/+$/, "");
+
   const name = option === undefined ? "SUPABASE_URL" : "--project-url";
   throw new UsageError(
     `${name} takes a URL such as https://abc.supabase.co, without a user name or password. http is allowed on this machine only.`,
@@ -122,9 +124,9 @@ export function projectKey(projectUrl: string, env: Environment): string {
 
 /**
  * Returns the project that --project-url or SUPABASE_URL names, with the secrets
- * of the environment; or else the local stack with its own. Others belong to
- * another project, and must not be sent to a port of this machine: each is
- * reported as not used.
+ * of the environment; or else the local stack with its own secrets. Those of the
+ * environment belong to another project then, and must not be sent to a port of
+ * this machine: each is reported as not used.
  */
 export function readProject(
   option: string | undefined,
@@ -132,6 +134,7 @@ export function readProject(
 ): { readonly projectUrl: string; readonly secrets: Environment } {
   const projectUrl = givenProjectUrl(option, env);
   if (projectUrl !== undefined) return { projectUrl, secrets: env };
+
   const secrets = {
     SUPABASE_SECRET_KEY: local?.secretKey || LOCAL_SECRET_KEY,
     SUPABASE_DB_URL: local?.dbUrl ?? "",

@@ -31,6 +31,7 @@ export function signalTo(id: number, signal: Deno.Signal): void {
 
 export async function runningProcesses(): Promise<Map<number, ProcessEntry>> {
   if (!isLinux) return await askPs("-A");
+
   const running = new Map<number, ProcessEntry>();
   for (const { name } of Deno.readDirSync("/proc")) {
     const entry = /^\d+$/.test(name) ? await readProc(+name) : undefined;
@@ -46,8 +47,11 @@ async function readProc(id: number): Promise<ProcessEntry | undefined> {
     const command = await Deno.readTextFile(`/proc/${id}/cmdline`);
     // proc(5): the name, field 2, is in brackets and may hold anything.
     const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-    const [state, parent, started] = [fields[0], fields[1], fields[19]];
+    const state = fields[0];
+    const parent = fields[1];
+    const started = fields[19];
     if (state === "Z" || parent === undefined || started === undefined) return;
+
     return {
       parent: Number(parent),
       started,
@@ -58,7 +62,7 @@ async function readProc(id: number): Promise<ProcessEntry | undefined> {
   }
 }
 
-/** What `ps` prints of a process, and a line of it. */
+/** The columns that `ps` prints, and how a line of them reads. */
 const COLUMNS = ["pid=", "ppid=", "stat=", "lstart=", "command="];
 const LINE = /^\s*(\d+)\s+(\d+)\s+[^Z\s]\S*\s+(\w+ \w+ +\d+ [\d:]+ \d+)\s+(.*)/;
 
@@ -68,11 +72,16 @@ async function askPs(...which: string[]): Promise<Map<number, ProcessEntry>> {
     env: { LC_ALL: "C" },
     stderr: "null",
   }).output();
+
   const found = new Map<number, ProcessEntry>();
   for (const line of new TextDecoder().decode(stdout).split("\n")) {
     const [, id, parent, started = "", command = ""] = LINE.exec(line) ?? [];
-    const entry = { parent: Number(parent), started, command: command.trim() };
-    if (id) found.set(Number(id), entry);
+    if (id === undefined) continue;
+    found.set(Number(id), {
+      parent: Number(parent),
+      started,
+      command: command.trim(),
+    });
   }
   return found;
 }

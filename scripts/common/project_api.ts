@@ -21,14 +21,14 @@ export type Row<Name extends keyof Views> = Views[Name]["Row"];
 /** Columns and conditions in PostgREST's words, such as `id: "eq.sub_1"`. */
 export type Query = Readonly<Record<string, string>>;
 
-/** What PostgREST says of an error; the code is its own or Postgres's. */
+/** An error as PostgREST reports it; the code is its own or Postgres's. */
 interface ApiError {
   readonly code?: string;
   readonly message?: string;
   readonly hint?: string | null;
 }
 
-/** The database refused a call, or could not be reached. It ends with what to do. */
+/** The database refused a call, or did not answer. The message ends with what to do. */
 export class ProjectError extends Error {
   override name = "ProjectError";
 
@@ -36,7 +36,7 @@ export class ProjectError extends Error {
     message: string,
     /** PostgREST's or Postgres's, if there is one. */
     readonly code = "",
-    /** Whether what was asked for may have been done. */
+    /** Whether the change may have been made. */
     readonly isUnknown = false,
   ) {
     super(message);
@@ -75,6 +75,7 @@ export function openApi(
       },
       body,
     }, tools);
+
     if ("fault" in reply) {
       const todo = isLoopback(url)
         ? `Is the local stack running? Start it with: ${asTyped("start")}`
@@ -82,6 +83,7 @@ export function openApi(
       const text = `Cannot reach ${url}: ${reply.fault}. ${todo}`;
       throw new ProjectError(text, "", !isRead);
     }
+
     const isDone = reply.status >= 200 && reply.status < 300;
     const data = parse(reply.body);
     if (!isDone || data === undefined) {
@@ -89,6 +91,7 @@ export function openApi(
       const text = meaningOf(url, reply.status, error);
       throw new ProjectError(text, error.code, !isRead && isDone);
     }
+
     const range = reply.headers.get("content-range");
     return { data, count: Number(range?.split("/")[1] ?? 0) };
   }
@@ -121,7 +124,7 @@ const LOCAL = `Use the URL and the key that ${
   asTyped("start")
 } prints. It applies the migration when it starts.`;
 
-/** What a refusal means, and what to do for a hosted project. */
+/** By status: what a refusal means, and what to do for a hosted project. */
 const REFUSALS: Record<number, readonly [string, string]> = {
   401: [
     "the REST API refuses the secret key",
@@ -149,10 +152,12 @@ function meaningOf(
   if (code === "57014") {
     return 'The database took too long. Try again. If it stays so, look at its load and at its locks: docs/operate.md, "Locks".';
   }
+
   const isMissing = /^(PGRST20[0-5]|42883|42P01|42703|42501)$/.test(code);
   if (!isMissing && /^[0-9A-Z]{5}$/.test(code)) {
     return `${message} ${hint ?? ""}`.trim();
   }
+
   const [text, hosted] = REFUSALS[isMissing ? 404 : status] ?? [
     `the REST API answered ${status}`,
     "Check that the URL is a Supabase project's, and look at its database (dashboard, Reports) and at https://status.supabase.com.",

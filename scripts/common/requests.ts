@@ -1,8 +1,8 @@
-/** How a request is sent, replaced in tests. */
+/** The parts of sending a request that tests replace. */
 export interface RequestTools {
   readonly fetch: typeof globalThis.fetch;
   readonly clock: () => number;
-  /** By default the longest of the providers; a cold local function takes seconds. */
+  /** By default as long as the most patient provider waits. */
   readonly timeoutMs?: number;
 }
 
@@ -12,12 +12,12 @@ export interface Reply extends Pick<Response, "status" | "headers"> {
   readonly endedAtMs: number;
 }
 
-/** What stands around the reason in Deno's message, such as "Connection refused". */
+/** The text around the reason, such as "Connection refused", in Deno's message. */
 const CONNECTING =
   /^error sending request .*?\): (?:client error \(\w+\): )?(?:tcp connect error: )?/;
 const OS_ERROR = / \(os error \d+\)$/;
 
-/** Redirects are not followed, as by the providers. */
+/** Sends a request. Like the providers, it does not follow redirects. */
 export async function sendRequest(
   url: string,
   init: RequestInit,

@@ -42,7 +42,7 @@ export async function publishRunningStack(
   { apiUrl, dbUrl }: Place,
 ): Promise<AsyncDisposable> {
   const file = join(folder, RUNNING_FILE);
-  // Renamed when complete, so that nobody reads a part of it.
+  // Renamed when complete, so that no command reads a part of it.
   const unfinished = `${file}.new`;
   const text = JSON.stringify({ processId: Deno.pid, apiUrl, dbUrl });
   await Deno.writeTextFile(unfinished, `${text}\n`, { mode: 0o600 });
@@ -67,7 +67,7 @@ export async function findRunningStack(
   return { ...running, webhookUrl, secretKey: LOCAL_SECRET_KEY };
 }
 
-/** Returns what the file of a running process has, if this account wrote it. */
+/** Reads the file, if this account wrote it and the process still runs. */
 async function readRunning(file: string): Promise<Place | undefined> {
   try {
     if ((await Deno.lstat(file)).uid !== Deno.uid()) return undefined;

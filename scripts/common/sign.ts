@@ -46,21 +46,23 @@ export function providerSettings(
       }.`,
     );
   }
-  // Of several, the first is the new one, during a rotation.
+
+  // During a rotation there are several; the first is the new one.
   const secret = env[`${prefix}SIGNING_SECRET`]?.split(",")[0];
   if (!secret?.trim()) {
     throw new Error(
       `Cannot sign: ${prefix}SIGNING_SECRET is empty. Set it in the environment or in supabase/functions/.env; without such a line the local secret is used.`,
     );
   }
+
   const header = env[`${prefix}SIGNATURE_HEADER`] ||
     (SCHEMES.get(scheme)?.defaultHeader ?? format.header ?? defaults.header);
   return { scheme, header, secret };
 }
 
 /**
- * Returns the headers that carry the signature of a body. Of a secret or a header
- * that does not fit the scheme, the receiver's log says what is wrong.
+ * Returns the headers that carry the signature of a body. If the secret or the
+ * header does not fit the scheme, the receiver's log says what is wrong.
  */
 export function signatureHeaders({
   scheme,
@@ -73,7 +75,7 @@ export function signatureHeaders({
   readonly body: string | Uint8Array;
   /** Unix time in seconds, for the schemes that carry one. */
   readonly timestamp?: number;
-  /** The message's in Standard Webhooks, by default a new one. */
+  /** The message's ID in Standard Webhooks, by default a new one. */
   readonly id?: string;
 }): Record<string, string> {
   switch (scheme) {
@@ -81,12 +83,15 @@ export function signatureHeaders({
       const signature = hmac(secret, `${timestamp}.`, body).digest("hex");
       return { [header]: `t=${timestamp},v1=${signature}` };
     }
+
     case "paddle": {
       const signature = hmac(secret, `${timestamp}:`, body).digest("hex");
       return { [header]: `ts=${timestamp};h1=${signature}` };
     }
+
     case "hmac-sha256-hex":
       return { [header]: hmac(secret, body).digest("hex") };
+
     default: { // standard-webhooks, polar
       const prefix = header.replace(/signature$/i, "");
       // The key of Polar's older secrets is the text.

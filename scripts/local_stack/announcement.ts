@@ -24,20 +24,22 @@ type Fact = readonly [name: string, value: string];
 export function announcement(
   stack: Pick<Stack, "urls" | "keys" | "dbUrl">,
   { env, dataDir, isDefault }: {
-    readonly env: Environment;
-    readonly dataDir: string;
-    readonly isDefault: boolean;
+    env: Environment;
+    dataDir: string;
+    isDefault: boolean;
   },
 ): string {
   const { urls, keys, dbUrl } = stack;
-  const data = isDefault ? "" : ` --data ${shellWord(dataDir)}`;
-  // Other commands find a stack in the default place by themselves.
-  const isFound = isDefault || urls.api === LOCAL_PROJECT_URL;
-  const url = isFound ? "" : ` --url ${urls.webhook}`;
-  const projectUrl = isFound ? "" : ` --project-url ${urls.api}`;
   const [first] = eventTypesOf(
     readOfEach(env, readFormatName)["a"] ?? "stripe",
   );
+
+  // Other commands find a stack in the default place by themselves.
+  const data = isDefault ? "" : ` --data ${shellWord(dataDir)}`;
+  const isFound = isDefault || urls.api === LOCAL_PROJECT_URL;
+  const url = isFound ? "" : ` --url ${urls.webhook}`;
+  const projectUrl = isFound ? "" : ` --project-url ${urls.api}`;
+
   const facts: readonly Fact[] = [
     ["Webhook", urls.webhook],
     ["", `${urls.api}/api/billing/webhook`],
@@ -50,6 +52,7 @@ export function announcement(
     ["Notifications", describeDestination(env)],
     ["Data", dataDir],
   ];
+
   return [
     ...facts.map(([name, value]) => `  ${name.padEnd(16)} ${value}`),
     "",

@@ -4,9 +4,9 @@ import postgres from "postgres";
 export const LOCAL_PASSWORD = "postgres";
 
 /**
- * What Supabase's server has and a plain one does not, as far as it matters to
- * this project: roles, with the time limits that Supabase sets. The superuser is
- * `supabase_admin`; migrations run as `postgres`, which is none.
+ * Creates the roles of Supabase's server, as far as they matter to this project,
+ * with the time limits that Supabase sets. The superuser is `supabase_admin`;
+ * migrations run as `postgres`, which is not a superuser.
  */
 const ROLES_SQL = `
   create role postgres login createdb createrole replication bypassrls
@@ -29,8 +29,8 @@ const ROLES_SQL = `
 `;
 
 /**
- * What is in each database. From Supabase Auth there are the functions that
- * policies call, but no users; from Realtime the publication alone.
+ * Creates what each database of Supabase has: from Auth the functions that
+ * policies call, but no users; from Realtime only the publication.
  */
 export const DATABASE_SQL = `
   create schema extensions authorization postgres;

@@ -5,7 +5,7 @@ import { isListening } from "../common/loopback.ts";
 import type { LocalKeys } from "./keys.ts";
 import type { ServiceSpec } from "./service.ts";
 
-/** What Deno prints beside the function's lines: it watches, so it is not quiet. */
+/** Lines of Deno itself: while it watches, it cannot be quiet. */
 export const OF_DENO =
   /^(?:deno serve: Listening|Watcher Process (?:started|finished)|Download )/;
 
@@ -16,9 +16,13 @@ export const OF_DENO =
 export function platformOptions(name: string): string[] {
   const folder = `supabase/functions/${name}`;
   return [
-    ...["--no-config", "--node-modules-dir=none"],
-    ...["--import-map", `${folder}/deno.json`],
-    ...["--lock", `${folder}/deno.lock`, "--frozen"],
+    "--no-config",
+    "--node-modules-dir=none",
+    "--import-map",
+    `${folder}/deno.json`,
+    "--lock",
+    `${folder}/deno.lock`,
+    "--frozen",
   ];
 }
 
@@ -30,24 +34,30 @@ export function platformOptions(name: string): string[] {
 export function functionService(
   name: string,
   { denoPath, env, watch, port }: {
-    readonly denoPath: string;
-    readonly env: Environment;
-    readonly port: number;
-    readonly watch?: boolean | undefined;
+    denoPath: string;
+    env: Environment;
+    port: number;
+    watch?: boolean | undefined;
   },
 ): ServiceSpec {
-  const ownOptions = denoPath === Deno.execPath()
+  const optionsInClone = denoPath === Deno.execPath()
     ? ["--frozen"]
     : ["--cached-only", ...platformOptions(name)];
+
   return {
     name: name.replace("billing-", ""),
     command: denoPath,
     args: [
       "serve",
       ...(watch ? ["--watch", "--no-clear-screen"] : ["--quiet"]),
-      ...["--no-prompt", "--allow-net", "--allow-env"],
-      ...(isFromPackage ? platformOptions(name) : ownOptions),
-      ...["--host", "127.0.0.1", "--port", `${port}`],
+      "--no-prompt",
+      "--allow-net",
+      "--allow-env",
+      ...(isFromPackage ? platformOptions(name) : optionsInClone),
+      "--host",
+      "127.0.0.1",
+      "--port",
+      `${port}`,
       `supabase/functions/${name}/index.ts`,
     ],
     // Its errors are printed beside lines that have no colours.

@@ -1,7 +1,7 @@
 /**
- * The local stack's gateway. It is no `Deno.serve` that calls `fetch`: of a
- * chunk that ends in a bare LF, `Deno.serve` tells nobody and closes without an
- * answer; `fetch` adds headers and decodes compressed answers.
+ * The local stack's gateway, built on node:http: `Deno.serve` closes the
+ * connection without an answer or an error if a chunk ends in a bare LF; `fetch`
+ * adds headers and decodes compressed answers.
  */
 import * as http from "node:http";
 import type { AddressInfo } from "node:net";
@@ -30,7 +30,7 @@ const PREFIXES = [
 
 type Target = typeof PREFIXES[number][1];
 
-/** Of tunnels and proxies, which may put this machine's name into Host. */
+/** Headers of tunnels and proxies, which may put this machine's name into Host. */
 const FORWARDED =
   /^(forwarded|x-forwarded-for|x-forwarded-host|cf-connecting-ip)$/;
 
@@ -52,46 +52,52 @@ const CLOSE_WITHIN_MS = 2_000;
 export async function startGateway(
   port: number,
   { targets, keys }: {
-    readonly targets: Partial<Record<Target, number>>;
-    readonly keys: LocalKeys;
+    targets: Partial<Record<Target, number>>;
+    keys: LocalKeys;
   },
 ) {
   const agent = new http.Agent({ keepAlive: true });
-  const server = http.createServer(
-    { ...NO_LIMIT, maxHeaderSize: MAX_HEAD_BYTES },
-    async (request, answer) => {
-      request.on("error", () => {}); // the client is gone: "close" says it, too
-      const route = routeOf(request.url!);
-      const target = route && targets[route.to];
-      if (!target) return refuse(answer, 404);
-      // The keys of the local stack are public, so what they give access to is
-      // for this machine only: not for a tunnel, nor for a web page whose name
-      // resolves to 127.0.0.1 (DNS rebinding). The webhook verifies signatures.
-      if (route.to !== "webhook" && !isLocal(request)) {
-        return refuse(answer, 403);
-      }
-      let headers = endToEnd(request.rawHeaders);
-      if (route.to === "rest") {
-        const authorization = await authorize(request.headers, keys);
-        if (!authorization) return refuse(answer, 401);
-        headers = headers.filter(([name]) => !/^authorization$/i.test(name))
-          .concat([["Authorization", authorization]]);
-      }
-      passOn(request, answer, {
-        host: "127.0.0.1",
-        port: target,
-        path: route.path,
-        method: request.method,
-        headers: headers.flat(),
-        setHost: false,
-        // After HEAD, PostgREST 12 closes without announcing it.
-        agent: request.method === "HEAD" ? false : agent,
-      });
-    },
-  );
+
+  async function handle(request: http.IncomingMessage, answer: Answer) {
+    request.on("error", () => {}); // the client is gone; "close" follows
+
+    const route = routeOf(request.url!);
+    const target = route && targets[route.to];
+    if (!target) return refuse(answer, 404);
+
+    // The keys of the local stack are public, so what they give access to is
+    // for this machine only: not for a tunnel, nor for a web page whose name
+    // resolves to 127.0.0.1 (DNS rebinding). The webhook verifies signatures.
+    if (route.to !== "webhook" && !isLocal(request)) {
+      return refuse(answer, 403);
+    }
+
+    let headers = endToEnd(request.rawHeaders);
+    if (route.to === "rest") {
+      const authorization = await authorize(request.headers, keys);
+      if (!authorization) return refuse(answer, 401);
+      headers = headers.filter(([name]) => !/^authorization$/i.test(name));
+      headers.push(["Authorization", authorization]);
+    }
+
+    passOn(request, answer, {
+      host: "127.0.0.1",
+      port: target,
+      path: route.path,
+      method: request.method,
+      headers: headers.flat(),
+      setHost: false,
+      // After HEAD, PostgREST 12 closes without announcing it.
+      agent: request.method === "HEAD" ? false : agent,
+    });
+  }
+
+  const options = { ...NO_LIMIT, maxHeaderSize: MAX_HEAD_BYTES };
+  const server = http.createServer(options, handle);
   await new Promise<void>((resolve, reject) => {
     server.on("error", reject).listen(port, "127.0.0.1", resolve);
   });
+
   /** Accepts no more requests, and waits two seconds for those in progress. */
   async function close() {
     const closed = new Promise((resolve) => server.close(resolve));
@@ -100,6 +106,7 @@ export async function startGateway(
     server.closeAllConnections();
     agent.destroy();
   }
+
   return { port: (server.address() as AddressInfo).port, close };
 }
 
@@ -109,17 +116,20 @@ function passOn(
   to: http.RequestOptions,
 ) {
   const upstream = http.request(to);
+
   upstream.on("response", (from) => {
     const headers = endToEnd(from.rawHeaders).flat();
     answer.writeHead(from.statusCode!, from.statusMessage, headers);
     pipeline(from, answer, () => {});
   });
+
   upstream.on("error", (error) => {
     request.unpipe(upstream);
     const isRefused = "code" in error && error.code === "ECONNREFUSED";
     if (answer.headersSent) answer.destroy();
     else refuse(answer, isRefused ? 503 : 502);
   });
+
   // If the service closes a kept connection, Deno sends the request again on
   // another one: without its body, for which the service would wait.
   let connections = 0;
@@ -127,11 +137,13 @@ function passOn(
     const isSafe = /^(GET|HEAD|OPTIONS)$/.test(to.method!);
     if (++connections > 1 && !isSafe) upstream.destroy(new Error("Closed"));
   });
+
   answer.on("close", () => {
     // Answered before all of the body is there; or the client is gone.
     if (!request.complete || !answer.writableFinished) upstream.destroy();
     request.unpipe().resume();
   });
+
   request.pipe(upstream);
 }
 
@@ -153,9 +165,9 @@ export function routeOf(
 }
 
 /**
- * By the rule of Supabase's gateway: `apikey` must be a key, and a key of the
- * new kind is replaced by its role's token, unless the request has a token of
- * its own.
+ * Returns the Authorization header for PostgREST, as Supabase's gateway does:
+ * `apikey` must be a key, and a key of the new kind is replaced by its role's
+ * token, unless the request has its own token. Undefined without a valid key.
  */
 async function authorize(
   { apikey, authorization }: http.IncomingHttpHeaders,
@@ -185,9 +197,10 @@ function endToEnd(raw: readonly string[]): [name: string, value: string][] {
 }
 
 function refuse(answer: Answer, status: keyof typeof MESSAGES) {
-  const type = { "content-type": "application/json" };
-  const later = status === 503 && { "retry-after": "1" };
-  answer.writeHead(status, { ...type, ...later });
+  answer.writeHead(status, {
+    "content-type": "application/json",
+    ...(status === 503 && { "retry-after": "1" }),
+  });
   answer.end(JSON.stringify({ message: MESSAGES[status] }));
   // Closing while bytes are unread could take the answer from the client.
   answer.req.resume();

@@ -3,7 +3,7 @@ import { LOCAL_SECRET_KEY } from "../../supabase/functions/billing-webhook/signa
 
 export type LocalKeys = Awaited<ReturnType<typeof localKeys>>;
 
-/** What the local stack and `supabase start` sign tokens with. */
+/** The secret with which the local stack and `supabase start` sign tokens. */
 export const LOCAL_JWT_SECRET =
   "super-secret-jwt-token-with-at-least-32-characters-long";
 

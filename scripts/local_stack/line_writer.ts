@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
-/** How many lines are kept that nobody has read yet. */
+/** How many lines are kept that the reader has not taken yet. */
 const MAX_WAITING = 10_000;
 
 /** Another process may have made the same terminal or pipe non-blocking. */
@@ -8,7 +8,8 @@ const FULL_RETRY_MS = 50;
 
 /**
  * Returns a writer that does not make the rest of the process wait for a reader.
- * If that is too slow, lines are dropped; if it has ended, `onGone` is called.
+ * If the reader is too slow, lines are dropped; if it has ended, `onGone` is
+ * called.
  */
 export function createLineWriter(to: typeof Deno.stdout, onGone: () => void) {
   let waiting = 0;
@@ -30,8 +31,10 @@ export function createLineWriter(to: typeof Deno.stdout, onGone: () => void) {
     waiting++;
     last = last.then(() => write(line)).catch(onGone).finally(() => waiting--);
   }
+
   async function flush({ withinMs }: { withinMs: number }) {
     await Promise.race([last, sleep(withinMs)]);
   }
+
   return { print, flush };
 }

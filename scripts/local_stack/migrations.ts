@@ -20,8 +20,8 @@ const MIGRATIONS = join(PROJECT, "supabase", "migrations");
 export async function updateDatabase(
   dbUrl: string,
   { cliHome, signal }: {
-    readonly cliHome: string;
-    readonly signal?: AbortSignal | undefined;
+    cliHome: string;
+    signal?: AbortSignal | undefined;
   },
 ): Promise<void> {
   const applied = await readApplied(dbUrl);
@@ -31,6 +31,7 @@ export async function updateDatabase(
       essence(Deno.readTextFileSync(join(MIGRATIONS, name))),
     ]),
   );
+
   if ([...applied].some(([version, text]) => files.get(version) !== text)) {
     throw new Error(
       `Cannot start: the local data was made by another version of the migration. If it may go, with the same --data as here: ${
@@ -39,8 +40,9 @@ export async function updateDatabase(
     );
   }
   if (applied.size > 0 && applied.size === files.size) return;
+
   const remote = `--remote=${dbUrl}?sslmode=disable`;
-  // Also those older than the last applied one, from another branch.
+  // From another branch, one may be older than the last applied one.
   await runSupabaseCli(["migration", "up", "--include-all", remote, "--yes"], {
     purpose: "apply the migrations",
     home: cliHome,
@@ -59,11 +61,13 @@ async function copyOurs(folder: string): Promise<string> {
       }`,
     );
   }
+
   const migrations = join(folder, "supabase", "migrations");
   await rm(migrations, { recursive: true, force: true });
   await Deno.mkdir(migrations, { recursive: true });
   const config = join(folder, "supabase", "config.toml");
   await Deno.writeTextFile(config, 'project_id = "billing-webhook"\n');
+
   for (const name of names) {
     await Deno.copyFile(join(MIGRATIONS, name), join(migrations, name));
   }
@@ -71,14 +75,16 @@ async function copyOurs(folder: string): Promise<string> {
 }
 
 /**
- * Returns what the local stack applies: in a clone, what the Supabase CLI takes for
- * a migration; in the user's project, what `add` has put there. The user's own may
- * need what the local stack does not have, such as Supabase's tables of users.
+ * Returns the migrations that the local stack applies: in a clone, every file that
+ * the Supabase CLI takes for one; in the user's project, those that `add` has put
+ * there. The user's own may need what the local stack does not have, such as
+ * Supabase's tables of users.
  */
 function ourMigrations(): string[] {
   const all = Array.from(Deno.readDirSync(MIGRATIONS), ({ name }) => name);
   const names = all.filter((name) => /^\d+_.*\.sql$/.test(name)).sort();
   if (!isFromPackage) return names;
+
   const manifest = join(PROJECT, "supabase", "billing.json");
   if (!existsSync(manifest)) return [];
   const { files } = JSON.parse(Deno.readTextFileSync(manifest));
@@ -97,7 +103,7 @@ function readApplied(dbUrl: string): Promise<ReadonlyMap<string, string>> {
   });
 }
 
-/** The Supabase CLI stores statements without what is between them. */
+/** Removes what is between statements, which the Supabase CLI does not store. */
 function essence(text: string): string {
   return text.replaceAll(/[\s;]+/g, "");
 }

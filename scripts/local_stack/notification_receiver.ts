@@ -15,6 +15,7 @@ interface Message {
  */
 export function startNotificationReceiver(print: (line: string) => void) {
   const webhook = new Webhook(SIGNING_SECRET);
+
   const listen = { hostname: "127.0.0.1", port: 0, onListen() {} };
   const server = Deno.serve(listen, async (request) => {
     const body = await request.text();
@@ -27,9 +28,10 @@ export function startNotificationReceiver(print: (line: string) => void) {
       return new Response("Invalid signature", { status: 401 });
     }
   });
+
   const url = `http://127.0.0.1:${server.addr.port}/`;
   return {
-    /** Returns settings with which the worker sends here what they send nowhere. */
+    /** Adds this receiver as the destination if the settings name none. */
     addTo: (settings: Environment): Environment => ({
       ...settings,
       ...(!settings.NOTIFICATION_URL && !settings.RESEND_API_KEY && {

@@ -29,10 +29,16 @@ const FREE_COUNT = 15_000;
 export async function holdPorts(wanted: Partial<StackPorts>) {
   using held = new DisposableStack();
   const listeners: Partial<Record<PortName, Deno.TcpListener>> = {};
+
   // Wanted ports first, so that no port is chosen twice.
-  for (const name of NAMES.toSorted((a, b) => +!wanted[a] - +!wanted[b])) {
+  const wantedFirst = [
+    ...NAMES.filter((name) => wanted[name]),
+    ...NAMES.filter((name) => !wanted[name]),
+  ];
+  for (const name of wantedFirst) {
     listeners[name] = held.use(await takePort(name, wanted[name]));
   }
+
   const ports = Object.fromEntries(
     NAMES.map((name) => [name, listeners[name]!.addr.port]),
   ) as StackPorts;

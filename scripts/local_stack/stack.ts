@@ -19,7 +19,7 @@ import {
 } from "./service.ts";
 import { openStateFolder } from "./state_folder.ts";
 
-/** A stack that runs. To dispose of it stops all parts, last started first. */
+/** A stack that runs. Disposing of it stops all parts, the last started first. */
 export type Stack = Awaited<ReturnType<typeof startStack>>;
 
 export interface StackOptions {
@@ -41,28 +41,22 @@ export interface StackOptions {
  * and last the gateway. If one does not start, those before it are stopped.
  */
 export async function startStack(options: StackOptions) {
-  const { signal, onLog = () => {}, watch, fsync = true } = options;
+  const { signal, onLog = () => {}, fsync = true } = options;
   const failed = Promise.withResolvers<string>();
   await using running = new AsyncDisposableStack();
-
-  async function step(name: string, work: () => Promise<void>) {
-    signal?.throwIfAborted();
-    const beginMs = performance.now();
-    await work();
-    const seconds = ((performance.now() - beginMs) / 1000).toFixed(1);
-    options.onProgress?.(`${name} (${seconds} s)`);
-  }
 
   const folder = await openStateFolder(options.dataDir);
   running.defer(folder.close);
   const binaries = await copyPostgresBinaries(folder.binaries);
   const user = await databaseUser();
   const place = { binaries, data: folder.database, user };
+
   using held = await holdPorts(options.ports ?? {});
   const { ports } = held;
+  const urls = urlsOf(ports);
   const { url: dbUrl, adminUrl } = databaseUrls(ports.db);
-  const api = `http://127.0.0.1:${ports.api}`;
   const keys = await localKeys();
+
   const observer: ServiceObserver = {
     onLog: (line, source) => OF_DENO.test(line) || onLog(line, source),
     onUnexpectedEnd: failed.resolve,
@@ -77,20 +71,19 @@ export async function startStack(options: StackOptions) {
     postgrestService(folder.path, ports),
     observer,
   );
+  const functions = createFunctions({
+    options,
+    ports,
+    platform: platformEnvironment({ apiUrl: urls.api, dbUrl, keys }),
+    observer,
+  });
 
-  let functions: readonly Service[] = [];
-  async function stopFunctions() {
-    await Promise.all(functions.map((one) => one.stop()));
-  }
-  async function startFunctions(settings: Environment = {}) {
-    const { denoPath = Deno.execPath() } = options;
-    const platform = platformEnvironment({ apiUrl: api, dbUrl, keys });
-    const served = { denoPath, env: { ...platform, ...settings }, watch };
-    functions = (["webhook", "worker"] as const).map((name) => {
-      const own = { ...served, port: ports[name] };
-      return createService(functionService(`billing-${name}`, own), observer);
-    });
-    await Promise.all(functions.map((one) => one.start(signal)));
+  async function step(name: string, work: () => Promise<void>) {
+    signal?.throwIfAborted();
+    const beginMs = performance.now();
+    await work();
+    const seconds = ((performance.now() - beginMs) / 1000).toFixed(1);
+    options.onProgress?.(`${name} (${seconds} s)`);
   }
 
   await step("Postgres 17 runs", async () => {
@@ -100,38 +93,36 @@ export async function startStack(options: StackOptions) {
     await postgres.start(signal);
     await setUpServer(ports.db);
   });
+
   await step(
     "Migrations are applied",
     () => updateDatabase(dbUrl, { cliHome: folder.cli, signal }),
   );
+
   await step("PostgREST runs", async () => {
     running.defer(postgrest.stop);
     held.free("postgrest", "postgrestAdmin");
     await postgrest.start(signal);
   });
-  running.defer(stopFunctions);
+
+  running.defer(functions.stop);
   if (options.functions !== false) {
     await step("Functions are served", async () => {
       held.free("webhook", "worker");
-      await startFunctions(options.env);
+      await functions.start(options.env);
     });
   }
+
   signal?.throwIfAborted();
   held.free("api");
   const targets = { ...ports, rest: ports.postgrest };
-  running.defer((await startGateway(ports.api, { targets, keys })).close);
+  const gateway = await startGateway(ports.api, { targets, keys });
+  running.defer(gateway.close);
 
   const owned = running.move();
   return {
     ports,
-    urls: {
-      api,
-      rest: `${api}/rest/v1`,
-      webhook: `${api}/functions/v1/billing-webhook`,
-      worker: `${api}/functions/v1/billing-worker`,
-      /** The webhook's own process, without the gateway. */
-      webhookProcess: `http://127.0.0.1:${ports.webhook}`,
-    },
+    urls,
     keys,
     /** The database, for the role `postgres`, and for the superuser. */
     dbUrl,
@@ -141,11 +132,52 @@ export async function startStack(options: StackOptions) {
     postgres,
     postgrest,
     restartFunctions: async (settings: Environment) => {
-      await stopFunctions();
-      await startFunctions(settings);
+      await functions.stop();
+      await functions.start(settings);
     },
     /** Resolves with the reason if a part ends without being stopped. */
     failed: failed.promise,
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
+}
+
+function urlsOf(ports: StackPorts) {
+  const api = `http://127.0.0.1:${ports.api}`;
+  return {
+    api,
+    rest: `${api}/rest/v1`,
+    webhook: `${api}/functions/v1/billing-webhook`,
+    worker: `${api}/functions/v1/billing-worker`,
+    /** The webhook's own process, without the gateway. */
+    webhookProcess: `http://127.0.0.1:${ports.webhook}`,
+  };
+}
+
+/** Returns how to start both functions with the user's settings, and stop them. */
+function createFunctions({ options, ports, platform, observer }: {
+  options: StackOptions;
+  ports: StackPorts;
+  platform: Environment;
+  observer: ServiceObserver;
+}) {
+  const { denoPath = Deno.execPath(), watch, signal } = options;
+  let services: readonly Service[] = [];
+
+  async function start(settings: Environment = {}) {
+    const env = { ...platform, ...settings };
+    services = (["webhook", "worker"] as const).map((name) => {
+      const served = { denoPath, env, watch, port: ports[name] };
+      return createService(
+        functionService(`billing-${name}`, served),
+        observer,
+      );
+    });
+    await Promise.all(services.map((service) => service.start(signal)));
+  }
+
+  async function stop() {
+    await Promise.all(services.map((service) => service.stop()));
+  }
+
+  return { start, stop };
 }

@@ -68,12 +68,14 @@ export function parseStartArguments(
     (values["port-base"] ?? env["BILLING_PORT_BASE"]) || `${STANDARD_BASE}`,
     "--port-base and BILLING_PORT_BASE",
   );
+
   const options = new Map<number, string>();
   const ports = PORT_NAMES.map((name) => {
     const text = values[`${name}-port`] ?? env[variableOf(name)];
     const names = `--${name}-port and ${variableOf(name)}`;
     const standard = DEFAULTS[name] && DEFAULTS[name] - STANDARD_BASE + base;
     const port = text ? numberUpTo(MAX_PORT, text, names) : standard;
+
     const other = port && options.get(port);
     if (other) {
       throw new UsageError(
@@ -83,6 +85,7 @@ export function parseStartArguments(
     options.set(port, `--${name}-port`);
     return [name, port];
   });
+
   return {
     ports: Object.fromEntries(ports) as Record<PortName, number>,
     dataDir: dataFolder(values.data, env),

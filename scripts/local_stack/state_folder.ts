@@ -5,7 +5,7 @@ import { waitUntil } from "./wait_until.ts";
 
 const LOCK = "lock";
 const END_WITHIN_MS = 10_000;
-const OWN_NAMES = /^(binaries|cli|database|lock|running)(\.|$)/;
+const OUR_NAMES = /^(binaries|cli|database|lock|running)(\.|$)/;
 
 /** A line of the lock: a process of the stack, and when it began. */
 const RECORD = /^(\d+) (.+)$/gm;
@@ -21,34 +21,20 @@ export async function openStateFolder(given: string) {
   checkOwn(given);
   const path = await Deno.realPath(given);
   if (Deno.uid() === 0) await Deno.chmod(path, 0o755); // for Postgres's account
-  const file = join(path, LOCK);
-  const lock = await Deno.open(file, {
-    read: true,
-    append: true,
-    create: true,
-  });
-  const text = await Deno.readTextFile(file);
-  if (!await lock.tryLock(true)) {
-    lock.close();
-    refuse(
-      path,
-      `a stack already runs on it (process ${parseInt(text)}); stop it first`,
-    );
-  }
+
+  const { lock, text } = await takeLock(path);
   const write = (line: string) =>
     lock.write(new TextEncoder().encode(`${line}\n`));
-  const startOf = async (id: number) => (await lookUpProcess(id))?.started;
+
   const database = join(path, "database");
-  await Promise.all(Array.from(text.matchAll(RECORD), async (record) => {
-    const [id, started] = [Number(record[1]), record[2]];
-    if (await startOf(id) === started) await endProcess(id);
-  }));
+  await endRecorded(text);
   await removeStalePidFile(database);
   await lock.truncate();
   await write(`${Deno.pid}`);
+
   return {
     path,
-    /** The places in the folder. Nothing else in it is ours. */
+    /** The places in the folder. Nothing else in it is the stack's. */
     binaries: join(path, "binaries"),
     database,
     /** The Supabase CLI's own files, kept out of the user's home. */
@@ -59,17 +45,35 @@ export async function openStateFolder(given: string) {
       if (started) await write(`${id} ${started}`);
     },
     close: () => lock.close(),
-    /** Removes what is ours, unlocks the folder, and removes it if empty. */
+    /** Removes the stack's files, unlocks the folder, and removes it if empty. */
     empty: async () => {
       const names = Array.from(Deno.readDirSync(path), ({ name }) => name);
-      const own = names.filter((name) => OWN_NAMES.test(name));
-      for (const name of own) {
+      const ours = names.filter((name) => OUR_NAMES.test(name));
+      for (const name of ours) {
         await Deno.remove(join(path, name), { recursive: true });
       }
       lock.close();
-      if (own.length === names.length) await Deno.remove(path);
+      if (ours.length === names.length) await Deno.remove(path);
     },
   };
+}
+
+/** Locks a state folder. Returns what the last stack wrote into the lock, too. */
+async function takeLock(path: string) {
+  const file = join(path, LOCK);
+  const lock = await Deno.open(file, {
+    read: true,
+    append: true,
+    create: true,
+  });
+  const text = await Deno.readTextFile(file);
+  if (await lock.tryLock(true)) return { lock, text };
+
+  lock.close();
+  refuse(
+    path,
+    `a stack already runs on it (process ${parseInt(text)}); stop it first`,
+  );
 }
 
 /**
@@ -83,12 +87,25 @@ function checkOwn(given: string): void {
   if (uid !== Deno.uid()) refuse(given, "another account owns it");
   const names = Array.from(Deno.readDirSync(given), ({ name }) => name);
   if (names.length === 0) return;
+
   // Every stack creates the lock first.
   if (!names.includes(LOCK)) refuse(given, "it contains other files");
   const lock = Deno.lstatSync(join(given, LOCK));
   if (!lock.isFile || lock.uid !== uid) {
     refuse(given, "its lock is not a file of this account");
   }
+}
+
+async function startOf(id: number): Promise<string | undefined> {
+  return (await lookUpProcess(id))?.started;
+}
+
+/** Ends the processes of the last stack that still run. */
+async function endRecorded(text: string): Promise<void> {
+  const records = text.matchAll(RECORD);
+  await Promise.all(Array.from(records, async ([, id, started]) => {
+    if (await startOf(Number(id)) === started) await endProcess(Number(id));
+  }));
 }
 
 async function endProcess(id: number): Promise<void> {

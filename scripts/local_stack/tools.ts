@@ -7,7 +7,7 @@ import { createCommand } from "../common/create_command.ts";
 import { signalTo } from "../common/processes.ts";
 import { REPOSITORY } from "../common/how_started.ts";
 
-/** The packages that the local stack runs programs of. */
+/** The npm packages whose programs the local stack runs. */
 export const NODE_MODULES = join(REPOSITORY, "node_modules");
 
 const NEEDED = [
@@ -30,8 +30,13 @@ export function supabaseCli(): readonly [command: string, ...args: string[]] {
   }
   const version = importMap.imports[PACKAGE].split("@").at(-1);
   return [
-    ...[Deno.execPath(), "run", "--allow-all", "--quiet"] as const,
-    ...["--no-config", "--no-lock", "--node-modules-dir=none"],
+    Deno.execPath(),
+    "run",
+    "--allow-all",
+    "--quiet",
+    "--no-config",
+    "--no-lock",
+    "--node-modules-dir=none",
     `npm:supabase@${version}`,
   ];
 }
@@ -39,11 +44,11 @@ export function supabaseCli(): readonly [command: string, ...args: string[]] {
 export async function runSupabaseCli(
   args: readonly string[],
   { purpose, home, cwd = REPOSITORY, env = {}, signal }: {
-    readonly purpose: string;
-    readonly home: string;
-    readonly cwd?: string;
-    readonly env?: Environment;
-    readonly signal?: AbortSignal | undefined;
+    purpose: string;
+    home: string;
+    cwd?: string;
+    env?: Environment;
+    signal?: AbortSignal | undefined;
   },
 ): Promise<string> {
   const [command, ...first] = supabaseCli();
@@ -80,15 +85,15 @@ export type ProcessGroup = ReturnType<typeof spawnGroup>;
 
 /**
  * Starts a program in its own session, so that Ctrl-C at the terminal does not
- * reach it, and that it can be ended together with what it has started, as it is
- * once the signal is aborted. Its standard input is empty.
+ * reach it, and so that it can be ended together with what it has started. That
+ * happens once the signal is aborted. Its standard input is empty.
  */
 export function spawnGroup(
   { command, args, options, signal }: {
-    readonly command: string;
-    readonly args: readonly string[];
-    readonly options: Omit<Deno.CommandOptions, "args" | "detached" | "stdin">;
-    readonly signal?: AbortSignal | undefined;
+    command: string;
+    args: readonly string[];
+    options: Omit<Deno.CommandOptions, "args" | "detached" | "stdin">;
+    signal?: AbortSignal | undefined;
   },
 ) {
   const child = createCommand(command, {
@@ -97,7 +102,9 @@ export function spawnGroup(
     detached: true,
     stdin: "null",
   }).spawn();
+
   const kill = (signal: Deno.Signal) => signalTo(-child.pid, signal);
+
   const end = () => kill("SIGTERM");
   signal?.addEventListener("abort", end);
   const ended = child.status
@@ -107,32 +114,44 @@ export function spawnGroup(
 
 /**
  * Runs a command to its end, and returns its standard output. If it fails, throws
- * `Cannot <purpose>: ...` with its output; if the signal ended it, its reason.
+ * `Cannot <purpose>: ...` with its output; if the signal ended it, the signal's
+ * reason.
  */
 export async function runTool(
   { purpose, command, args, env, cwd, user }: {
-    readonly purpose: string;
-    readonly command: string;
-    readonly args: readonly string[];
-    readonly env: Environment;
-    readonly cwd: string;
-    readonly user?: { readonly uid: number; readonly gid: number } | undefined;
+    purpose: string;
+    command: string;
+    args: readonly string[];
+    env: Environment;
+    cwd: string;
+    user?: { readonly uid: number; readonly gid: number } | undefined;
   },
   signal?: AbortSignal,
 ): Promise<string> {
   signal?.throwIfAborted();
-  const piped = { stdout: "piped", stderr: "piped" } as const;
-  const options = { env, clearEnv: true, cwd, ...user, ...piped };
-  const { child, ended } = spawnGroup({ command, args, options, signal });
+  const { child, ended } = spawnGroup({
+    command,
+    args,
+    options: {
+      env,
+      clearEnv: true,
+      cwd,
+      ...user,
+      stdout: "piped",
+      stderr: "piped",
+    },
+    signal,
+  });
   const [{ success, code }, stdout, stderr] = await Promise.all([
     ended,
     new Response(child.stdout).text(),
     new Response(child.stderr).text(),
   ]);
+
   signal?.throwIfAborted();
   if (success) return stdout;
-  const said = `${stdout}\n${stderr}`.trim();
+  const output = `${stdout}\n${stderr}`.trim();
   throw new FaultInLines(
-    `Cannot ${purpose}: the command ended with code ${code}.\n${said}`,
+    `Cannot ${purpose}: the command ended with code ${code}.\n${output}`,
   );
 }

@@ -7,9 +7,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 export async function waitUntil(
   isMet: () => boolean | Promise<boolean>,
   { timeoutMs, intervalMs = 25, signal }: {
-    readonly timeoutMs: number;
-    readonly intervalMs?: number;
-    readonly signal?: AbortSignal | undefined;
+    timeoutMs: number;
+    intervalMs?: number;
+    signal?: AbortSignal | undefined;
   },
 ): Promise<boolean> {
   const deadlineMs = performance.now() + timeoutMs;

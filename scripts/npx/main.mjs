@@ -17,10 +17,9 @@ const INSTALLED = dirname(dirname(ROOT));
 const require = createRequire(import.meta.url);
 const { name, version, optionalDependencies } = require("../../package.json");
 const { tasks } = require("../../deno.json");
-/** The package has no others of the tasks. */
-const COMMANDS = Object.entries(tasks).filter(([command]) =>
-  existsSync(scriptOf(command))
-);
+/** The tasks whose scripts are in the package. */
+const COMMANDS = Object.entries(tasks)
+  .filter(([command]) => existsSync(scriptOf(command)));
 
 const [command = "--help", ...args] = process.argv.slice(2);
 /**
@@ -37,10 +36,13 @@ const PACKAGES = command === "start"
     `--lock=${join(ROOT, "deno.lock")}`,
   ];
 
-if (["--help", "-h", "help"].includes(command)) say(helpText());
-else if (["--version", "-v"].includes(command)) say(version);
-else if (COMMANDS.some(([name]) => name === command)) run();
-else {
+if (["--help", "-h", "help"].includes(command)) {
+  say(helpText());
+} else if (["--version", "-v"].includes(command)) {
+  say(version);
+} else if (COMMANDS.some(([name]) => name === command)) {
+  run();
+} else {
   const meant = closest(command, COMMANDS.map(([name]) => name));
   const hint = meant ? `Did you mean ${meant}? ` : "";
   refuse(`There is no command "${command}". ${hint}See --help.`, 2);
@@ -54,11 +56,12 @@ function run() {
       `Deno ${optionalDependencies.deno} is missing: npm could not download it, or has none for this platform. Check the connection, delete ${INSTALLED}, and try again.`,
     );
   }
-  const env = environment();
+
   // Not quiet: the first time, it downloads what the command needs.
   const options = ["--allow-all", "--frozen", ...PACKAGES];
   const words = ["run", ...options, scriptOf(command), ...args];
-  const child = spawn(deno, words, { env, stdio: "inherit" });
+  const child = spawn(deno, words, { env: environment(), stdio: "inherit" });
+
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) {
     process.on(signal, () => child.kill(signal));
   }

@@ -17,7 +17,7 @@ import type { Page } from "./stripe_source.ts";
  * Brings the records to the state of Stripe's subscriptions, page by page.
  *
  * @returns how many subscriptions were compared, what differed before, why some
- * could not be recorded, by ID, and which are of erased accounts.
+ * could not be recorded, by ID, and which belong to erased accounts.
  * @throws {DeliveryError} If the database keeps failing.
  */
 export async function importPages(
@@ -29,27 +29,32 @@ export async function importPages(
   const errors = new Map<string, string>();
   const erased = new Set<string>();
 
+  function note(subscription: string, difference: Difference) {
+    const { kind, error, fields = [] } = difference;
+    if (kind === "erased") {
+      erased.add(subscription);
+      return;
+    }
+
+    different.set(subscription, difference);
+    if (error !== undefined) errors.set(subscription, error);
+    // Until a mark that is ahead is set back, no correction changes the record.
+    const ahead = fields.find(({ field }) => field.endsWith("_as_of"));
+    if (ahead) {
+      errors.set(
+        subscription,
+        `first set ${ahead.field} back (docs/reconcile.md)`,
+      );
+    }
+  }
+
   async function importPage(page: Page): Promise<void> {
     const compared = await comparePage(page, context);
     read += compared.length;
     for (const { subscription, difference } of compared) {
-      if (difference === undefined) continue;
-      const { kind, error, fields = [] } = difference;
-      if (kind === "erased") {
-        erased.add(subscription);
-        continue;
-      }
-      different.set(subscription, difference);
-      if (error !== undefined) errors.set(subscription, error);
-      // Until then, no correction changes the record.
-      const ahead = fields.find(({ field }) => field.endsWith("_as_of"));
-      if (ahead) {
-        errors.set(
-          subscription,
-          `first set ${ahead.field} back (docs/reconcile.md)`,
-        );
-      }
+      if (difference) note(subscription, difference);
     }
+
     const { failed } = await context.tables.apply(
       compared.map(({ corrections }) => corrections),
     );
@@ -59,26 +64,27 @@ export async function importPages(
     }
   }
 
-  // Those that do not name their account come last: until then the database does
-  // not know all subscriptions of a customer, which may have different accounts.
-  const left: Page[] = [];
+  // Subscriptions that do not name their account come last: until then the database
+  // does not know all subscriptions of a customer, which may have different accounts.
+  const last: Page[] = [];
   for await (const page of pages) {
     const { named = [], nameless = [] } = Object.groupBy(
       page.data,
       (subscription) =>
         accountOf(subscription, context.accountFrom) ? "named" : "nameless",
     );
-    left.push({ ...page, data: nameless });
+    last.push({ ...page, data: nameless });
     await importPage({ ...page, data: named });
   }
-  for (const page of left) await importPage(page);
+  for (const page of last) await importPage(page);
+
   return { read, different, errors, erased };
 }
 
 /**
- * Applies the events that Stripe could not deliver, under their own IDs. One that
- * the app has a handler for is left to a delivery or a retry, which run it: once
- * applied, it would be a duplicate.
+ * Applies the events that Stripe could not deliver, under their own IDs. An event
+ * that the app has a handler for is left to a delivery or a retry, which run the
+ * handler: once applied, the event would be a duplicate.
  *
  * @param undelivered The newest first, as Stripe lists them.
  * @returns why, by event, for those that were not applied.
@@ -90,11 +96,13 @@ export async function applyMissed(
 ): Promise<Map<string, string>> {
   const errors = new Map<string, string>();
   const groups: BillingEvent[][] = [];
+
   const missed = await missedEvents(undelivered, context);
   const handlers = await context.tables.handlers();
   const lacking = (await context.tables.openFailures())
     .filter(({ error_code }) => error_code === "handler_missing")
     .map(({ event }) => event);
+
   // The database orders the events of one call, but there may be several calls.
   for (const event of missed.reverse()) {
     const name = handlerName(event.type);
@@ -105,6 +113,7 @@ export async function applyMissed(
       );
       continue;
     }
+
     try {
       const parsed = parseEvent(JSON.stringify(event), {
         format: stripe,
@@ -119,6 +128,7 @@ export async function applyMissed(
       errors.set(event.id, toDeliveryError(thrown).message);
     }
   }
+
   const { failed } = await context.tables.apply(groups);
   for (const [{ event_id }, message] of failed) errors.set(event_id, message);
   return errors;

@@ -61,7 +61,7 @@ export interface Context extends
   readonly wait: Wait;
 }
 
-/** Longer than a project takes that is there. */
+/** Longer than a project that exists takes to answer. */
 const CHECK_LIMIT_MS = 10_000;
 
 /** Not 1, which means that something differs. */
@@ -78,8 +78,9 @@ export async function runCommand<Arguments extends Target>(
   work: (context: Arguments & Context) => Promise<number>,
 ): Promise<never> {
   try {
-    const own = Deno.env.toObject();
-    const env = { ...functionEnvironment(own, await readEnvFile()), ...own };
+    const command = Deno.env.toObject();
+    const file = await readEnvFile();
+    const env = { ...functionEnvironment(command, file), ...command };
     const local = await findRunningStack(env);
     const target = parse(Deno.args, { env, warn: printError, local });
     Deno.exit(await work(await openContext(target)));
@@ -98,10 +99,12 @@ export function readTarget(
   const { projectUrl, secrets } = readProject(values["project-url"], here);
   const apiKey = env["STRIPE_API_KEY"] ?? "";
   const stripeUrl = values["stripe-url"];
+
   // The API key is sent there.
   if (stripeUrl !== undefined && !isLoopback(stripeUrl)) {
     throw new UsageError("--stripe-url takes a URL on this machine.");
   }
+
   return {
     apiKey,
     mode: readMode(apiKey, values.mode, isLoopback(projectUrl)),
@@ -139,19 +142,25 @@ function readMode(
   if (confirmed !== undefined) {
     oneOf(["test", "live"], { value: confirmed, what: "mode" });
   }
+
   const mode = /^[sr]k_(test|live)_\S+$/.exec(apiKey)?.[1];
   if (mode === undefined) {
     throw new UsageError(
       "STRIPE_API_KEY must begin with sk_test_, rk_test_, sk_live_ or rk_live_. Copy a key from Stripe's dashboard (Developers, API keys).",
     );
   }
+
   if ((confirmed ?? (isLocal && "test")) === mode) return mode;
-  const but = confirmed !== undefined
-    ? `but --mode is ${confirmed}.`
-    : `${
-      isLocal ? "but the project is local" : "and the project is not local"
-    }. If that is intended, add --mode ${mode}.`;
-  throw new UsageError(`STRIPE_API_KEY is a ${mode} key, ${but}`);
+  const key = `STRIPE_API_KEY is a ${mode} key`;
+  if (confirmed !== undefined) {
+    throw new UsageError(`${key}, but --mode is ${confirmed}.`);
+  }
+  const project = isLocal
+    ? "but the project is local"
+    : "and the project is not local";
+  throw new UsageError(
+    `${key}, ${project}. If that is intended, add --mode ${mode}.`,
+  );
 }
 
 /** Finds out at once, without retries, if the project refuses this command. */

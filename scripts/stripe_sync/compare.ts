@@ -19,7 +19,7 @@ export interface Comparison {
 /** The columns with the times of the newest events that the record took. */
 const MARKS = ["account_as_of", "changed_as_of", "canceled_as_of"] as const;
 
-/** How far ahead of the moment at which Stripe was asked a mark may be. */
+/** How far a mark may be ahead of the moment at which Stripe was asked. */
 const LONGEST_AHEAD_SECONDS = 300;
 
 /**
@@ -57,35 +57,42 @@ export async function compare(
     corrections,
   });
   if (isErased) return differs({ kind: "erased" });
+
   const customer = customerOf(subscription);
   // A recorded account stays, unless `metadata.accountId` names another one.
   const named = accountOf(subscription) ?? record?.account_id ??
     accountOf(subscription, accountFrom);
   const account = named ?? await tables.accountOfCustomer(customer);
   if (account === undefined) return differs({ kind: "unmapped", customer });
+
   // Without an account in the event, the database asks account_of_customer.
   const metadata = { ...subscription.metadata, accountId: named ?? null };
   const object = { ...subscription, metadata };
   const source = { object, provider, planItem, askedAtSeconds };
+
   try {
     const creation = correctionEvent("created", source);
     const update = correctionEvent("updated", source);
-    const owner = { provider, account_id: account };
-    const items = textOf(creation.report.items);
-    const values = { ...owner, status, ...creation.report, items };
+    const values = {
+      provider,
+      account_id: account,
+      status,
+      ...creation.report,
+      items: textOf(creation.report.items),
+    };
     const fields = record && changes(record, values, askedAtSeconds);
     if (fields?.length === 0) return { subscription: id, corrections: [] };
+
     const concerns = (name: string) =>
       !fields || fields.some(({ field }) => field === name);
-    const isCreated = concerns("account_id");
-    const isDeleted = status === "canceled" && concerns("canceled_at");
+    const corrections = [update];
+    if (concerns("account_id")) corrections.unshift(creation);
+    if (status === "canceled" && concerns("canceled_at")) {
+      corrections.push(correctionEvent("deleted", source));
+    }
     return differs(
       fields ? { kind: "differs", fields } : { kind: "missing_here", account },
-      [
-        ...(isCreated ? [creation] : []),
-        update,
-        ...(isDeleted ? [correctionEvent("deleted", source)] : []),
-      ],
+      corrections,
     );
   } catch (error) {
     if (!(error instanceof DeliveryError)) throw error;
@@ -122,10 +129,12 @@ function changes(
   // A creation is recorded as active, whatever status it reports.
   const isAsCreated = record.status === "active" && !record.changed_by_update &&
     record.provider_status === status;
+
   const latestMs = (askedAtSeconds + LONGEST_AHEAD_SECONDS) * 1000;
   const ahead = MARKS.filter((mark) =>
     Date.parse(record[mark] ?? "") > latestMs
   );
+
   const here: Readonly<Record<string, FieldValue>> = {
     ...record,
     items: textOf(record.items),
@@ -142,6 +151,7 @@ function changes(
       ahead.map((mark) => [mark, `at most ${isoTime(latestMs)}`]),
     ),
   };
+
   return Object.entries(there)
     .map(([field, value]) => ({
       field,
@@ -153,11 +163,11 @@ function changes(
 
 /** Returns items as text: the values of each, in the order of their names. */
 function textOf(items: unknown): string | null {
-  return Array.isArray(items)
-    ? items.map((item) =>
-      Object.entries(item).sort().map(([, value]) => value ?? "-").join(" ")
-    ).join("; ")
-    : null;
+  if (!Array.isArray(items)) return null;
+  const texts = items.map((item) =>
+    Object.entries(item).sort().map(([, value]) => value ?? "-").join(" ")
+  );
+  return texts.join("; ");
 }
 
 /** Returns a value with times written alike: those of the database differ. */
@@ -172,10 +182,10 @@ function isoTime(milliseconds: number): string {
 }
 
 /**
- * Returns an event that makes a record as Stripe's subscription. The same correction
- * has the same ID. It is dated between two seconds, before Stripe was asked: so it
- * wins against every event that the answer is certain to contain, and loses against
- * every event that may be newer (docs/decisions.md).
+ * Returns an event that makes a record match Stripe's subscription. The same
+ * correction has the same ID. It is dated between two seconds, before Stripe was
+ * asked: so it wins against every event that the answer is certain to contain, and
+ * loses against every event that may be newer (docs/decisions.md).
  *
  * @throws {DeliveryError} If the subscription lacks a field that is needed.
  */
@@ -192,6 +202,7 @@ function correctionEvent(
   const date = isoTime((askedAtSeconds - MARGIN_SECONDS) * 1000 - 500);
   const content = JSON.stringify([provider, date, type, object]);
   const id = `import_${createHash("sha256").update(content).digest("hex")}`;
+
   const parsed = parseEvent(
     JSON.stringify({ id, type, created: askedAtSeconds, data: { object } }),
     {

@@ -13,7 +13,7 @@ export interface FieldDifference {
 export interface Difference {
   readonly kind:
     | "missing_here"
-    /** Missing here, and nobody says whose it is. */
+    /** Missing here, and its account is unknown. */
     | "unmapped"
     /** Missing here, because its account was erased: no fault. */
     | "erased"
@@ -26,7 +26,7 @@ export interface Difference {
     | "failed";
   /** Null if an event does not name one. */
   readonly subscription: string | null;
-  /** Of a subscription that is missing here. */
+  /** If the subscription is missing here. */
   readonly account?: string;
   readonly customer?: string;
   readonly error?: string;
@@ -36,7 +36,7 @@ export interface Difference {
   readonly error_code?: string;
 }
 
-/** What to do by hand about some kinds. */
+/** What to do by hand about differences of some kinds. */
 const ADVICE: { [Kind in Difference["kind"]]?: string } = {
   unmapped:
     "no account: set metadata.accountId at Stripe and run this again, or use --account-from <metadata key> or --account-from customer. For subscriptions of another product, set UNMAPPED_SUBSCRIPTIONS=ignore (docs/reconcile.md).",
@@ -61,14 +61,14 @@ export function differenceLines(
   differences: readonly Difference[],
   { apply }: { apply: boolean },
 ): string[] {
+  const lines = differences.map(differenceLine);
   const { length } = differences.filter(isFault);
-  if (length === 0) {
-    return [...differences.map(differenceLine), "No differences."];
-  }
+  if (length === 0) return [...lines, "No differences."];
+
   const count = length === 1 ? "1 difference." : `${length} differences.`;
   const hint = " --apply fixes what it can, and deletes nothing.";
   return [
-    ...differences.map(differenceLine),
+    ...lines,
     apply ? count : count + hint,
     ...adviceLines(differences),
   ];
@@ -90,12 +90,13 @@ export function differenceLine(difference: Difference): string {
       subscription ?? "unknown"
     }`;
   const owner = account ? `, account ${account}` : "";
-  const nobody = customer ? `, customer ${customer}` : "";
+  const payer = customer ? `, customer ${customer}` : "";
+
   const fields = difference.fields?.map(({ field, here, there }) =>
     `${field} is ${here} here, ${there} at Stripe`
   );
   const reason = difference.error ?? difference.error_code ??
     fields?.join("; ");
-  return label.padEnd(15) + subject + owner + nobody +
+  return label.padEnd(15) + subject + owner + payer +
     (reason ? `: ${reason}` : "");
 }

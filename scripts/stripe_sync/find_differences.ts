@@ -13,13 +13,14 @@ import type { Page } from "./stripe_source.ts";
 export type Found = Awaited<ReturnType<typeof findDifferences>>;
 
 /**
- * An event on its way makes a difference that goes away by itself. So what
- * differs is compared again after this time.
+ * An event on its way makes a difference that goes away by itself, so differences
+ * are checked again after this time.
  */
 const SECOND_LOOK_AFTER_MS = 2_000;
 
 export async function findDifferences(context: Context) {
   const { stripe, tables, unmappedSubscriptions } = context;
+
   // Read before Stripe is asked: Stripe has whatever is recorded by now.
   const recorded = await tables.subscriptionIds();
   const listed = await compareAll(stripe.subscriptions(), context);
@@ -29,8 +30,9 @@ export async function findDifferences(context: Context) {
     context,
   );
   const undelivered = await stripe.undeliveredEvents(typesOf(format));
+
   const compared = new Map([...listed, ...unlisted]);
-  // Also if that is to be ignored.
+  // Unmapped ones, too, even if they are ignored below.
   const doubtful = [...compared.keys()].filter((id) => compared.get(id));
   const missed = await missedEvents(undelivered, context);
   if (doubtful.length + missed.length > 0) {
@@ -40,22 +42,28 @@ export async function findDifferences(context: Context) {
     stripe.someSubscriptions(doubtful, listed.size),
     context,
   );
+
   const failures = await tables.openFailures();
   const failed = new Set(failures.map(({ event }) => event));
   const stillMissed = (await missedEvents(missed, context))
     .filter(({ id }) => !failed.has(id));
-  const differences: Difference[] = [
-    ...[...again.values()].flatMap((found) => found ?? [])
-      .filter(({ kind }) =>
-        kind !== "unmapped" || unmappedSubscriptions === "fail"
-      ),
-    ...recorded.filter((id) => !compared.has(id))
-      .map((id) => ({ kind: "missing_there" as const, subscription: id })),
-    ...await Promise.all(
-      stillMissed.map((event) => describeMissed(event, tables)),
-    ),
-    ...failures.map((failure) => ({ kind: "failed" as const, ...failure })),
-  ];
+
+  const differences: Difference[] = [];
+  for (const difference of again.values()) {
+    const isIgnored = difference?.kind === "unmapped" &&
+      unmappedSubscriptions === "ignore";
+    if (difference && !isIgnored) differences.push(difference);
+  }
+  for (const subscription of recorded) {
+    if (compared.has(subscription)) continue;
+    differences.push({ kind: "missing_there", subscription });
+  }
+  const described = stillMissed.map((event) => describeMissed(event, tables));
+  differences.push(...await Promise.all(described));
+  for (const failure of failures) {
+    differences.push({ kind: "failed", ...failure });
+  }
+
   return { differences, doubtful, listed: listed.size, undelivered };
 }
 
@@ -86,6 +94,7 @@ export async function comparePage(
       customer_id: customerOf(subscription),
     })),
   );
+
   return await Promise.all(data.map((subscription) => {
     const record = records.get(subscription.id);
     const isErased = erased.has(subscription.id);
@@ -98,7 +107,7 @@ export async function comparePage(
 
 /**
  * Returns the undelivered events that would change the tables and have not, and
- * that nobody has resolved by hand. Events that the receiver acknowledges without
+ * that were not resolved by hand. Events that the receiver acknowledges without
  * an effect are not missed; Stripe lists them if another endpoint of the account
  * fails.
  */
@@ -110,6 +119,7 @@ export async function missedEvents(
   const settled = await tables.settledEvents(events.map(({ id }) => id));
   const missed = events.filter(({ id }) => !settled.has(id));
   if (unmappedSubscriptions === "fail") return missed;
+
   const records = await tables.recordsOf(missed.map(subscriptionOf));
   return missed.filter((event) =>
     !lacksAccountId(event, format) || records.has(subscriptionOf(event))
@@ -120,8 +130,11 @@ async function describeMissed(
   event: Stripe.Event,
   tables: Context["tables"],
 ): Promise<Difference> {
-  const { subscription_id = "", ...about } = describeEvent(event, format);
-  const { customer_id = null, account_id = null } = about;
+  const {
+    subscription_id = "",
+    customer_id = null,
+    account_id = null,
+  } = describeEvent(event, format);
   const owner = { subscription_id, customer_id, account_id };
   const erased = await tables.erasedOf([owner]);
   return {

@@ -4,7 +4,7 @@ import { DeliveryError } from "../../supabase/functions/_shared/billing/errors.t
 /** Waits this many milliseconds, and shows why if a reason is given. */
 export type Wait = (milliseconds: number, reason?: string) => Promise<void>;
 
-/** In all longer than a rate limit, a deployment or a restart lasts. */
+/** Together longer than a rate limit, a deployment or a restart lasts. */
 const WAITS_MS = [500, 1_000, 2_000, 4_000, 8_000, 16_000];
 
 /** A longer `Retry-After` is cut to this. */
@@ -14,7 +14,7 @@ const LONGEST_RETRY_AFTER_MS = 60_000;
  * Makes a call to Stripe or the database, and repeats it after failures that may
  * pass by themselves.
  *
- * @throws What the last call threw.
+ * @throws The error of the last call.
  */
 export async function retry<T>(call: () => Promise<T>, wait: Wait): Promise<T> {
   for (const usualMs of WAITS_MS) {

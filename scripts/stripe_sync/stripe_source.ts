@@ -8,7 +8,7 @@ const ITEMS_PER_PAGE = 100;
 /** A page of a busy account takes long. */
 const TIMEOUT_MS = 60_000;
 
-/** What Stripe answered, and Stripe's clock before it was asked. */
+/** Stripe's answer, and Stripe's clock before it was asked. */
 export interface StripeAnswer<T> {
   readonly data: T;
   /** In Unix seconds, no later than when Stripe read its data. */
@@ -20,7 +20,7 @@ export type Page = StripeAnswer<Stripe.Subscription[]>;
 export type StripeSource = ReturnType<typeof openStripeSource>;
 
 /**
- * Returns a reader of the account that an API key belongs to. It leaves out the retries
+ * Returns a reader of the account that an API key belongs to. It does not use the retries
  * and the paging of Stripe's package: those lack 429, `Retry-After`, answers that break
  * off, and the time of each page.
  *
@@ -57,6 +57,7 @@ export function openStripeSource(
       const { data: page, askedAtSeconds } = await callStripe(call, wait);
       page.data.forEach(checkMode);
       yield { data: page.data, askedAtSeconds };
+
       count += page.data.length;
       if (count > 0 && count % 1_000 === 0) {
         printError(`${count} read from Stripe`);
@@ -73,7 +74,7 @@ export function openStripeSource(
     );
   }
 
-  /** Canceled ones included, the newest first. */
+  /** Reads all subscriptions, also canceled ones, the newest first. */
   function subscriptions(): AsyncGenerator<Page> {
     return pages((position) =>
       stripe.subscriptions.list({ status: "all", ...position })
@@ -94,6 +95,7 @@ export function openStripeSource(
         yield { ...page, data: page.data.filter(({ id }) => left.delete(id)) };
       }
     }
+
     for (const id of left) {
       try {
         const call = () => stripe.subscriptions.retrieve(id);
@@ -127,6 +129,7 @@ export function callStripe<T>(
     const startedMs = performance.now();
     const data = await call();
     const tookMs = performance.now() - startedMs;
+
     // The package types them as a plain object; with fetch, they are `Headers`.
     const headers = new Headers(data.lastResponse.headers);
     // RFC 9110, section 6.6.1: in whole seconds.

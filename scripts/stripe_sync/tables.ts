@@ -66,7 +66,7 @@ export function openTables(
     return rows;
   }
 
-  /** By key, not by offset: rows that come or go in between shift nothing. */
+  /** Reads by key, not by offset: rows that come or go in between shift nothing. */
   async function readPages<Key extends string, Row extends Record<Key, string>>(
     key: Key,
     query: (last: string) => Query<Row[]>,
@@ -132,7 +132,7 @@ export function openTables(
       return new Set([...applied, ...resolved].map(({ event }) => event));
     },
 
-    /** Asks `billing.account_of_customer`; undefined if it is not known. */
+    /** Asks `billing.account_of_customer`; undefined if it knows no account. */
     async accountOfCustomer(customer_id: string): Promise<string | undefined> {
       const customer = { provider, customer_id };
       const [account] = await send(() => ({
@@ -152,9 +152,12 @@ export function openTables(
         customer_id: string | null;
       }[],
     ): Promise<Set<string>> {
-      const events = owners.map(({ customer_id, ...ids }) => (
-        { ...ids, provider, kind: "creation", report: { customer_id } }
-      ));
+      const events = owners.map(({ customer_id, ...ids }) => ({
+        ...ids,
+        provider,
+        kind: "creation",
+        report: { customer_id },
+      }));
       if (events.length === 0) return new Set();
       return new Set(
         await send(() => database.rpc("billing_is_erased", { events })),
@@ -172,6 +175,7 @@ export function openTables(
       const waiting = groups.filter(({ length }) => length > 0);
       for (const part of parts(waiting, GROUPS_PER_CALL)) {
         const events = part.flat();
+
         let outcomes: Awaited<ReturnType<typeof applyEvents>> = [];
         await retry(async () => {
           outcomes = await applyEvents(events, { database, oncePerInvoice });
@@ -180,6 +184,7 @@ export function openTables(
         }, wait).catch((error) => {
           if (outcomes.length === 0) throw error;
         });
+
         for (const [i, outcome] of outcomes.entries()) {
           if (typeof outcome === "string") continue;
           failed.push([events[i]!, outcome.message]);
