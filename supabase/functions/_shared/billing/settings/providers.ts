@@ -2,8 +2,9 @@
  * The providers, and what both functions and the commands read of their settings. How
  * a provider signs is in `billing-webhook/signatures/providers.ts`.
  */
-import { choice, type Environment, type EventMode } from "./deployment.ts";
+import { choice, type Environment } from "../environment.ts";
 import { DeliveryError } from "../errors.ts";
+import type { EventMode } from "../events/event_settings.ts";
 import { FORMAT_NAMES, type FormatName } from "../events/formats.ts";
 
 /** Header and scheme are the defaults, unless the format has its own. */
@@ -37,7 +38,7 @@ export function readProviderSettings(
   provider: string,
 ): ProviderSettings {
   const word = <Word extends string>(setting: string, ...words: Word[]) =>
-    read(env, provider, setting, words);
+    readWord(env, provider, setting, words);
   return {
     format: readFormatName(env, provider),
     mode: word("MODE", "any", "live", "test"),
@@ -46,11 +47,23 @@ export function readProviderSettings(
   };
 }
 
+/** @throws {DeliveryError} `provider_misconfigured` if there is no such format. */
 export function readFormatName(env: Environment, provider: string): FormatName {
-  return read(env, provider, "FORMAT", FORMAT_NAMES);
+  return readWord(env, provider, "FORMAT", FORMAT_NAMES);
 }
 
-/** Returns what can be read of each provider, by its name; one that throws is left out. */
+function readWord<Word extends string>(
+  env: Environment,
+  provider: string,
+  setting: string,
+  words: readonly Word[],
+): Word {
+  return choice(env, settingsPrefix(provider) + setting, words, (fault) => {
+    throw new DeliveryError("provider_misconfigured", fault);
+  });
+}
+
+/** Reads something of each provider, by its name; leaves out those for which it throws. */
 export function readOfEach<T>(
   env: Environment,
   read: (env: Environment, provider: string) => T,
@@ -62,15 +75,4 @@ export function readOfEach<T>(
       return [];
     }
   }));
-}
-
-function read<Word extends string>(
-  env: Environment,
-  provider: string,
-  setting: string,
-  words: readonly Word[],
-): Word {
-  return choice(env, settingsPrefix(provider) + setting, words, (fault) => {
-    throw new DeliveryError("provider_misconfigured", fault);
-  });
 }
