@@ -1,4 +1,3 @@
-/** The environment of a function, and how one setting of it is read. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 export function cannotStart(fault: string): never {
@@ -6,7 +5,7 @@ export function cannotStart(fault: string): never {
 }
 
 /**
- * Reads one of several words; returns the first if the setting is not set.
+ * Reads one of several words; returns the first if none is set.
  *
  * @param refuse Throws if it is another word; the fault begins with the name.
  */

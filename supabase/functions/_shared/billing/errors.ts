@@ -1,6 +1,6 @@
 /**
- * The closed set of error codes. Each has its reply, its meaning, and what to do about
- * it (`todo`; terminals show the first sentence). What depends on the event is in the
+ * The closed set of error codes. Each has its reply, its meaning, and what to do
+ * (`todo`; terminals show the first sentence). What depends on the event is in the
  * message. The bodies repeat nothing from the input or the database.
  */
 import type { LogFields } from "./log.ts";
@@ -24,14 +24,14 @@ function answered<Code extends string>(
   return Object.fromEntries(entries);
 }
 
-interface ErrorEntry {
-  readonly status: number;
-  readonly body: string;
-  readonly means: string;
-  readonly todo: string;
-}
+type ErrorEntry = Readonly<{
+  status: number;
+  body: string;
+  means: string;
+  todo: string;
+}>;
 
-/** The error codes. Any status other than 2xx makes the provider retry. */
+/** Any status other than 2xx makes the provider retry. */
 export const ERRORS = {
   ...answered(404, "", {
     path_unknown: [
@@ -222,12 +222,8 @@ export function withLogFields(
   logFields: LogFields,
 ): DeliveryError {
   const { code, message, logMessage, sqlState } = error;
-  return new DeliveryError(code, message, {
-    logMessage,
-    logFields,
-    sqlState,
-    cause: error,
-  });
+  const options = { logMessage, logFields, sqlState, cause: error };
+  return new DeliveryError(code, message, options);
 }
 
 export function toDeliveryError(thrown: unknown): DeliveryError {

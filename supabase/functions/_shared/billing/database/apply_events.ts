@@ -8,27 +8,24 @@ export type BillingEvent = EventToApply & { readonly provider: string };
 
 /** An event that a run has claimed: the id of its row in `failed_events`, and the lease. */
 export type RetriedEvent = BillingEvent & {
-  readonly retry: { readonly event_id: string; readonly lease_id: string };
+  readonly retry: Readonly<{ event_id: string; lease_id: string }>;
 };
 
 /** The outcome of an event that did not fail. `erased`: its account was erased. */
 export type Outcome = "applied" | "duplicate" | "stale" | "erased";
 
 /**
- * Returns the log line of an event of an erased account. If the event would have made a
- * record, the subscription may be paid for.
+ * Returns the log line of an event of an erased account. If it would have made a record,
+ * the subscription may be paid for.
  */
 export function describeErased(kind: string | undefined) {
-  return kind === "creation" || kind === "opening_update"
-    ? {
-      level: "warn",
-      message:
-        'purchase of an erased account ignored: docs/operate.md, "Delete an account"',
-    } as const
-    : {
-      level: "info",
-      message: "event of an erased account ignored",
-    } as const;
+  const isPurchase = kind === "creation" || kind === "opening_update";
+  return {
+    level: isPurchase ? "warn" : "info",
+    message: isPurchase
+      ? 'purchase of an erased account ignored: docs/operate.md, "Delete an account"'
+      : "event of an erased account ignored",
+  } as const;
 }
 
 /** The answer of both functions, which a proxy in between may garble. */
@@ -51,7 +48,7 @@ const TIME_LIMIT = { timeLimitMs: 3_000 };
 interface ApplyOptions {
   readonly database: DatabaseClient;
   readonly oncePerInvoice?: boolean;
-  /** Called if a retry is requested, maybe because one of the events was missing. */
+  /** Called if a retry is requested, maybe of a failure that waited for an event. */
   readonly onRetries?: () => void;
 }
 
@@ -63,7 +60,7 @@ interface ApplyOptions {
  * `database_unavailable`, `record_locked` or `deployment_fault`.
  */
 export async function applyEvents(
-  events: readonly (BillingEvent | RetriedEvent)[],
+  events: readonly BillingEvent[],
   options: ApplyOptions,
 ): Promise<(Outcome | DeliveryError)[]> {
   const sent = events.map((event, index) => {
@@ -85,7 +82,7 @@ export async function applyEvents(
  * @throws {DeliveryError} If the call fails: `apply_failed` if it took too long.
  */
 export async function applyHandledEvent(
-  event: BillingEvent | RetriedEvent,
+  event: BillingEvent,
   options: ApplyOptions,
 ): Promise<Outcome | DeliveryError> {
   const rows: unknown = await callFunction(
@@ -99,7 +96,7 @@ export async function applyHandledEvent(
   return readOutcomes(rows, options).get(1) ?? unreadable();
 }
 
-/** Returns a failure as one of the handler, if the handler may be the reason. */
+/** Returns a failure as the handler's, if that may be the reason. */
 function asHandlers(error: DeliveryError): DeliveryError {
   const { sqlState, code, message } = error;
   // The statement took too long.
@@ -117,10 +114,7 @@ function asHandlers(error: DeliveryError): DeliveryError {
   return error;
 }
 
-function toSend(
-  event: BillingEvent | RetriedEvent,
-  { oncePerInvoice }: ApplyOptions,
-) {
+function toSend(event: BillingEvent, { oncePerInvoice }: ApplyOptions) {
   const { payment } = event;
   return oncePerInvoice && payment
     ? { ...event, payment: { ...payment, once_per_invoice: true } }

@@ -12,11 +12,11 @@ export interface DatabaseAccess {
   readonly secretKey: string;
 }
 
-interface CallResult<T> {
-  readonly data: T | null;
-  readonly error: { readonly code?: string; readonly message: string } | null;
-  readonly status: number;
-}
+type CallResult<T> = Readonly<{
+  data: T | null;
+  error: Readonly<{ code?: string; message: string }> | null;
+  status: number;
+}>;
 
 /**
  * Returns a client that acts as `service_role`. It is only the database part of

@@ -30,11 +30,9 @@ const DEPLOYMENT =
  * The fault passes without a fix: the API cannot reach the database or waited
  * too long for a connection, lost connections, deadlocks, exhausted resources,
  * cancellations and shutdowns, system errors, a read-only database (25006:
- * Supabase makes it read-only while the disk is full), a connection that has lost
- * the statements that the API prepared (26000, 42P05). PGRST303 (since
- * PostgREST 13) rejects the times in a token. The platform makes a token per
- * call, and versions before 14.18 and 16.3 sometimes took one to be issued in
- * the future.
+ * the disk is full), a connection that has lost the statements that the API prepared
+ * (26000, 42P05). PGRST303 rejects the times in a token: the platform makes one per call,
+ * and PostgREST before 14.18 and 16.3 sometimes took it to be issued in the future.
  */
 const TRANSIENT =
   /^(?:PGRST00[0-3]|PGRST303|25006|26000|42P05|(?:08|40|53|55|57|58)[0-9A-Z]{3})$/;
@@ -91,9 +89,8 @@ export function databaseError(
  * Returns whether the database refused an event only because its subscription has no
  * account: a creation without an account id (BW005), or an event without one for a
  * subscription that is not recorded (BW001). A provider account that also sells other
- * products sends their events too. Providers put a subscription's metadata into each of
- * its events, so an event that merely arrives before its creation has an account id, or
- * its customer has an account, and the code is `creation_pending`.
+ * products sends their events too. An event that merely arrives before its creation has
+ * an account id, as providers put it into each one, or its customer has (BW006).
  */
 export function isUnmapped(
   { sqlState }: DeliveryError,

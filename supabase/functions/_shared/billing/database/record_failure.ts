@@ -84,7 +84,7 @@ export async function recordFailure(
   return answer;
 }
 
-/** Returns undefined for bytes that are not UTF-8, or that Postgres cannot store as text. */
+/** Returns undefined if the bytes are not text that Postgres can store. */
 function storableText(body: Uint8Array): string | undefined {
   try {
     const text = decodeBody(body);

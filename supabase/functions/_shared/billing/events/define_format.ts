@@ -1,7 +1,7 @@
 /** How the events of every format become events on the wire. */
 import { z } from "zod/mini";
 import { DeliveryError } from "../errors.ts";
-import type { HandledEvent, Payment, Report, ReportedItem } from "./event.ts";
+import type { Payment, Report, ReportedItem } from "./event.ts";
 import type { PlanItem } from "./event_settings.ts";
 import {
   accountIn,
@@ -16,7 +16,6 @@ import {
 } from "./fields.ts";
 import { fallbackOf, type Format, kindOf, type Parts } from "./format.ts";
 
-/** What the file of a provider defines. */
 interface Definition extends Omit<Format, "read" | "occurredAt" | "partsOf"> {
   /** By default in RFC 3339, as the end of a period is; either may be null. */
   readonly occurredAt?: Format["occurredAt"];
@@ -27,7 +26,7 @@ interface Definition extends Omit<Format, "read" | "occurredAt" | "partsOf"> {
   isSubscription?(event: unknown): boolean;
   /** Returns the parts that are not as they stand at their names. */
   partsOf?(event: unknown, stated: Parts): Partial<Parts>;
-  /** What is not in it is null. It never throws; what may be bad is null. */
+  /** It never throws. A column that is missing is null; a bad one must be null. */
   report(data: unknown, planItem: PlanItem, event: unknown): StatedReport;
   /** What an update replaced; by default no event says it. */
   previous?(event: unknown, planItem: PlanItem): Partial<Report> | null;
@@ -40,7 +39,7 @@ interface Definition extends Omit<Format, "read" | "occurredAt" | "partsOf"> {
 /** The columns that a change must state. */
 type Essential = "plan_id" | "provider_status" | "current_period_end";
 
-/** A report whose essential columns are as the provider states them, good or bad. */
+/** A report whose essential columns are as the provider states them. */
 type StatedReport =
   & Partial<Omit<Report, Essential>>
   & Record<Essential, unknown>;
@@ -70,8 +69,6 @@ export function itemOf(stated: Partial<ReportedItem>): ReportedItem {
   return { ...NO_ITEM, ...stated };
 }
 
-const CHANGES: unknown[] = ["creation", "opening_update", "update"];
-
 export function defineFormat(definition: Definition): Format {
   const { names, idOf, occurredAt = z.nullish(instant) } = definition;
 
@@ -79,8 +76,9 @@ export function defineFormat(definition: Definition): Format {
   const schema = z.lazy(() => schemaOf({ ...definition, occurredAt }));
 
   // If updates make the record, deletions do too.
-  const deletionOpens = Object.values(definition.kinds)
-    .includes("opening_update");
+  const reporting = new Set<unknown>(["creation", "opening_update", "update"]);
+  const opens = Object.values(definition.kinds).includes("opening_update");
+  if (opens) reporting.add("deletion");
 
   const isSubscription = definition.isSubscription ??
     ((event) => textOf(at(event, names.type)).startsWith("subscription."));
@@ -104,28 +102,12 @@ export function defineFormat(definition: Definition): Format {
     return { ...stated, ...definition.partsOf?.(event, stated) };
   }
 
-  /** Returns the name of each field of an event, for error messages. */
-  function placesOf(
-    event: unknown,
-    { place, planItem }: { place: number; planItem: PlanItem },
-  ) {
-    return {
-      ...names,
-      account_id: names.account_ids[place] ?? names.account_ids[0],
-      ...(!isSubscription(event) &&
-        { subscription_id: names.payment_subscription_id }),
-      ...definition.namesOf?.(event, planItem),
-    };
-  }
-
   const read: Format["read"] = (
     event,
     { id, planItem, isHandled, parts = partsOf(event) },
   ) => {
     const kind = isHandled ? kindOf(format, parts.type) : "other";
-    const opens = CHANGES.includes(kind) ||
-      deletionOpens && kind === "deletion";
-    const report = opens
+    const report = reporting.has(kind)
       ? definition.report(parts.data, planItem, event)
       : undefined;
 
@@ -137,17 +119,21 @@ export function defineFormat(definition: Definition): Format {
       kind,
       id: id ?? parts.id,
     };
-
     const { data: valid, error } = schema.safeParse(stated, {
       error: describeFault,
     });
     if (valid === undefined) {
-      const places = placesOf(event, { place, planItem });
+      const places = {
+        ...names,
+        account_id: names.account_ids[place] ?? names.account_ids[0],
+        ...(!isSubscription(event) &&
+          { subscription_id: names.payment_subscription_id }),
+        ...definition.namesOf?.(event, planItem),
+      };
       throw new DeliveryError("event_invalid", describe(error, places));
     }
 
     const customer_id = identifierOrNull(parts.customer_id);
-    const optional = { ...report, customer_id };
     const common = {
       event_id: valid.id,
       type: valid.type,
@@ -155,21 +141,26 @@ export function defineFormat(definition: Definition): Format {
       occurred_at: valid.occurred_at ?? null,
       report: { customer_id },
     };
+    if (valid.kind === "other") {
+      // Both say which account it belongs to, in case that was erased.
+      const subscription_id = identifierOrNull(parts.subscription_id);
+      return { ...common, report: { customer_id, subscription_id } };
+    }
+
+    const { type, subscription_id } = valid;
+    const about = { ...common, subscription_id };
+    const optional = { ...report, customer_id };
     switch (valid.kind) {
-      case "creation": {
-        const { subscription_id } = valid;
-        return { ...common, subscription_id, ...changeOf(valid, optional) };
-      }
+      case "creation":
+        return { ...about, ...changeOf(valid, optional) };
 
       case "opening_update":
       case "update": {
-        const { subscription_id, provider_status } = valid;
         const previous = definition.previous?.(event, planItem) ?? null;
-        const mayRecover = provider_status === "active" &&
+        const mayRecover = valid.provider_status === "active" &&
           (previous === null || previous.provider_status !== undefined);
         return {
-          ...common,
-          subscription_id,
+          ...about,
           ...changeOf(valid, optional),
           previous,
           ...(mayRecover && { payment: { kind: "recovered" } }),
@@ -177,40 +168,24 @@ export function defineFormat(definition: Definition): Format {
       }
 
       case "deletion": {
-        const { subscription_id } = valid;
-        const ended = {
-          ...common,
-          subscription_id,
-          payment: { kind: "ended" },
-        };
         // Only a record that it makes needs the rest, which may be bad.
         const whole = report &&
           schema.safeParse({ ...stated, kind: "opening_update" }).data;
-        return whole?.kind === "opening_update"
-          ? { ...ended, ...changeOf(whole, optional) }
-          : ended;
+        return {
+          ...about,
+          ...(whole?.kind === "opening_update" && changeOf(whole, optional)),
+          payment: { kind: "ended" },
+        };
       }
 
       case "payment_failed":
       case "notice": {
-        const { type, subscription_id } = valid;
         // A payment for something other than a subscription.
-        if (subscription_id === null) {
-          return { ...common, kind: "other", subscription_id };
-        }
-        const payment = definition.payment(parts.data, type);
-        const tells = definition.notices?.[type] ?? "payment_failed";
-        return {
-          ...common,
-          subscription_id,
-          ...(payment && { payment: { ...payment, kind: tells } }),
-        };
-      }
+        if (subscription_id === null) return { ...about, kind: "other" };
 
-      case "other": {
-        // Both say which account it belongs to, in case that was erased.
-        const subscription_id = identifierOrNull(parts.subscription_id);
-        return { ...common, report: { customer_id, subscription_id } };
+        const payment = definition.payment(parts.data, type);
+        const kind = definition.notices?.[type] ?? "payment_failed";
+        return { ...about, ...(payment && { payment: { ...payment, kind } }) };
       }
     }
   };
@@ -220,8 +195,8 @@ export function defineFormat(definition: Definition): Format {
 }
 
 /**
- * Returns the account in the first place that names one, good or bad; if there is
- * none, the one that the provider keeps with the customer.
+ * Returns the account in the first place that names one, good or bad; else the one that
+ * the provider keeps with the customer.
  */
 function accountOf(parts: Parts) {
   const accounts = parts.accounts.map(accountIn);
@@ -239,7 +214,7 @@ type Change = Pick<Report, Essential> & {
   readonly fallback_account?: string | undefined;
 };
 
-/** Returns what a change sets, and which account it says the subscription belongs to. */
+/** Returns what a change sets: its report, and the account that it names. */
 function changeOf(
   change: Change,
   optional: Partial<Omit<Report, Essential>>,
@@ -295,7 +270,7 @@ function schemaOf(
   ]);
 }
 
-/** Returns the schema of a field that is null if it is missing or malformed. */
+/** Returns a schema that reads what is missing or malformed as null. */
 export function maybe<T extends z.core.$ZodType>(schema: T) {
   return z.catch(z.nullable(schema), null);
 }

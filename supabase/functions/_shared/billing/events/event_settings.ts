@@ -1,7 +1,4 @@
-/**
- * The settings that reading an event needs. Those of one provider are read in
- * `settings/providers.ts`.
- */
+/** The settings that reading an event needs; a provider's are in `settings/providers.ts`. */
 import {
   cannotStart,
   choice,
@@ -26,32 +23,31 @@ const NOTIFICATION_KINDS: readonly string[] = [
 /** The same as Stripe's. */
 export const DEFAULT_TOLERANCE_SECONDS = 300;
 
-export interface EventSettings {
+export type EventSettings = Readonly<{
   /**
    * How far a signature's time may be from now, in either direction, and an
    * event's time ahead of now, in seconds.
    */
-  readonly toleranceSeconds: number;
-  readonly maxBodyBytes: number;
+  toleranceSeconds: number;
+  maxBodyBytes: number;
   /** What happens to events of subscriptions without an account. */
-  readonly unmappedSubscriptions: "fail" | "ignore";
+  unmappedSubscriptions: "fail" | "ignore";
   /** Whether further failed payments of an invoice create no notification. */
-  readonly oncePerInvoice: boolean;
-  readonly notify: ReadonlySet<string>;
-  readonly planItem: PlanItem;
-  readonly handledTypes: HandledTypes;
+  oncePerInvoice: boolean;
+  notify: ReadonlySet<string>;
+  planItem: PlanItem;
+  handledTypes: HandledTypes;
   /** Whether a checkout says which account its customer belongs to. */
-  readonly accountFromCheckout: boolean;
-}
+  accountFromCheckout: boolean;
+}>;
 
 /** See `HANDLE_EVENT_TYPES` in docs/handlers.md. */
-interface HandledTypes {
-  readonly types: ReadonlySet<string>;
+type HandledTypes = Readonly<{
+  types: ReadonlySet<string>;
   /** What is wrong with the setting; then `types` has those that are well formed. */
-  readonly fault?: string;
-}
+  fault?: string;
+}>;
 
-/** @throws {Error} If a value is wrong; names the variable. */
 export function readEventSettings(env: Environment): EventSettings {
   const word = <Word extends string>(name: string, ...words: Word[]) =>
     choice(env, name, words, cannotStart);
@@ -85,8 +81,8 @@ function readNotify(env: Environment): ReadonlySet<string> {
 }
 
 /**
- * Reads `HANDLE_EVENT_TYPES`: types of events, separated by commas. A fault is
- * returned and not thrown, because it must not stop the events that need no handler.
+ * Reads `HANDLE_EVENT_TYPES`: types of events, separated by commas. A fault is not
+ * thrown: it must not stop the events that need no handler.
  */
 function readHandledTypes(env: Environment): HandledTypes {
   const text = env["HANDLE_EVENT_TYPES"];

@@ -1,4 +1,3 @@
-/** The fields of events: what a value must be like, and how one is read. */
 import { z } from "zod/mini";
 
 const MAX_IDENTIFIER_LENGTH = 255;
@@ -88,7 +87,7 @@ export function isIdentifier(value: unknown): value is string {
   return typeof value === "string" && faultOf(value) === undefined;
 }
 
-/** Counts as zod and Postgres do: characters, each of which is one or two units. */
+/** Zod and Postgres count characters, each of which is one or two units. */
 function isShort(text: string): boolean {
   return text.length <= MAX_IDENTIFIER_LENGTH ||
     (text.length <= 2 * MAX_IDENTIFIER_LENGTH &&

@@ -8,7 +8,6 @@ import type { HandledEvent, Kind } from "./event.ts";
 import type { PlanItem } from "./event_settings.ts";
 import { accountIn, identifierOrNull, isIdentifier } from "./fields.ts";
 
-/** How a provider signs, and what its events mean. */
 export interface Format {
   /** Its signature scheme, if it has one of its own. */
   readonly scheme?: string;
@@ -64,41 +63,40 @@ export interface Format {
 }
 
 /** Where a provider's events have the parts; the last two are for error messages. */
-interface Names {
-  readonly type: string;
-  readonly id: string;
-  readonly occurred_at: string;
-  readonly subscription_id: string;
+type Names = Readonly<{
+  type: string;
+  id: string;
+  occurred_at: string;
+  subscription_id: string;
   /** In an event that is about something else; there it may be missing. */
-  readonly payment_subscription_id: string;
-  readonly customer_id: string;
-  readonly account_ids: readonly [string, ...string[]];
-  readonly fallback_account?: string;
-  readonly data: string;
-  readonly plan_id: string;
-  readonly provider_status: string;
-}
+  payment_subscription_id: string;
+  customer_id: string;
+  account_ids: readonly [string, ...string[]];
+  fallback_account?: string;
+  data: string;
+  plan_id: string;
+  provider_status: string;
+}>;
 
 /** The parts of an event as they stand, whatever it contains. */
-export interface Parts {
-  readonly type: unknown;
+export type Parts = Readonly<{
+  type: unknown;
   /** Undefined if the body has none: see {@linkcode Format.idOf}. */
-  readonly id?: unknown;
-  readonly occurred_at: unknown;
-  readonly subscription_id: unknown;
-  readonly customer_id: unknown;
+  id?: unknown;
+  occurred_at: unknown;
+  subscription_id: unknown;
+  customer_id: unknown;
   /** Wherever the purchase itself may name its account. */
-  readonly accounts: readonly unknown[];
-  /** The account that the provider keeps with the customer. */
-  readonly fallback_account?: unknown;
-  readonly data: unknown;
+  accounts: readonly unknown[];
+  fallback_account?: unknown;
+  data: unknown;
   /** Anything but a boolean belongs to either mode. */
-  readonly livemode?: unknown;
+  livemode?: unknown;
   /** Whether it is of an account that is connected to yours. */
-  readonly isConnected?: boolean;
+  isConnected?: boolean;
   /** Whether it names an object without its content. */
-  readonly isThin?: boolean;
-}
+  isThin?: boolean;
+}>;
 
 /** Returns what events of this type do; undefined if they have no effect here. */
 export function kindOf(format: Format, type: unknown): Kind | undefined {
@@ -152,8 +150,8 @@ export function fallbackOf({ fallback_account }: Parts): string | undefined {
 }
 
 /**
- * Returns whether an event names no account in any place where its provider puts one. A
- * malformed account id is not a missing one.
+ * Returns whether an event names no account where its provider puts one. A malformed
+ * account id is not a missing one.
  */
 export function lacksAccountId(event: unknown, format: Format): boolean {
   const parts = format.partsOf(event);
@@ -162,8 +160,8 @@ export function lacksAccountId(event: unknown, format: Format): boolean {
 }
 
 /**
- * Returns a failure as it is, but `account_unknown` with a message that names the
- * places where this format has an account.
+ * Returns a failure as it is; `account_unknown` with a message that names the places
+ * where this format has an account.
  */
 export function withPlaces(
   error: DeliveryError,

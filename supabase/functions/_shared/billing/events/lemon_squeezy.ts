@@ -54,7 +54,7 @@ function report(data: unknown) {
     trial_end: instant("trial_ends_at"),
     paused,
     paused_until: instant("pause.resumes_at"),
-    livemode: livemodeOf(get("test_mode")) ?? null,
+    livemode: livemodeOf(get("test_mode")),
     items: [itemOf({
       price_id: identifierOrNull(plan),
       product_id: identifierOrNull(digits(get("product_id"))),
@@ -64,8 +64,8 @@ function report(data: unknown) {
   };
 }
 
-function livemodeOf(testMode: unknown): boolean | undefined {
-  return typeof testMode === "boolean" ? !testMode : undefined;
+function livemodeOf(testMode: unknown): boolean | null {
+  return typeof testMode === "boolean" ? !testMode : null;
 }
 
 function payment(data: unknown) {
@@ -74,9 +74,8 @@ function payment(data: unknown) {
 }
 
 /**
- * Returns an id that is made from what an event is and what is kept of it: two updates
- * of one second are two events. It is not made from the body, whose links are signed with
- * a time.
+ * Returns an id made from what an event is and what is kept of it: two updates of one
+ * second are two events. It is not made from the body, whose links are signed with a time.
  */
 async function idOf(event: unknown, { isWhole }: { isWhole: boolean }) {
   const data = at(event, "data.attributes");

@@ -46,9 +46,9 @@ export function decodeBody(body: Uint8Array): string {
 export async function readEventId(
   body: Uint8Array,
   { format, deliveryId, handledTypes }: {
-    readonly format: Format;
-    readonly deliveryId: string | undefined;
-    readonly handledTypes: EventSettings["handledTypes"];
+    format: Format;
+    deliveryId: string | undefined;
+    handledTypes: EventSettings["handledTypes"];
   },
 ): Promise<string | undefined> {
   if (format.idOf === undefined) return undefined;
@@ -77,7 +77,7 @@ export async function readEventId(
  *
  * @param options.nowSeconds The receiver's clock, in Unix seconds. An event that
  * is dated ahead of it is refused: it would freeze its subscription until then.
- * @param options.id The id of an event whose body has none: see {@linkcode Format.idOf}.
+ * @param options.id See {@linkcode Format.idOf}.
  * @throws {DeliveryError} `body_empty`, `body_not_json` or `event_invalid`. The
  * message names the path of each bad field, never its value. `deployment_fault` if the
  * setting that lists further types is wrong, and it may be one of them.
@@ -111,14 +111,14 @@ export function parseEvent(
     return { handled: false, reason, type, id: id ?? parts.id };
   };
 
-  const other = ofOthers(parts, { mode, connect });
-  if (other !== undefined) return ignored(other);
+  if (isOtherMode(parts, mode)) return ignored("other_mode");
+  if (!connect && parts.isConnected) return ignored("connect");
 
-  const isHandled = hasEffect(type, { format, notify });
+  const isHandled = hasEffect(type, format, notify);
   const isCheckout = accountFromCheckout && type === format.checkout?.type;
   const hasHandler = handledTypes.types.has(type);
   if (!isHandled && !isCheckout) {
-    // Its type may be one that the setting was to list.
+    // The setting may have been meant to list this type.
     if (handledTypes.fault !== undefined) {
       throw new DeliveryError("deployment_fault", handledTypes.fault);
     }
@@ -127,15 +127,17 @@ export function parseEvent(
 
   const reading = { id, planItem, isHandled, parts };
   const { payment, ...unpaid } = format.read(json, reading);
-  checkTime(unpaid, { format, nowSeconds, toleranceSeconds });
+  checkTime(unpaid, format, { nowSeconds, toleranceSeconds });
   // A failed payment for something other than a subscription.
   if (unpaid.subscription_id === null && !hasHandler) {
     return ignored("no_subscription");
   }
 
+  const isTold = payment && notify.has(payment.kind) &&
+    !isOver(payment, nowSeconds);
   const event = {
     ...unpaid,
-    ...(payment && tells(payment, { notify, nowSeconds }) && { payment }),
+    ...(isTold && { payment }),
     ...(hasHandler && { payload: text }),
   };
   if (isCheckout) {
@@ -146,12 +148,11 @@ export function parseEvent(
       isAccountUnusable: isUnusable,
     };
   }
-  const named_account = event.account_id === undefined
-    ? namedAccount(json, parts, format)
-    : undefined;
+  if (event.account_id !== undefined) return { handled: true, event };
+  const named_account = namedAccount(json, parts, format);
   return {
     handled: true,
-    event: named_account === undefined ? event : { ...event, named_account },
+    event: { ...event, ...(named_account !== undefined && { named_account }) },
   };
 }
 
@@ -164,7 +165,6 @@ function parseJson(text: string): unknown {
   }
 }
 
-/** @throws {DeliveryError} `event_invalid` if the type is missing or no text. */
 function typeOf({ type }: Parts, { names }: Format): string {
   if (typeof type === "string" && type.trim() !== "") return type;
   const fault = type === undefined
@@ -173,21 +173,15 @@ function typeOf({ type }: Parts, { names }: Format): string {
   throw new DeliveryError("event_invalid", names.type + fault);
 }
 
-/** Returns why an event does not count here: by its mode, or by its account's. */
-function ofOthers(
-  { livemode, isConnected }: Parts,
-  { mode, connect }: { mode: EventMode; connect: boolean },
-): IgnoredReason | undefined {
-  const isOtherMode = mode !== "any" && typeof livemode === "boolean" &&
+function isOtherMode({ livemode }: Parts, mode: EventMode): boolean {
+  return mode !== "any" && typeof livemode === "boolean" &&
     livemode !== (mode === "live");
-  if (isOtherMode) return "other_mode";
-  return isConnected && !connect ? "connect" : undefined;
 }
 
-/** Returns whether events of this type change a record, or tell what accounts are told. */
 function hasEffect(
   type: string,
-  { format, notify }: { format: Format; notify: ReadonlySet<string> },
+  format: Format,
+  notify: ReadonlySet<string>,
 ): boolean {
   const kind = kindOf(format, type);
   return kind === "notice"
@@ -197,26 +191,20 @@ function hasEffect(
 
 function checkTime(
   { occurred_at }: HandledEvent,
-  { format, nowSeconds, toleranceSeconds }: {
-    format: Format;
-    nowSeconds: number;
-    toleranceSeconds: number;
-  },
+  { names }: Format,
+  clock: { nowSeconds: number; toleranceSeconds: number },
 ): void {
-  const occurredAt = Date.parse(occurred_at ?? "") / 1000;
-  if (occurredAt > nowSeconds + toleranceSeconds) {
+  const { nowSeconds, toleranceSeconds } = clock;
+  if (Date.parse(occurred_at ?? "") / 1000 > nowSeconds + toleranceSeconds) {
     throw new DeliveryError(
       "event_invalid",
-      `${format.names.occurred_at}: must not be more than ${toleranceSeconds} s ahead of the receiver's clock`,
+      `${names.occurred_at}: must not be more than ${toleranceSeconds} s ahead of the receiver's clock`,
     );
   }
 }
 
-/** Returns whether an account is told: not of the end of a trial that is over or unknown. */
-function tells(
-  { kind, trial_end }: Payment,
-  { notify, nowSeconds }: { notify: ReadonlySet<string>; nowSeconds: number },
-): boolean {
-  if (!notify.has(kind) || trial_end === null) return false;
-  return trial_end === undefined || Date.parse(trial_end) > nowSeconds * 1000;
+/** Returns whether a trial has ended, or has no end that is known. */
+function isOver({ trial_end }: Payment, nowSeconds: number): boolean {
+  if (trial_end === undefined) return false;
+  return trial_end === null || Date.parse(trial_end) <= nowSeconds * 1000;
 }

@@ -31,7 +31,7 @@ import type { Parts } from "./format.ts";
 const OF_SUBSCRIPTION = "customer.subscription.";
 
 /**
- * Returns what a subscription, as Stripe sends it, reports: the columns of
+ * Returns what a subscription of Stripe's reports: the columns of
  * `billing.subscriptions` that belong to the newest creation or update. A further
  * one is added here, and in `supabase/schemas`. A value that is missing or malformed
  * is null.
@@ -43,19 +43,16 @@ function report(
 ): Report {
   const { get, id, seconds } = readerOf(subscription);
   const plan = readerOf(planOf(subscription, planItem));
-  const period = periodEnd(subscription, planItem);
-
   return {
     plan_id: plan.id("price.id"),
-    current_period_end: timeOrNull(period.value),
+    current_period_end: timeOrNull(periodEnd(subscription, planItem).value),
     provider_status: id("status"),
     customer_id: customerId(subscription),
     quantity: plan.count("quantity"),
     cancel_at: cancelAt(subscription),
     trial_end: seconds("trial_end"),
     // A pause without a usable behavior is null like any malformed value, so it
-    // shuts nobody out: of the behaviors, only `void` means that nothing is paid
-    // for, and nothing says that it is `void`.
+    // shuts nobody out: only `void` means that nothing is paid for.
     paused: id("pause_collection.behavior"),
     paused_until: seconds("pause_collection.resumes_at"),
     livemode: livemode(event, subscription),
@@ -105,7 +102,7 @@ function replaced(event: unknown, planItem: PlanItem): Partial<Report> | null {
 
   const subscription = objectOf(event);
   const old = { ...Object(subscription), ...attributes };
-  // The attributes hold the old items whole, but only the changed members of objects.
+  // They hold the old items whole, but of this object only the changed members.
   const changed = member(attributes, "pause_collection");
   if (isRecord(changed)) {
     const pause = member(subscription, "pause_collection");
@@ -126,8 +123,8 @@ function replaced(event: unknown, planItem: PlanItem): Partial<Report> | null {
  * invoice states about its payment. A field that is missing or odd is null, because the
  * notification matters more than its details.
  *
- * If the next attempt is missing or odd, the number of attempts is null too: attempts
- * without a next one would mean that there is none, and that is unknown.
+ * If the next attempt is missing or odd, the number of attempts is null too: with it,
+ * the last attempt would seem to have failed.
  */
 function payment(data: unknown, type: string) {
   const { get, id, seconds, count, amount, currency } = readerOf(data);
@@ -191,9 +188,8 @@ function isSubscription(event: unknown): boolean {
 const UNREADABLE: unknown = [];
 
 function accountOfMetadata(metadata: unknown): unknown {
-  return isRecord(metadata) || isAbsent(metadata)
-    ? member(metadata, "accountId")
-    : UNREADABLE;
+  const isReadable = isRecord(metadata) || isAbsent(metadata);
+  return isReadable ? member(metadata, "accountId") : UNREADABLE;
 }
 
 function metadataOf(object: unknown): unknown[] {
@@ -210,19 +206,15 @@ function objectOf(event: unknown): unknown {
   return at(event, "data.object");
 }
 
-interface Found {
-  readonly value: unknown;
-  readonly path: string;
-}
+type Found = Readonly<{ value: unknown; path: string }>;
 
 /**
  * Finds the end of the current period: that of the subscription, or else the
  * earliest of its items (Stripe since 2025-03-31.basil), which is what older
- * versions report for items of several lengths. A bad end of an item is found
- * first, since it may be the earliest.
+ * versions report for items of several lengths. A bad end is found first, since it
+ * may be the earliest.
  *
- * @param planItem If it is `licensed`, and a licensed item is the plan, only the end of
- * that item counts.
+ * @param planItem With `licensed`, the end of a licensed item counts alone.
  */
 function periodEnd(
   subscription: unknown,
@@ -250,7 +242,7 @@ function periodEnd(
   return bad ?? earliest ?? end;
 }
 
-/** Where an invoice may have its subscription, in the order of preference. */
+/** Where an invoice may have its subscription, in order of preference. */
 const IN_INVOICE = [
   "subscription",
   // Stripe since 2025-03-31.basil.
@@ -284,11 +276,9 @@ function invoiceSubscription(invoice: unknown): Found {
 }
 
 function cancelAt(subscription: unknown): string | null {
-  const time = timeOrNull(member(subscription, "cancel_at"));
-  if (time !== null) return time;
-  return member(subscription, "cancel_at_period_end") === true
-    ? timeOrNull(periodEnd(subscription).value)
-    : null;
+  const isAtPeriodEnd = member(subscription, "cancel_at_period_end") === true;
+  return timeOrNull(member(subscription, "cancel_at")) ??
+    (isAtPeriodEnd ? timeOrNull(periodEnd(subscription).value) : null);
 }
 
 /** Returns the customer of an object, expanded or not; or the object, if it is one. */

@@ -1,4 +1,3 @@
-/** What a deployment sets once, for all of its providers. */
 import type { DatabaseAccess } from "../database/client.ts";
 import { cannotStart, type Environment } from "../environment.ts";
 import {

@@ -17,15 +17,15 @@ export type SecretVariable = `PROVIDER_${Uppercase<
   typeof PROVIDERS[number]["name"]
 >}_SIGNING_SECRET`;
 
-export interface ProviderSettings {
-  readonly format: FormatName;
+export type ProviderSettings = Readonly<{
+  format: FormatName;
   /** Events of the other mode are ignored. */
-  readonly mode: EventMode;
+  mode: EventMode;
   /** Whether events of connected accounts count. */
-  readonly connect: boolean;
+  connect: boolean;
   /** Whether a failure that is stored is answered 200. */
-  readonly acknowledges: boolean;
-}
+  acknowledges: boolean;
+}>;
 
 /** Returns how the names of a provider's settings begin: `PROVIDER_A_`. */
 export function settingsPrefix(provider: string): string {
@@ -47,7 +47,6 @@ export function readProviderSettings(
   };
 }
 
-/** @throws {DeliveryError} `provider_misconfigured` if there is no such format. */
 export function readFormatName(env: Environment, provider: string): FormatName {
   return readWord(env, provider, "FORMAT", FORMAT_NAMES);
 }
@@ -63,7 +62,7 @@ function readWord<Word extends string>(
   });
 }
 
-/** Reads something of each provider, by its name; leaves out those for which it throws. */
+/** Reads a value for each provider, by name; leaves out those for which it throws. */
 export function readOfEach<T>(
   env: Environment,
   read: (env: Environment, provider: string) => T,

@@ -17,13 +17,10 @@ export function whyIgnored(
       return "It names no subscription: look at HANDLE_EVENT_TYPES";
     case "not_handled":
     case "thin": {
-      const settings = ["HANDLE_EVENT_TYPES", `${prefix}FORMAT`];
-      if (kindOf(format, type) === "notice") {
-        settings.unshift("NOTIFY");
-      } else if (type === format.checkout?.type) {
-        settings.unshift("ACCOUNT_FROM_CHECKOUT");
-      }
-      return `Its type is not handled: look at ${settings.join(", ")}`;
+      let first = "";
+      if (kindOf(format, type) === "notice") first = "NOTIFY, ";
+      if (type === format.checkout?.type) first = "ACCOUNT_FROM_CHECKOUT, ";
+      return `Its type is not handled: look at ${first}HANDLE_EVENT_TYPES, ${prefix}FORMAT`;
     }
   }
 }
