@@ -3,7 +3,7 @@
 import type { Child } from "hono/jsx";
 // Not by name, which an older Deno does not have: see deno_version.ts.
 import * as util from "node:util";
-import { DEFAULT_TOLERANCE_SECONDS } from "../../supabase/functions/_shared/billing/settings/deployment.ts";
+import { DEFAULT_TOLERANCE_SECONDS } from "../../supabase/functions/_shared/billing/events/event_settings.ts";
 import { databaseError } from "../../supabase/functions/_shared/billing/database/database_errors.ts";
 import { DeliveryError } from "../../supabase/functions/_shared/billing/errors.ts";
 import {
@@ -11,11 +11,11 @@ import {
   withPlaces,
 } from "../../supabase/functions/_shared/billing/events/format.ts";
 import { FORMATS } from "../../supabase/functions/_shared/billing/events/formats.ts";
+import type { EventToApply } from "../../supabase/functions/_shared/billing/events/event.ts";
+import { whyIgnored } from "../../supabase/functions/_shared/billing/settings/why_ignored.ts";
 import {
-  type EventToApply,
   type ParsedEvent,
   parseEvent,
-  whyIgnored,
 } from "../../supabase/functions/_shared/billing/events/parse_event.ts";
 import { asTyped } from "../common/how_started.ts";
 import { ProjectError } from "../common/project_api.ts";

@@ -1,4 +1,4 @@
-import { handlerName } from "../../supabase/functions/_shared/billing/settings/deployment.ts";
+import { handlerName } from "../../supabase/functions/_shared/billing/events/event_settings.ts";
 import { lackOfAcknowledged } from "../../supabase/functions/billing-webhook/check_acknowledged.ts";
 import { settingsPrefix } from "../../supabase/functions/_shared/billing/settings/providers.ts";
 import type { FormatName } from "../../supabase/functions/_shared/billing/events/formats.ts";

@@ -3,7 +3,7 @@ import type { BillingEvent } from "../../supabase/functions/_shared/billing/data
 import {
   DEFAULT_TOLERANCE_SECONDS,
   handlerName,
-} from "../../supabase/functions/_shared/billing/settings/deployment.ts";
+} from "../../supabase/functions/_shared/billing/events/event_settings.ts";
 import { toDeliveryError } from "../../supabase/functions/_shared/billing/errors.ts";
 import { stripe } from "../../supabase/functions/_shared/billing/events/stripe.ts";
 import { parseEvent } from "../../supabase/functions/_shared/billing/events/parse_event.ts";

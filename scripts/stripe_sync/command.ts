@@ -3,7 +3,7 @@
  * they run.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import { readEventSettings } from "../../supabase/functions/_shared/billing/settings/deployment.ts";
+import { readEventSettings } from "../../supabase/functions/_shared/billing/events/event_settings.ts";
 import { createClient } from "../../supabase/functions/_shared/billing/database/client.ts";
 import {
   readFormatName,

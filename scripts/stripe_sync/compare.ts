@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type Stripe from "stripe";
 import type { BillingEvent } from "../../supabase/functions/_shared/billing/database/apply_events.ts";
-import type { PlanItem } from "../../supabase/functions/_shared/billing/settings/deployment.ts";
+import type { PlanItem } from "../../supabase/functions/_shared/billing/events/event_settings.ts";
 import { DeliveryError } from "../../supabase/functions/_shared/billing/errors.ts";
 import { stripe } from "../../supabase/functions/_shared/billing/events/stripe.ts";
 import { parseEvent } from "../../supabase/functions/_shared/billing/events/parse_event.ts";

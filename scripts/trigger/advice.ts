@@ -1,4 +1,4 @@
-import { handlerName } from "../../supabase/functions/_shared/billing/settings/deployment.ts";
+import { handlerName } from "../../supabase/functions/_shared/billing/events/event_settings.ts";
 import {
   type Format,
   kindOf,

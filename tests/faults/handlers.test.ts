@@ -10,7 +10,7 @@ import { functionEnvironment } from "../../scripts/common/environment.ts";
 import { paymentEvent } from "../../scripts/events/payment_event.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
-import { handlerName } from "../../supabase/functions/_shared/billing/settings/deployment.ts";
+import { handlerName } from "../../supabase/functions/_shared/billing/events/event_settings.ts";
 import { deliverAll } from "../property/histories/deliver_all.ts";
 import { eventually } from "../support/hang_limit.ts";
 import { freshSeed, seededRandom, shuffled } from "../support/random.ts";

@@ -16,7 +16,7 @@ import {
   type SubscriptionRecord,
 } from "../../scripts/stripe_sync/tables.ts";
 import type { BillingEvent } from "../../supabase/functions/_shared/billing/database/apply_events.ts";
-import type { PlanItem } from "../../supabase/functions/_shared/billing/settings/deployment.ts";
+import type { PlanItem } from "../../supabase/functions/_shared/billing/events/event_settings.ts";
 import type { DatabaseClient } from "../../supabase/functions/_shared/billing/database/client.ts";
 import { LOCAL_SECRET_KEY } from "../../supabase/functions/billing-webhook/signatures/local_stack.ts";
 

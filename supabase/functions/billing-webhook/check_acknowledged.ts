@@ -1,4 +1,4 @@
-import type { Environment } from "../_shared/billing/settings/deployment.ts";
+import type { Environment } from "../_shared/billing/environment.ts";
 import {
   callDatabase,
   type DatabaseClient,

@@ -3,7 +3,7 @@ import {
   describeErased,
   type Outcome,
 } from "../_shared/billing/database/apply_events.ts";
-import type { EventSettings } from "../_shared/billing/settings/deployment.ts";
+import type { EventSettings } from "../_shared/billing/events/event_settings.ts";
 import type { DatabaseClient } from "../_shared/billing/database/client.ts";
 import {
   DeliveryError,
@@ -13,9 +13,9 @@ import {
 import { isIdentifier } from "../_shared/billing/events/fields.ts";
 import { withPlaces } from "../_shared/billing/events/format.ts";
 import type { LogFields, LogLevel } from "../_shared/billing/log.ts";
+import { isUnmapped } from "../_shared/billing/database/database_errors.ts";
 import {
   decodeBody,
-  isUnmapped,
   parseEvent,
   readEventId,
 } from "../_shared/billing/events/parse_event.ts";

@@ -1,4 +1,4 @@
-import type { DatabaseAccess } from "../_shared/billing/settings/deployment.ts";
+import type { DatabaseAccess } from "../_shared/billing/database/client.ts";
 import { keepAlive } from "../_shared/billing/keep_alive.ts";
 import type { Log } from "../_shared/billing/log.ts";
 

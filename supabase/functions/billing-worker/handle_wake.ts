@@ -1,7 +1,7 @@
 import {
   handlerName,
   type PlanItem,
-} from "../_shared/billing/settings/deployment.ts";
+} from "../_shared/billing/events/event_settings.ts";
 import { callFunction } from "../_shared/billing/database/client.ts";
 import {
   type DeliveryError,

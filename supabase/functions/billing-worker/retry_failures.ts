@@ -8,7 +8,7 @@ import {
 import type {
   EventMode,
   EventSettings,
-} from "../_shared/billing/settings/deployment.ts";
+} from "../_shared/billing/events/event_settings.ts";
 import {
   callFunction,
   type DatabaseClient,
@@ -21,11 +21,11 @@ import {
 } from "../_shared/billing/errors.ts";
 import { fromBase64 } from "../_shared/billing/events/fields.ts";
 import type { Log } from "../_shared/billing/log.ts";
+import { isUnmapped } from "../_shared/billing/database/database_errors.ts";
+import { whyIgnored } from "../_shared/billing/settings/why_ignored.ts";
 import {
   decodeBody,
-  isUnmapped,
   parseEvent,
-  whyIgnored,
 } from "../_shared/billing/events/parse_event.ts";
 import { settingsPrefix } from "../_shared/billing/settings/providers.ts";
 import { describeText } from "../_shared/billing/database/record_failure.ts";

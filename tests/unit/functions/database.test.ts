@@ -17,7 +17,7 @@ import {
   describeFailedBody,
   recordFailure,
 } from "../../../supabase/functions/_shared/billing/database/record_failure.ts";
-import type { Environment } from "../../../supabase/functions/_shared/billing/settings/deployment.ts";
+import type { Environment } from "../../../supabase/functions/_shared/billing/environment.ts";
 import { checkAcknowledged } from "../../../supabase/functions/billing-webhook/check_acknowledged.ts";
 import { accountEmail } from "../../../supabase/functions/billing-worker/channels/email_channel.ts";
 import { codeOf, fakeDatabase, hanging, refusal } from "./fixtures.ts";

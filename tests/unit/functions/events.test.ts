@@ -3,7 +3,7 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import type {
   EventMode,
   PlanItem,
-} from "../../../supabase/functions/_shared/billing/settings/deployment.ts";
+} from "../../../supabase/functions/_shared/billing/events/event_settings.ts";
 import { DeliveryError } from "../../../supabase/functions/_shared/billing/errors.ts";
 import * as formats from "../../../supabase/functions/_shared/billing/events/format.ts";
 import { stripe } from "../../../supabase/functions/_shared/billing/events/stripe.ts";

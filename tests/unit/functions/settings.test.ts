@@ -1,10 +1,8 @@
 /** The settings of both functions: what is read, and what is refused. */
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { Webhook } from "standardwebhooks";
-import {
-  type Environment,
-  readConfig,
-} from "../../../supabase/functions/_shared/billing/settings/deployment.ts";
+import type { Environment } from "../../../supabase/functions/_shared/billing/environment.ts";
+import { readConfig } from "../../../supabase/functions/_shared/billing/settings/deployment.ts";
 import {
   LOCAL_SECRET_KEY as LOCAL_KEY,
   LOCAL_SIGNING_SECRETS,

@@ -1,7 +1,7 @@
 /**
- * The closed set of error codes: of each, the reply, what it means, and what to do
- * (`todo`, of which terminals show the first sentence). What depends on the event is
- * in the message. The bodies repeat nothing from the input or the database.
+ * The closed set of error codes. Each has its reply, its meaning, and what to do
+ * (`todo`; terminals show the first sentence). What depends on the event is in the
+ * message. The bodies repeat nothing from the input or the database.
  */
 import type { LogFields } from "./log.ts";
 
@@ -13,20 +13,23 @@ const CREATION =
 const CLOCKS =
   "Compare both clocks. If a queue stands in front of the function, raise SIGNATURE_TOLERANCE_SECONDS.";
 
-/** The codes with one reply: of each, what it means and what to do. */
+/** Returns the codes with the same reply, each with its meaning and what to do. */
 function answered<Code extends string>(
   status: number,
   body: string,
   codes: Record<Code, readonly [means: string, todo: string]>,
-) {
-  return Object.fromEntries(
-    Object.entries<readonly [string, string]>(codes)
-      .map(([code, [means, todo]]) => [code, { status, body, means, todo }]),
-  ) as Record<
-    Code,
-    Record<"body" | "means" | "todo", string> & { status: number }
-  >;
+): Record<Code, ErrorEntry> {
+  const entries = Object.entries<readonly [string, string]>(codes)
+    .map(([code, [means, todo]]) => [code, { status, body, means, todo }]);
+  return Object.fromEntries(entries);
 }
+
+type ErrorEntry = Readonly<{
+  status: number;
+  body: string;
+  means: string;
+  todo: string;
+}>;
 
 /** Any status other than 2xx makes the provider retry. */
 export const ERRORS = {
@@ -181,6 +184,12 @@ export const ERRORS = {
 
 export type ErrorCode = keyof typeof ERRORS;
 
+interface DeliveryErrorOptions extends ErrorOptions {
+  logMessage?: string;
+  logFields?: LogFields;
+  sqlState?: string | undefined;
+}
+
 /** A failure with its code. The texts are for operators, never for a reply. */
 export class DeliveryError extends Error {
   override name = "DeliveryError";
@@ -195,12 +204,7 @@ export class DeliveryError extends Error {
     readonly code: ErrorCode,
     message: string,
     { logMessage = message, logFields = {}, sqlState, ...options }:
-      & ErrorOptions
-      & {
-        logMessage?: string;
-        logFields?: LogFields;
-        sqlState?: string | undefined;
-      } = {},
+      DeliveryErrorOptions = {},
   ) {
     super(message, options);
     this.logMessage = logMessage;

@@ -1,5 +1,5 @@
 /** The keys and secrets of every local stack: public, so not to be trusted elsewhere. */
-import type { Environment } from "../../_shared/billing/settings/deployment.ts";
+import type { Environment } from "../../_shared/billing/environment.ts";
 import type { SecretVariable } from "../../_shared/billing/settings/providers.ts";
 
 /** The secret key that `supabase start` gives every project. */

@@ -1,5 +1,5 @@
 /** How each provider signs: the scheme, the headers and the keys. */
-import type { Environment } from "../../_shared/billing/settings/deployment.ts";
+import type { Environment } from "../../_shared/billing/environment.ts";
 import type { Format } from "../../_shared/billing/events/format.ts";
 import { FORMATS } from "../../_shared/billing/events/formats.ts";
 import {

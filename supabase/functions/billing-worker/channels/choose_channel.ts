@@ -1,9 +1,9 @@
 import {
   cannotStart,
-  checkKey,
   type Environment,
   wholeNumber,
-} from "../../_shared/billing/settings/deployment.ts";
+} from "../../_shared/billing/environment.ts";
+import { checkKey } from "../../_shared/billing/settings/deployment.ts";
 import type { Log } from "../../_shared/billing/log.ts";
 import type { Alert, Channel } from "./channel.ts";
 import { type AddressOf, emailChannel } from "./email_channel.ts";

@@ -1,31 +1,31 @@
 import { z } from "zod/mini";
+import { DeliveryError } from "../errors.ts";
+import type { EventToApply } from "../events/event.ts";
 import { callFunction, type DatabaseClient } from "./client.ts";
 import { databaseError } from "./database_errors.ts";
-import { DeliveryError } from "../errors.ts";
-import type { EventToApply } from "../events/parse_event.ts";
 
 export type BillingEvent = EventToApply & { readonly provider: string };
 
 /** An event that a run has claimed: the id of its row in `failed_events`, and the lease. */
 export type RetriedEvent = BillingEvent & {
-  readonly retry: { readonly event_id: string; readonly lease_id: string };
+  readonly retry: Readonly<{ event_id: string; lease_id: string }>;
 };
 
-/** The outcome of an event that did not fail; `erased`: its account was. */
+/** The outcome of an event that did not fail. `erased`: its account was erased. */
 export type Outcome = "applied" | "duplicate" | "stale" | "erased";
 
-/** Returns the log line of an event of an erased account: what would have made a record may be paid for. */
+/**
+ * Returns the log line of an event of an erased account. If it would have made a record,
+ * the subscription may be paid for.
+ */
 export function describeErased(kind: string | undefined) {
-  return kind === "creation" || kind === "opening_update"
-    ? {
-      level: "warn",
-      message:
-        'purchase of an erased account ignored: docs/operate.md, "Delete an account"',
-    } as const
-    : {
-      level: "info",
-      message: "event of an erased account ignored",
-    } as const;
+  const isPurchase = kind === "creation" || kind === "opening_update";
+  return {
+    level: isPurchase ? "warn" : "info",
+    message: isPurchase
+      ? 'purchase of an erased account ignored: docs/operate.md, "Delete an account"'
+      : "event of an erased account ignored",
+  } as const;
 }
 
 /** The answer of both functions, which a proxy in between may garble. */
@@ -48,7 +48,7 @@ const TIME_LIMIT = { timeLimitMs: 3_000 };
 interface ApplyOptions {
   readonly database: DatabaseClient;
   readonly oncePerInvoice?: boolean;
-  /** Called if a retry is requested, maybe of what lacked one of the events. */
+  /** Called if a retry is requested, maybe of a failure that waited for an event. */
   readonly onRetries?: () => void;
 }
 
@@ -60,13 +60,12 @@ interface ApplyOptions {
  * `database_unavailable`, `record_locked` or `deployment_fault`.
  */
 export async function applyEvents(
-  events: readonly (BillingEvent | RetriedEvent)[],
+  events: readonly BillingEvent[],
   options: ApplyOptions,
 ): Promise<(Outcome | DeliveryError)[]> {
-  const sent = events.map((event, index) => ({
-    place: index + 1,
-    ...toSend(event, options),
-  }));
+  const sent = events.map((event, index) => {
+    return { place: index + 1, ...toSend(event, options) };
+  });
   const rows: unknown = await callFunction(
     options.database,
     "billing_apply_events",
@@ -80,11 +79,10 @@ export async function applyEvents(
 /**
  * Applies an event exactly once, and runs the app's handler of its type with it.
  *
- * @throws {DeliveryError} If the call fails: `apply_failed` if it took too long. If the
- * connection was lost, the handler may be why.
+ * @throws {DeliveryError} If the call fails: `apply_failed` if it took too long.
  */
 export async function applyHandledEvent(
-  event: BillingEvent | RetriedEvent,
+  event: BillingEvent,
   options: ApplyOptions,
 ): Promise<Outcome | DeliveryError> {
   const rows: unknown = await callFunction(
@@ -92,37 +90,41 @@ export async function applyHandledEvent(
     "billing_apply_handled_event",
     { event: toSend(event, options) },
     TIME_LIMIT,
-  ).catch((error: unknown) => {
-    const { sqlState, code, message } = error as DeliveryError;
-    const cause = { cause: error };
-    if (sqlState === "57014") {
-      throw new DeliveryError("apply_failed", message, cause);
-    }
-    if (sqlState === "PGRST001") {
-      const why =
-        `A handler whose functions run deallocate loses it each time.`;
-      throw new DeliveryError(code, `${message} ${why}`, {
-        ...cause,
-        sqlState,
-      });
-    }
-    throw error;
+  ).catch((error: DeliveryError) => {
+    throw asHandlers(error);
   });
   return readOutcomes(rows, options).get(1) ?? unreadable();
 }
 
-function toSend(
-  event: BillingEvent | RetriedEvent,
-  { oncePerInvoice }: ApplyOptions,
-) {
-  return oncePerInvoice && event.payment
-    ? { ...event, payment: { ...event.payment, once_per_invoice: true } }
+/** Returns a failure as the handler's, if that may be the reason. */
+function asHandlers(error: DeliveryError): DeliveryError {
+  const { sqlState, code, message } = error;
+  // The statement took too long.
+  if (sqlState === "57014") {
+    return new DeliveryError("apply_failed", message, { cause: error });
+  }
+  // The connection was lost.
+  if (sqlState === "PGRST001") {
+    const why = "A handler whose functions run deallocate loses it each time.";
+    return new DeliveryError(code, `${message} ${why}`, {
+      sqlState,
+      cause: error,
+    });
+  }
+  return error;
+}
+
+function toSend(event: BillingEvent, { oncePerInvoice }: ApplyOptions) {
+  const { payment } = event;
+  return oncePerInvoice && payment
+    ? { ...event, payment: { ...payment, once_per_invoice: true } }
     : event;
 }
 
 function readOutcomes(rows: unknown, { onRetries }: ApplyOptions) {
   const answer = eventOutcomes.safeParse(rows);
   if (!answer.success) throw unreadable();
+
   if (answer.data.some(({ retries }) => retries)) onRetries?.();
   return new Map(answer.data.map((row) => [row.place, readOutcome(row)]));
 }

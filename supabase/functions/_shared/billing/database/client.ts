@@ -1,18 +1,22 @@
 import { PostgrestClient } from "@supabase/postgrest-js";
 import type { Database } from "./database.types.ts";
-import type { DatabaseAccess } from "../settings/deployment.ts";
-import { databaseError } from "./database_errors.ts";
 import { DeliveryError } from "../errors.ts";
+import { databaseError } from "./database_errors.ts";
 
 export type DatabaseClient = PostgrestClient<Database>;
 
 export type DatabaseFunctions = Database["public"]["Functions"];
 
-interface CallResult<T> {
-  readonly data: T | null;
-  readonly error: { readonly code?: string; readonly message: string } | null;
-  readonly status: number;
+export interface DatabaseAccess {
+  readonly supabaseUrl: string;
+  readonly secretKey: string;
 }
+
+type CallResult<T> = Readonly<{
+  data: T | null;
+  error: Readonly<{ code?: string; message: string }> | null;
+  status: number;
+}>;
 
 /**
  * Returns a client that acts as `service_role`. It is only the database part of
@@ -66,6 +70,7 @@ export async function callDatabase<T>(
   const controller = new AbortController();
   const { signal } = controller;
   const timer = setTimeout(() => controller.abort(), timeLimitMs);
+
   let result: CallResult<T>;
   try {
     result = await call(signal);
@@ -76,14 +81,12 @@ export async function callDatabase<T>(
 
   const { data, error, status } = result;
   if (error !== null) {
-    const what = error.code
-      ? `${error.code}: ${error.message}`
-      : signal.aborted
-      ? `no answer within ${timeLimitMs} ms`
-      : status === 0
-      ? error.message
-      : `no usable answer (HTTP status ${status})`;
-    throw databaseError(error.code, `Database call failed: ${what}`, {
+    const { code, message } = error;
+    let fault = message;
+    if (code) fault = `${code}: ${message}`;
+    else if (signal.aborted) fault = `no answer within ${timeLimitMs} ms`;
+    else if (status !== 0) fault = `no usable answer (HTTP status ${status})`;
+    throw databaseError(code, `Database call failed: ${fault}`, {
       cause: signal.reason,
       status,
     });

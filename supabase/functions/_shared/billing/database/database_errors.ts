@@ -1,9 +1,10 @@
 import { DeliveryError, type ErrorCode } from "../errors.ts";
+import { type Format, lacksAccountId } from "../events/format.ts";
 
 /** A handler of the app raised an error; the message names both. */
 const HANDLER_RAISED = "BW008";
 
-/** What one code alone means. BW: raised in `supabase/schemas`. */
+/** The codes with a meaning of their own. BW: raised in `supabase/schemas`. */
 const EXACT: ReadonlyMap<string, ErrorCode> = new Map([
   ["BW001", "subscription_unknown"],
   ["BW002", "subscription_of_other_provider"],
@@ -29,11 +30,9 @@ const DEPLOYMENT =
  * The fault passes without a fix: the API cannot reach the database or waited
  * too long for a connection, lost connections, deadlocks, exhausted resources,
  * cancellations and shutdowns, system errors, a read-only database (25006:
- * Supabase makes it read-only while the disk is full), a connection that has lost
- * the statements that the API prepared (26000, 42P05). PGRST303 (since
- * PostgREST 13) rejects the times in a token. The platform makes a token per
- * call, and versions before 14.18 and 16.3 sometimes took one to be issued in
- * the future.
+ * the disk is full), a connection that has lost the statements that the API prepared
+ * (26000, 42P05). PGRST303 rejects the times in a token: the platform makes one per call,
+ * and PostgREST before 14.18 and 16.3 sometimes took it to be issued in the future.
  */
 const TRANSIENT =
   /^(?:PGRST00[0-3]|PGRST303|25006|26000|42P05|(?:08|40|53|55|57|58)[0-9A-Z]{3})$/;
@@ -51,8 +50,10 @@ export function databaseErrorCode(
   code: string | undefined,
   status?: number,
 ): ErrorCode {
-  if (!code && (status === 401 || status === 403)) return "key_refused";
-  if (!code) return "database_unavailable";
+  if (!code) {
+    const isRefused = status === 401 || status === 403;
+    return isRefused ? "key_refused" : "database_unavailable";
+  }
   const exact = EXACT.get(code);
   if (exact !== undefined) return exact;
   if (TRANSIENT.test(code)) return "database_unavailable";
@@ -69,13 +70,33 @@ export function databaseError(
   message: string,
   { status, ...options }: ErrorOptions & { status?: number } = {},
 ): DeliveryError {
-  const meaning = databaseErrorCode(code, status);
-  const what = code === HANDLER_RAISED
-    ? message.split(":")[0]
-    : `The database refused the event with ${code}`;
-  const logMessage = meaning === "apply_failed"
-    ? `${what}: see its row in failed_events`
-    : message;
-  const refusal = { logMessage, sqlState: code };
-  return new DeliveryError(meaning, message, { ...refusal, ...options });
+  const errorCode = databaseErrorCode(code, status);
+  let logMessage = message;
+  if (errorCode === "apply_failed") {
+    const what = code === HANDLER_RAISED
+      ? message.split(":")[0]
+      : `The database refused the event with ${code}`;
+    logMessage = `${what}: see its row in failed_events`;
+  }
+  return new DeliveryError(errorCode, message, {
+    logMessage,
+    sqlState: code,
+    ...options,
+  });
+}
+
+/**
+ * Returns whether the database refused an event only because its subscription has no
+ * account: a creation without an account id (BW005), or an event without one for a
+ * subscription that is not recorded (BW001). A provider account that also sells other
+ * products sends their events too. An event that merely arrives before its creation has
+ * an account id, as providers put it into each one, or its customer has (BW006).
+ */
+export function isUnmapped(
+  { sqlState }: DeliveryError,
+  text: string,
+  format: Format,
+): boolean {
+  return (sqlState === "BW001" || sqlState === "BW005") &&
+    lacksAccountId(JSON.parse(text), format);
 }

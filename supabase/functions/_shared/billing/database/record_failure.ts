@@ -1,4 +1,3 @@
-import { callFunction, type DatabaseClient } from "./client.ts";
 import { DeliveryError } from "../errors.ts";
 import { identifierOrNull, sha256Hex } from "../events/fields.ts";
 import {
@@ -7,11 +6,10 @@ import {
   type Format,
 } from "../events/format.ts";
 import { decodeBody } from "../events/parse_event.ts";
+import { callFunction, type DatabaseClient } from "./client.ts";
 
 /** Short, because the provider is still waiting for the reply. */
 const TIME_LIMIT = { timeLimitMs: 1_500 };
-
-type FailedBody = Awaited<ReturnType<typeof describeFailedBody>>;
 
 /**
  * Describes a body, whatever it contains. An event without a usable id is filed under
@@ -23,16 +21,19 @@ export async function describeFailedBody(
 ) {
   const text = storableText(body);
   const event = parseAny(text);
+  const statedId = identifierOrNull(format.partsOf(event).id);
   const bodyHash = await sha256Hex(body);
+
   return {
-    eventId: eventId ?? identifierOrNull(format.partsOf(event).id) ??
-      `sha256:${bodyHash}`,
+    eventId: eventId ?? statedId ?? `sha256:${bodyHash}`,
     event: describeEvent(event, format),
     bodyHash,
     body: text ?? toBase64(body),
     encoding: text === undefined ? "base64" : "text",
   };
 }
+
+type FailedBody = Awaited<ReturnType<typeof describeFailedBody>>;
 
 export function describeText(text: string, format: Format): EventDescription {
   return describeEvent(parseAny(text), format);
@@ -43,8 +44,9 @@ const ANSWERS = ["stored", "retry", "applied", "erased"] as const;
 /**
  * Stores a failed event for triage, or counts one more attempt.
  *
- * @returns `applied` if the event was before, or `erased` if its account was: then nothing
- * is stored. `retry` if a retry is requested, because what it lacked is there now.
+ * @returns `applied` if the event was applied before, or `erased` if its account was
+ * erased: then nothing is stored. `retry` if a retry is requested, because what the event
+ * lacked is there now.
  * @throws {DeliveryError} If the database call fails.
  */
 export async function recordFailure(
@@ -65,21 +67,24 @@ export async function recordFailure(
     // JSON leaves out what is undefined.
     ...failed.event,
   };
-  const name = "billing_record_failed_event";
-  const answer: unknown = await callFunction(
+  const reply: unknown = await callFunction(
     database,
-    name,
+    "billing_record_failed_event",
     { failure },
     TIME_LIMIT,
   );
-  const known = ANSWERS.find((one) => one === answer);
-  if (known !== undefined) return known;
-  const message =
-    "Database call failed: the answer does not say what was stored";
-  throw new DeliveryError("database_unavailable", message);
+
+  const answer = ANSWERS.find((answer) => answer === reply);
+  if (answer === undefined) {
+    throw new DeliveryError(
+      "database_unavailable",
+      "Database call failed: the answer does not say what was stored",
+    );
+  }
+  return answer;
 }
 
-/** Undefined for bytes that are not UTF-8, or that Postgres cannot store as text. */
+/** Returns undefined if the bytes are not text that Postgres can store. */
 function storableText(body: Uint8Array): string | undefined {
   try {
     const text = decodeBody(body);

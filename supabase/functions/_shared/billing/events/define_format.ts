@@ -1,7 +1,8 @@
 /** How the events of every format become events on the wire. */
 import { z } from "zod/mini";
-import type { PlanItem } from "../settings/deployment.ts";
 import { DeliveryError } from "../errors.ts";
+import type { Payment, Report, ReportedItem } from "./event.ts";
+import type { PlanItem } from "./event_settings.ts";
 import {
   accountIn,
   at,
@@ -13,38 +14,20 @@ import {
   readerOf,
   textOf,
 } from "./fields.ts";
-import {
-  fallbackOf,
-  type Format,
-  kindOf,
-  type Parts,
-  type Payment,
-  type Report,
-  type ReportedItem,
-} from "./format.ts";
+import { fallbackOf, type Format, kindOf, type Parts } from "./format.ts";
 
-const MAX_REPORTED_FAULTS = 5;
-
-const CHANGES: unknown[] = ["creation", "opening_update", "update"];
-
-type Required = "plan_id" | "provider_status" | "current_period_end";
-
-/** A report as its provider states it: what must be there as it stands. */
-type Stated = Partial<Omit<Report, Required>> & Record<Required, unknown>;
-
-/** What a provider's file says of its events. */
 interface Definition extends Omit<Format, "read" | "occurredAt" | "partsOf"> {
   /** By default in RFC 3339, as the end of a period is; either may be null. */
   readonly occurredAt?: Format["occurredAt"];
   readonly periodEnd?: z.ZodMiniType<string | null>;
   /** The status of a creation; by default it must be there. */
   readonly firstStatus?: z.ZodMiniType<string | null>;
-  /** Whether it is about a subscription; by default if its type begins so. */
+  /** Whether it is about a subscription; by default if its type says so. */
   isSubscription?(event: unknown): boolean;
   /** Returns the parts that are not as they stand at their names. */
   partsOf?(event: unknown, stated: Parts): Partial<Parts>;
-  /** What is not in it is null. It never throws; what may be bad is null. */
-  report(data: unknown, planItem: PlanItem, event: unknown): Stated;
+  /** It never throws. A column that is missing is null; a bad one must be null. */
+  report(data: unknown, planItem: PlanItem, event: unknown): StatedReport;
   /** What an update replaced; by default no event says it. */
   previous?(event: unknown, planItem: PlanItem): Partial<Report> | null;
   /** What a failed payment or a notice says, if an account may be told of it. */
@@ -53,203 +36,246 @@ interface Definition extends Omit<Format, "read" | "occurredAt" | "partsOf"> {
   namesOf?(event: unknown, planItem: PlanItem): Record<string, unknown>;
 }
 
-const NO_REPORT: Omit<Report, Required> = {
-  ...{ customer_id: null, quantity: null, cancel_at: null, trial_end: null },
-  ...{ paused: null, paused_until: null, livemode: null },
-  ...{ items: [], items_complete: true },
+/** The columns that a change must state. */
+type Essential = "plan_id" | "provider_status" | "current_period_end";
+
+/** A report whose essential columns are as the provider states them. */
+type StatedReport =
+  & Partial<Omit<Report, Essential>>
+  & Record<Essential, unknown>;
+
+const NO_REPORT: Omit<Report, Essential> = {
+  customer_id: null,
+  quantity: null,
+  cancel_at: null,
+  trial_end: null,
+  paused: null,
+  paused_until: null,
+  livemode: null,
+  items: [],
+  items_complete: true,
+};
+
+const NO_ITEM: ReportedItem = {
+  item_id: null,
+  price_id: null,
+  product_id: null,
+  quantity: null,
+  usage_type: null,
+  current_period_end: null,
 };
 
 export function itemOf(stated: Partial<ReportedItem>): ReportedItem {
-  return {
-    ...{ item_id: null, price_id: null, product_id: null, quantity: null },
-    ...{ usage_type: null, current_period_end: null },
-    ...stated,
-  };
+  return { ...NO_ITEM, ...stated };
 }
 
-export function defineFormat(provider: Definition): Format {
-  const { names, idOf, occurredAt = z.nullish(instant) } = provider;
+export function defineFormat(definition: Definition): Format {
+  const { names, idOf, occurredAt = z.nullish(instant) } = definition;
+
   // Made when first needed: at startup, it would make a cold start longer.
-  const schema = z.lazy(() => schemaOf({ ...provider, occurredAt }));
+  const schema = z.lazy(() => schemaOf({ ...definition, occurredAt }));
+
   // If updates make the record, deletions do too.
-  const opens = Object.values(provider.kinds).includes("opening_update");
-  const isSubscription = provider.isSubscription ??
+  const reporting = new Set<unknown>(["creation", "opening_update", "update"]);
+  const opens = Object.values(definition.kinds).includes("opening_update");
+  if (opens) reporting.add("deletion");
+
+  const isSubscription = definition.isSubscription ??
     ((event) => textOf(at(event, names.type)).startsWith("subscription."));
 
   function partsOf(event: unknown): Parts {
     const { get } = readerOf(event);
+    // Null if it is about no subscription.
+    const subscription_id = isSubscription(event)
+      ? get(names.subscription_id) ?? undefined
+      : get(names.payment_subscription_id) ?? null;
     const stated = {
       type: get(names.type),
       id: idOf ? undefined : get(names.id),
       occurred_at: get(names.occurred_at),
-      // Null if it is about none.
-      subscription_id: isSubscription(event)
-        ? get(names.subscription_id) ?? undefined
-        : get(names.payment_subscription_id) ?? null,
+      subscription_id,
       customer_id: get(names.customer_id),
       accounts: names.account_ids.map(get),
       fallback_account: names.fallback_account && get(names.fallback_account),
       data: get(names.data),
     };
-    return { ...stated, ...provider.partsOf?.(event, stated) };
+    return { ...stated, ...definition.partsOf?.(event, stated) };
   }
 
-  const format: Format = {
-    ...provider,
-    ...{ occurredAt, partsOf },
-    read(event, { id, planItem, isHandled, parts = partsOf(event) }) {
-      const kind = isHandled ? kindOf(format, parts.type) : "other";
-      const stated = CHANGES.includes(kind) || opens && kind === "deletion"
-        ? provider.report(parts.data, planItem, event)
-        : undefined;
-      const accounts = parts.accounts.map(accountIn);
-      const account = accounts.findIndex((one) => one !== undefined);
-      const given = {
-        ...stated,
-        ...parts,
-        kind,
-        id: id ?? parts.id,
-        account_id: accounts[account],
-        fallback_account: account < 0 ? fallbackOf(parts) : undefined,
+  const read: Format["read"] = (
+    event,
+    { id, planItem, isHandled, parts = partsOf(event) },
+  ) => {
+    const kind = isHandled ? kindOf(format, parts.type) : "other";
+    const report = reporting.has(kind)
+      ? definition.report(parts.data, planItem, event)
+      : undefined;
+
+    const { place, ...account } = accountOf(parts);
+    const stated = {
+      ...report,
+      ...parts,
+      ...account,
+      kind,
+      id: id ?? parts.id,
+    };
+    const { data: valid, error } = schema.safeParse(stated, {
+      error: describeFault,
+    });
+    if (valid === undefined) {
+      const places = {
+        ...names,
+        account_id: names.account_ids[place] ?? names.account_ids[0],
+        ...(!isSubscription(event) &&
+          { subscription_id: names.payment_subscription_id }),
+        ...definition.namesOf?.(event, planItem),
       };
-      const { data: read, error } = schema.safeParse(given, {
-        error: describeFault,
-      });
-      if (read === undefined) {
-        const places = {
-          ...names,
-          account_id: names.account_ids[account] ?? names.account_ids[0],
-          ...(!isSubscription(event) &&
-            { subscription_id: names.payment_subscription_id }),
-          ...provider.namesOf?.(event, planItem),
+      throw new DeliveryError("event_invalid", describe(error, places));
+    }
+
+    const customer_id = identifierOrNull(parts.customer_id);
+    const common = {
+      event_id: valid.id,
+      type: valid.type,
+      kind: valid.kind,
+      occurred_at: valid.occurred_at ?? null,
+      report: { customer_id },
+    };
+    if (valid.kind === "other") {
+      // Both say which account it belongs to, in case that was erased.
+      const subscription_id = identifierOrNull(parts.subscription_id);
+      return { ...common, report: { customer_id, subscription_id } };
+    }
+
+    const { type, subscription_id } = valid;
+    const about = { ...common, subscription_id };
+    const optional = { ...report, customer_id };
+    switch (valid.kind) {
+      case "creation":
+        return { ...about, ...changeOf(valid, optional) };
+
+      case "opening_update":
+      case "update": {
+        const previous = definition.previous?.(event, planItem) ?? null;
+        const mayRecover = valid.provider_status === "active" &&
+          (previous === null || previous.provider_status !== undefined);
+        return {
+          ...about,
+          ...changeOf(valid, optional),
+          previous,
+          ...(mayRecover && { payment: { kind: "recovered" } }),
         };
-        throw new DeliveryError("event_invalid", describe(error, places));
       }
-      const customer_id = identifierOrNull(parts.customer_id);
-      const common = {
-        event_id: read.id,
-        type: read.type,
-        kind: read.kind,
-        occurred_at: read.occurred_at ?? null,
-        report: { customer_id },
-      };
-      switch (read.kind) {
-        case "creation":
-        case "opening_update":
-        case "update": {
-          const { subscription_id, provider_status } = read;
-          const previous = provider.previous?.(event, planItem) ?? null;
-          const mayRecover = provider_status === "active" &&
-            (previous === null || previous.provider_status !== undefined);
-          return {
-            ...common,
-            subscription_id,
-            ...changeOf(read, { ...stated, customer_id }),
-            ...(read.kind !== "creation" && {
-              previous,
-              ...(mayRecover && { payment: { kind: "recovered" } }),
-            }),
-          };
-        }
-        case "deletion": {
-          const { subscription_id } = read;
-          // Only a record that it makes needs the rest.
-          const whole = stated &&
-            schema.safeParse({ ...given, kind: "opening_update" }).data;
-          return {
-            ...common,
-            subscription_id,
-            ...(whole?.kind === "opening_update" &&
-              changeOf(whole, { ...stated, customer_id })),
-            payment: { kind: "ended" },
-          };
-        }
-        case "payment_failed":
-        case "notice": {
-          const { subscription_id } = read;
-          // Of no subscription.
-          if (subscription_id === null) {
-            return { ...common, kind: "other", subscription_id };
-          }
-          const told = format.notices?.[read.type] ?? "payment_failed";
-          const payment = provider.payment(parts.data, read.type);
-          return {
-            ...{ ...common, subscription_id },
-            ...(payment && { payment: { ...payment, kind: told } }),
-          };
-        }
-        case "other": {
-          const subscription_id = identifierOrNull(parts.subscription_id);
-          // Whose it is, in case they were erased.
-          return { ...common, report: { customer_id, subscription_id } };
-        }
+
+      case "deletion": {
+        // Only a record that it makes needs the rest, which may be bad.
+        const whole = report &&
+          schema.safeParse({ ...stated, kind: "opening_update" }).data;
+        return {
+          ...about,
+          ...(whole?.kind === "opening_update" && changeOf(whole, optional)),
+          payment: { kind: "ended" },
+        };
       }
-    },
+
+      case "payment_failed":
+      case "notice": {
+        // A payment for something other than a subscription.
+        if (subscription_id === null) return { ...about, kind: "other" };
+
+        const payment = definition.payment(parts.data, type);
+        const kind = definition.notices?.[type] ?? "payment_failed";
+        return { ...about, ...(payment && { payment: { ...payment, kind } }) };
+      }
+    }
   };
+
+  const format: Format = { ...definition, occurredAt, partsOf, read };
   return format;
 }
 
-/** A change that was read; an update of Stripe's names no account. */
-type Change = Pick<Report, Required> & {
+/**
+ * Returns the account in the first place that names one, good or bad; else the one that
+ * the provider keeps with the customer.
+ */
+function accountOf(parts: Parts) {
+  const accounts = parts.accounts.map(accountIn);
+  const place = accounts.findIndex((account) => account !== undefined);
+  return {
+    place,
+    account_id: accounts[place],
+    fallback_account: place < 0 ? fallbackOf(parts) : undefined,
+  };
+}
+
+/** A change that is valid; an update of Stripe's names no account. */
+type Change = Pick<Report, Essential> & {
   readonly account_id?: string | undefined;
   readonly fallback_account?: string | undefined;
 };
 
-/** Returns what a change sets, and whose it says the subscription is. */
+/** Returns what a change sets: its report, and the account that it names. */
 function changeOf(
-  read: Change,
-  stated: Partial<Omit<Report, Required>>,
+  change: Change,
+  optional: Partial<Omit<Report, Essential>>,
 ) {
-  const { plan_id, current_period_end, provider_status } = read;
-  const { account_id = null, fallback_account } = read;
+  const { plan_id, current_period_end, provider_status } = change;
+  const { account_id = null, fallback_account } = change;
   return {
     report: {
       ...NO_REPORT,
-      ...stated,
+      ...optional,
       plan_id,
       current_period_end,
       provider_status,
     },
-    ...("account_id" in read && { account_id }),
+    ...("account_id" in change && { account_id }),
     ...(fallback_account !== undefined && { fallback_account }),
   };
 }
 
-/** What each kind must have. The rest is read as it comes. */
+/** Returns what each kind must have. The rest is read as it comes. */
 function schemaOf(
   { occurredAt, periodEnd = maybe(instant), firstStatus = identifier }:
     & Definition
     & Pick<Format, "occurredAt">,
 ) {
-  const any = { id: identifier, type: identifier, occurred_at: occurredAt };
-  const about = { ...any, data: z.looseObject({}) };
-  const one = { ...about, subscription_id: identifier };
+  const event = { id: identifier, type: identifier, occurred_at: occurredAt };
+  const withData = { ...event, data: z.looseObject({}) };
+  const ofSubscription = { ...withData, subscription_id: identifier };
   const change = {
-    ...{ ...one, plan_id: identifier, current_period_end: periodEnd },
+    ...ofSubscription,
+    plan_id: identifier,
+    current_period_end: periodEnd,
     provider_status: identifier,
   };
   const account = z.optional(identifier);
   const opening = { ...change, account_id: account, fallback_account: account };
+
   return z.discriminatedUnion("kind", [
     z.object({
-      ...{ ...opening, kind: z.literal("creation") },
+      ...opening,
+      kind: z.literal("creation"),
       provider_status: firstStatus,
     }),
     z.object({ ...opening, kind: z.literal("opening_update") }),
     z.object({ ...change, kind: z.literal("update") }),
-    z.object({ ...one, kind: z.literal("deletion") }),
+    z.object({ ...ofSubscription, kind: z.literal("deletion") }),
     z.object({
-      ...{ ...about, kind: z.enum(["payment_failed", "notice"]) },
+      ...withData,
+      kind: z.enum(["payment_failed", "notice"]),
       subscription_id: z.nullable(identifier),
     }),
-    z.object({ ...any, kind: z.literal("other") }),
+    z.object({ ...event, kind: z.literal("other") }),
   ]);
 }
 
-/** A field that may be missing or malformed: then it is null. */
+/** Returns a schema that reads what is missing or malformed as null. */
 export function maybe<T extends z.core.$ZodType>(schema: T) {
   return z.catch(z.nullable(schema), null);
 }
+
+const MAX_REPORTED_FAULTS = 5;
 
 function describe(error: z.core.$ZodError, names: Record<string, unknown>) {
   return error.issues

@@ -1,18 +1,18 @@
 /**
- * Dodo Payments. An event has its id in a header. Its data are those of the attempt, and
- * not of the time at which it occurred: a retry may have other ones.
+ * Dodo Payments. An event has its id in a header. Its data are those at the time of the
+ * delivery, not of the event: a retry may have other ones.
  *
  * @see https://docs.dodopayments.com/developer-resources/webhooks
  */
-import { dateTimeOrNull, listOf, readerOf } from "./fields.ts";
 import { defineFormat, itemOf } from "./define_format.ts";
+import { dateTimeOrNull, listOf, readerOf } from "./fields.ts";
 
 /** Dodo's statuses, in the words that the access rule knows. */
 const STATUSES = new Map<unknown, string>([
   ["pending", "incomplete"],
   ["active", "active"],
   ["past_due", "past_due"],
-  // After the grace, if the merchant gives one.
+  // After the grace period, if the merchant gives one.
   ["on_hold", "past_due"],
   ["paused", "paused"],
   ["cancelled", "canceled"],
@@ -24,6 +24,7 @@ const DAY_MS = 86_400_000;
 
 export const dodo = defineFormat({
   scheme: "standard-webhooks",
+
   kinds: {
     "subscription.active": "opening_update",
     "subscription.updated": "opening_update",
@@ -39,6 +40,7 @@ export const dodo = defineFormat({
     "subscription.failed": "deletion",
     "payment.failed": "payment_failed",
   },
+
   names: {
     type: "type",
     id: "webhook-id",
@@ -52,32 +54,36 @@ export const dodo = defineFormat({
     provider_status: "data.status",
   },
   idOf: (_, { deliveryId }) => deliveryId,
+
   report(data) {
     const { get, id, instant, count } = readerOf(data);
     const status = get("status");
     const current_period_end = instant("next_billing_date");
     const start = instant("created_at");
     const trialDays = count("trial_period_days");
-    const addons = listOf(get("addons")).map(readerOf);
+
+    const plan = { product_id: id("product_id"), quantity: count("quantity") };
+    const addons = listOf(get("addons")).map((addon) => {
+      const { id, count } = readerOf(addon);
+      return { product_id: id("addon_id"), quantity: count("quantity") };
+    });
+
     return {
       plan_id: get("product_id"),
       current_period_end,
       provider_status: STATUSES.get(status) ?? status,
-      quantity: count("quantity"),
+      quantity: plan.quantity,
       cancel_at: get("cancel_at_next_billing_date") === true
         ? current_period_end
         : null,
       trial_end: start && trialDays
         ? dateTimeOrNull(Date.parse(start) + trialDays * DAY_MS)
         : null,
-      items: [
-        { product_id: id("product_id"), quantity: count("quantity") },
-        ...addons.map(({ id, count }) => {
-          return { product_id: id("addon_id"), quantity: count("quantity") };
-        }),
-      ].map((item) => itemOf({ ...item, current_period_end })),
+      items: [plan, ...addons]
+        .map((item) => itemOf({ ...item, current_period_end })),
     };
   },
+
   payment(data) {
     const { id, amount, currency } = readerOf(data);
     return {

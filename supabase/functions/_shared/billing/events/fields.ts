@@ -51,9 +51,9 @@ export const instant = z.lazy(() => {
     z.iso.datetime({ offset: true, error, abort: true })
       .check(z.refine(isInRange, { error })),
     z.transform((text) => {
-      const [, digits = ""] = /\.(\d{1,6})/.exec(text) ?? [];
+      const [, fraction = ""] = /\.(\d{1,6})/.exec(text) ?? [];
       const [seconds] = new Date(text).toISOString().split(".");
-      return `${seconds}.${digits.padEnd(3, "0")}Z`;
+      return `${seconds}.${fraction.padEnd(3, "0")}Z`;
     }),
   );
 });
@@ -73,7 +73,7 @@ const TYPES: Readonly<Record<string, string>> = {
 
 /**
  * Returns what is wrong with a field, for zod's option `error`. `zod/mini` has no
- * messages: without this, and where a check has none, it says "Invalid input".
+ * messages: without this, and if a check has none, it says "Invalid input".
  */
 export function describeFault(
   issue: z.core.$ZodRawIssue,
@@ -87,7 +87,7 @@ export function isIdentifier(value: unknown): value is string {
   return typeof value === "string" && faultOf(value) === undefined;
 }
 
-/** As zod and Postgres count: characters, of which each is one or two units. */
+/** Zod and Postgres count characters, each of which is one or two units. */
 function isShort(text: string): boolean {
   return text.length <= MAX_IDENTIFIER_LENGTH ||
     (text.length <= 2 * MAX_IDENTIFIER_LENGTH &&
@@ -109,7 +109,7 @@ export function identifierOrNull(value: unknown): string | null {
 
 /**
  * Returns the account in a field: a whole number counts as its digits, a blank text as
- * missing. A number that may have been rounded stays one, which is no usable id.
+ * missing. A number that may have been rounded stays a number, which cannot be an id.
  */
 export function accountIn(value: unknown): unknown {
   if (Number.isSafeInteger(value) && Number(value) >= 0) return `${value}`;
@@ -142,7 +142,7 @@ function amountOrNull(value: unknown): number | null {
   return wholeNumberOrNull(amount, Number.MAX_SAFE_INTEGER);
 }
 
-/** Returns a code of a currency, in lower case as Stripe has it; null for any other value. */
+/** Returns a currency code in lower case, as Stripe has it; null for any other value. */
 function currencyOrNull(value: unknown): string | null {
   return typeof value === "string" && /^[a-z]{3}$/i.test(value)
     ? value.toLowerCase()
@@ -180,7 +180,7 @@ export function readerOf(value: unknown) {
     id: (path: string) => identifierOrNull(at(value, path)),
     instant: (path: string) => instant.safeParse(at(value, path)).data ?? null,
     seconds: (path: string) => timeOrNull(at(value, path)),
-    /** Of things that Postgres can hold. */
+    /** A number of things, if a column can hold it. */
     count: (path: string) => wholeNumberOrNull(at(value, path), MAX_INTEGER),
     amount: (path: string) => amountOrNull(at(value, path)),
     currency: (path: string) => currencyOrNull(at(value, path)),

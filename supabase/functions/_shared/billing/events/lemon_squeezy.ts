@@ -4,6 +4,7 @@
  *
  * @see https://docs.lemonsqueezy.com/help/webhooks
  */
+import { defineFormat, itemOf } from "./define_format.ts";
 import {
   at,
   identifierOrNull,
@@ -11,16 +12,15 @@ import {
   readerOf,
   sha256Hex,
 } from "./fields.ts";
-import { defineFormat, itemOf } from "./define_format.ts";
 
-/** Who cancels has what was paid for: `subscription_expired` is the end. */
+/** A canceled subscription lasts as long as it is paid: `subscription_expired` ends it. */
 const STATUSES = new Map<unknown, string>([
   ["on_trial", "trialing"],
   ["cancelled", "active"],
   ["expired", "canceled"],
 ]);
 
-/** A number, or digits, as an id that no other provider has. */
+/** Returns a number, or digits, as an id that no other provider has. */
 function prefixed(id: unknown): unknown {
   const text = digits(id);
   return typeof text === "string" && text.trim() !== "" ? `ls_${text}` : id;
@@ -37,12 +37,14 @@ function report(data: unknown) {
   const plan = digits(get("variant_id"));
   // It is 0 if the price is by usage.
   const quantity = count("first_subscription_item.quantity") || null;
-  const testMode = get("test_mode");
+
   const isCanceled = status === "cancelled";
   const current_period_end = instant(isCanceled ? "ends_at" : "renews_at");
+
+  // Paused in the mode `free`, it is given away meanwhile.
   const paused = id("pause.mode");
-  // Paused for free, it is given away meanwhile.
   const isFree = status === "paused" && paused === "free";
+
   return {
     plan_id: plan,
     current_period_end,
@@ -52,7 +54,7 @@ function report(data: unknown) {
     trial_end: instant("trial_ends_at"),
     paused,
     paused_until: instant("pause.resumes_at"),
-    livemode: typeof testMode === "boolean" ? !testMode : null,
+    livemode: livemodeOf(get("test_mode")),
     items: [itemOf({
       price_id: identifierOrNull(plan),
       product_id: identifierOrNull(digits(get("product_id"))),
@@ -62,20 +64,25 @@ function report(data: unknown) {
   };
 }
 
+function livemodeOf(testMode: unknown): boolean | null {
+  return typeof testMode === "boolean" ? !testMode : null;
+}
+
 function payment(data: unknown) {
   const { amount, currency } = readerOf(data);
   return { amount_due: amount("total"), currency: currency("currency") };
 }
 
 /**
- * Returns an id of what an event is and what is kept of it: two updates of one second are
- * two events. Not of the body, whose links are signed with a time.
+ * Returns an id made from what an event is and what is kept of it: two updates of one
+ * second are two events. It is not made from the body, whose links are signed with a time.
  */
 async function idOf(event: unknown, { isWhole }: { isWhole: boolean }) {
   const data = at(event, "data.attributes");
   if (!isRecord(data)) return undefined;
-  const { urls: _, ...rest } = data;
-  const kept = isWhole ? rest : [report(data), payment(data)];
+
+  const { urls: _, ...withoutLinks } = data;
+  const kept = isWhole ? withoutLinks : [report(data), payment(data)];
   const parts = ["meta.event_name", "data.type", "data.id"]
     .map((path) => at(event, path));
   const text = JSON.stringify([...parts, data["updated_at"], kept]);
@@ -85,6 +92,7 @@ async function idOf(event: unknown, { isWhole }: { isWhole: boolean }) {
 export const lemonSqueezy = defineFormat({
   scheme: "hmac-sha256-hex",
   header: "x-signature",
+
   kinds: {
     subscription_created: "creation",
     // Lemon Squeezy sends it beside each of the others.
@@ -92,6 +100,7 @@ export const lemonSqueezy = defineFormat({
     subscription_expired: "deletion",
     subscription_payment_failed: "payment_failed",
   },
+
   names: {
     type: "meta.event_name",
     id: "data.attributes",
@@ -104,15 +113,17 @@ export const lemonSqueezy = defineFormat({
     plan_id: "data.attributes.variant_id",
     provider_status: "data.attributes.status",
   },
+
   idOf,
   isSubscription: (event) => at(event, "data.type") === "subscriptions",
   partsOf(event, { subscription_id, customer_id }) {
     const testMode = at(event, "data.attributes.test_mode") ??
       at(event, "meta.test_mode");
+
     return {
       subscription_id: prefixed(subscription_id),
       customer_id: prefixed(customer_id),
-      livemode: typeof testMode === "boolean" ? !testMode : undefined,
+      livemode: livemodeOf(testMode),
     };
   },
   report,

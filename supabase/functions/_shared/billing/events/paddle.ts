@@ -4,11 +4,12 @@
  *
  * @see https://developer.paddle.com/webhooks/overview
  */
-import { listOf, readerOf } from "./fields.ts";
 import { defineFormat, itemOf } from "./define_format.ts";
+import { listOf, readerOf } from "./fields.ts";
 
 export const paddle = defineFormat({
   scheme: "paddle",
+
   kinds: {
     "subscription.created": "creation",
     "subscription.imported": "creation",
@@ -21,6 +22,7 @@ export const paddle = defineFormat({
     "subscription.canceled": "deletion",
     "transaction.payment_failed": "payment_failed",
   },
+
   names: {
     type: "event_type",
     id: "event_id",
@@ -34,23 +36,27 @@ export const paddle = defineFormat({
     plan_id: "data.items.0.price.id",
     provider_status: "data.status",
   },
+
   report(data) {
     const { get, instant, count } = readerOf(data);
     const status = get("status");
     const billedAt = instant("next_billed_at");
-    const changeAt = instant("scheduled_change.effective_at");
-    const ends = get("scheduled_change.action") === "cancel";
     const current_period_end = instant("current_billing_period.ends_at") ??
       billedAt;
+
+    const changeAt = instant("scheduled_change.effective_at");
+    const isToEnd = get("scheduled_change.action") === "cancel";
+    const isPaused = status === "paused" && !isToEnd;
+
     return {
       plan_id: get("items.0.price.id"),
       current_period_end,
       provider_status: status,
       quantity: count("items.0.quantity"),
-      cancel_at: ends ? changeAt : null,
+      cancel_at: isToEnd ? changeAt : null,
       trial_end: instant("items.0.trial_dates.ends_at") ??
         (status === "trialing" ? billedAt : null),
-      paused_until: status === "paused" && !ends
+      paused_until: isPaused
         ? instant("scheduled_change.resume_at") ?? changeAt
         : null,
       items: listOf(get("items")).map((item) => {
@@ -64,14 +70,17 @@ export const paddle = defineFormat({
       }),
     };
   },
+
   payment(data) {
     const { get, id, amount, currency } = readerOf(data);
     const amount_due = amount("details.totals.grand_total");
+
     // The customer is changing the card, and sees that it is refused.
     const isCardChange =
       get("origin") === "subscription_payment_method_change" ||
       amount_due === 0;
     if (isCardChange) return undefined;
+
     return {
       invoice_id: id("id"),
       amount_due,

@@ -1,27 +1,14 @@
-import type { EventMode, EventSettings } from "../settings/deployment.ts";
 import { DeliveryError } from "../errors.ts";
+import type { EventToApply, HandledEvent, Payment } from "./event.ts";
+import type { EventMode, EventSettings } from "./event_settings.ts";
 import { textOf } from "./fields.ts";
-import {
-  type Format,
-  type HandledEvent,
-  kindOf,
-  lacksAccountId,
-  namedAccount,
-} from "./format.ts";
-import { settingsPrefix } from "../settings/providers.ts";
-
-type IgnoredReason =
-  | "not_handled"
-  | "other_mode"
-  | "connect"
-  | "thin"
-  | "no_subscription";
+import { type Format, kindOf, namedAccount, type Parts } from "./format.ts";
 
 export type ParsedEvent =
   | {
     readonly handled: true;
     readonly event: EventToApply;
-    /** What a checkout names as its account could be none. */
+    /** Whether a checkout names something that cannot be an account ID. */
     readonly isAccountUnusable?: boolean;
   }
   | {
@@ -31,8 +18,12 @@ export type ParsedEvent =
     readonly id: unknown;
   };
 
-/** An event, and its text as signed if a handler of the app is to read it. */
-export type EventToApply = HandledEvent & { readonly payload?: string };
+type IgnoredReason =
+  | "not_handled"
+  | "other_mode"
+  | "connect"
+  | "thin"
+  | "no_subscription";
 
 /** Shared by all bodies: without `stream`, it keeps no state between them. */
 const UTF_8 = new TextDecoder("utf-8", { fatal: true });
@@ -51,6 +42,32 @@ export function decodeBody(body: Uint8Array): string {
   }
 }
 
+/** Returns the id of an event whose body has none; else, or if it cannot be read, undefined. */
+export async function readEventId(
+  body: Uint8Array,
+  { format, deliveryId, handledTypes }: {
+    format: Format;
+    deliveryId: string | undefined;
+    handledTypes: EventSettings["handledTypes"];
+  },
+): Promise<string | undefined> {
+  if (format.idOf === undefined) return undefined;
+
+  let event: unknown;
+  try {
+    event = JSON.parse(decodeBody(body));
+  } catch {
+    // Parsing says what is wrong with it.
+  }
+
+  const isWhole = handledTypes.types.has(textOf(format.partsOf(event).type));
+  try {
+    return await format.idOf(event, { deliveryId, isWhole });
+  } catch {
+    return undefined; // It is nested too deeply to be hashed.
+  }
+}
+
 /**
  * Parses and validates the text of an authentic event.
  *
@@ -60,7 +77,7 @@ export function decodeBody(body: Uint8Array): string {
  *
  * @param options.nowSeconds The receiver's clock, in Unix seconds. An event that
  * is dated ahead of it is refused: it would freeze its subscription until then.
- * @param options.id Of an event whose body has none: see {@linkcode Format.idOf}.
+ * @param options.id See {@linkcode Format.idOf}.
  * @throws {DeliveryError} `body_empty`, `body_not_json` or `event_invalid`. The
  * message names the path of each bad field, never its value. `deployment_fault` if the
  * setting that lists further types is wrong, and it may be one of them.
@@ -89,27 +106,19 @@ export function parseEvent(
 ): ParsedEvent {
   const json = parseJson(text);
   const parts = format.partsOf(json);
-  const { type, livemode } = parts;
-  if (typeof type !== "string" || type.trim() === "") {
-    const fault = type === undefined
-      ? " is missing"
-      : ": must be a string that is not blank";
-    throw new DeliveryError("event_invalid", format.names.type + fault);
-  }
+  const type = typeOf(parts, format);
   const ignored = (reason: IgnoredReason): ParsedEvent => {
     return { handled: false, reason, type, id: id ?? parts.id };
   };
-  const isOther = typeof livemode === "boolean" &&
-    livemode !== (mode === "live");
-  if (mode !== "any" && isOther) return ignored("other_mode");
+
+  if (isOtherMode(parts, mode)) return ignored("other_mode");
   if (!connect && parts.isConnected) return ignored("connect");
+
+  const isHandled = hasEffect(type, format, notify);
   const isCheckout = accountFromCheckout && type === format.checkout?.type;
   const hasHandler = handledTypes.types.has(type);
-  const kind = kindOf(format, type);
-  const isHandled = kind === "notice"
-    ? notify.has(format.notices![type]!)
-    : kind !== undefined;
   if (!isHandled && !isCheckout) {
+    // The setting may have been meant to list this type.
     if (handledTypes.fault !== undefined) {
       throw new DeliveryError("deployment_fault", handledTypes.fault);
     }
@@ -117,84 +126,34 @@ export function parseEvent(
   }
 
   const reading = { id, planItem, isHandled, parts };
-  const { payment, ...rest } = format.read(json, reading);
-  const tells = payment !== undefined && notify.has(payment.kind) &&
-    !(Date.parse(payment.trial_end ?? "") <= nowSeconds * 1000) &&
-    payment.trial_end !== null;
-  const event = tells ? { ...rest, payment } : rest;
-  const occurredAt = Date.parse(event.occurred_at ?? "") / 1000;
-  if (occurredAt > nowSeconds + toleranceSeconds) {
-    throw new DeliveryError(
-      "event_invalid",
-      `${format.names.occurred_at}: must not be more than ${toleranceSeconds} s ahead of the receiver's clock`,
-    );
-  }
-  const payload = hasHandler ? { payload: text } : {};
-  // A failed payment of no subscription.
-  if (event.subscription_id === null && !hasHandler) {
+  const { payment, ...unpaid } = format.read(json, reading);
+  checkTime(unpaid, format, { nowSeconds, toleranceSeconds });
+  // A failed payment for something other than a subscription.
+  if (unpaid.subscription_id === null && !hasHandler) {
     return ignored("no_subscription");
   }
-  if (!isCheckout) {
-    const named_account = event.account_id === undefined
-      ? namedAccount(json, parts, format)
-      : undefined;
-    const names = named_account === undefined ? {} : { named_account };
-    return { handled: true, event: { ...event, ...names, ...payload } };
+
+  const isTold = payment && notify.has(payment.kind) &&
+    !isOver(payment, nowSeconds);
+  const event = {
+    ...unpaid,
+    ...(isTold && { payment }),
+    ...(hasHandler && { payload: text }),
+  };
+  if (isCheckout) {
+    const { account_id, isUnusable } = format.checkout!.accountOf(json);
+    return {
+      handled: true,
+      event: { ...event, kind: "checkout", account_id },
+      isAccountUnusable: isUnusable,
+    };
   }
-  const { account_id, isUnusable } = format.checkout!.accountOf(json);
+  if (event.account_id !== undefined) return { handled: true, event };
+  const named_account = namedAccount(json, parts, format);
   return {
     handled: true,
-    event: { ...event, kind: "checkout", account_id, ...payload },
-    isAccountUnusable: isUnusable,
+    event: { ...event, ...(named_account !== undefined && { named_account }) },
   };
-}
-
-/** Says why an event has no effect, and by which settings; repeats nothing of the event. */
-export function whyIgnored(
-  { reason, type }: ParsedEvent & { readonly handled: false },
-  { provider, format }: { provider: string; format: Format },
-): string {
-  const prefix = settingsPrefix(provider);
-  switch (reason) {
-    case "other_mode":
-      return `It is of the other mode: look at ${prefix}MODE`;
-    case "connect":
-      return `It is of a connected account: look at ${prefix}CONNECT`;
-    case "no_subscription":
-      return "It names no subscription: look at HANDLE_EVENT_TYPES";
-    default: {
-      const more = kindOf(format, type) === "notice"
-        ? "NOTIFY, "
-        : type === format.checkout?.type
-        ? "ACCOUNT_FROM_CHECKOUT, "
-        : "";
-      return `Its type is not handled: look at ${more}HANDLE_EVENT_TYPES, ${prefix}FORMAT`;
-    }
-  }
-}
-
-/** Returns the id of an event whose body has none; else, or if it cannot be read, undefined. */
-export async function readEventId(
-  body: Uint8Array,
-  { format, deliveryId, handledTypes }: {
-    readonly format: Format;
-    readonly deliveryId: string | undefined;
-    readonly handledTypes: EventSettings["handledTypes"];
-  },
-): Promise<string | undefined> {
-  if (format.idOf === undefined) return undefined;
-  let event: unknown;
-  try {
-    event = JSON.parse(decodeBody(body));
-  } catch {
-    // Parsing says what is wrong with it.
-  }
-  const isWhole = handledTypes.types.has(textOf(format.partsOf(event).type));
-  try {
-    return await format.idOf(event, { deliveryId, isWhole });
-  } catch {
-    return undefined; // It is nested too deeply to be hashed.
-  }
 }
 
 function parseJson(text: string): unknown {
@@ -206,20 +165,46 @@ function parseJson(text: string): unknown {
   }
 }
 
-/**
- * Returns whether the database refused an event only because its subscription has no
- * account: a creation without an account id (BW005), or an event without one for a
- * subscription that is not recorded (BW001). A provider account that also sells other
- * products sends their events too. Providers put a subscription's metadata into each of
- * its events, so an event that merely arrives before its creation has an account id, or
- * its customer has an account, and the code is `creation_pending`.
- */
-export function isUnmapped(
-  error: DeliveryError,
-  text: string,
+function typeOf({ type }: Parts, { names }: Format): string {
+  if (typeof type === "string" && type.trim() !== "") return type;
+  const fault = type === undefined
+    ? " is missing"
+    : ": must be a string that is not blank";
+  throw new DeliveryError("event_invalid", names.type + fault);
+}
+
+function isOtherMode({ livemode }: Parts, mode: EventMode): boolean {
+  return mode !== "any" && typeof livemode === "boolean" &&
+    livemode !== (mode === "live");
+}
+
+function hasEffect(
+  type: string,
   format: Format,
+  notify: ReadonlySet<string>,
 ): boolean {
-  const { sqlState } = error;
-  return (sqlState === "BW001" || sqlState === "BW005") &&
-    lacksAccountId(JSON.parse(text), format);
+  const kind = kindOf(format, type);
+  return kind === "notice"
+    ? notify.has(format.notices![type]!)
+    : kind !== undefined;
+}
+
+function checkTime(
+  { occurred_at }: HandledEvent,
+  { names }: Format,
+  clock: { nowSeconds: number; toleranceSeconds: number },
+): void {
+  const { nowSeconds, toleranceSeconds } = clock;
+  if (Date.parse(occurred_at ?? "") / 1000 > nowSeconds + toleranceSeconds) {
+    throw new DeliveryError(
+      "event_invalid",
+      `${names.occurred_at}: must not be more than ${toleranceSeconds} s ahead of the receiver's clock`,
+    );
+  }
+}
+
+/** Returns whether a trial has ended, or has no end that is known. */
+function isOver({ trial_end }: Payment, nowSeconds: number): boolean {
+  if (trial_end === undefined) return false;
+  return trial_end === null || Date.parse(trial_end) <= nowSeconds * 1000;
 }

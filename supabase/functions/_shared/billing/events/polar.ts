@@ -3,11 +3,12 @@
  *
  * @see https://polar.sh/docs/integrate/webhooks/delivery
  */
-import { readerOf } from "./fields.ts";
 import { defineFormat, itemOf } from "./define_format.ts";
+import { readerOf } from "./fields.ts";
 
 export const polar = defineFormat({
   scheme: "polar",
+
   kinds: {
     "subscription.created": "creation",
     // Polar sends it beside each of the others, with the same data.
@@ -15,6 +16,7 @@ export const polar = defineFormat({
     "subscription.revoked": "deletion",
     "subscription.past_due": "payment_failed",
   },
+
   names: {
     type: "type",
     id: "webhook-id",
@@ -31,11 +33,13 @@ export const polar = defineFormat({
     provider_status: "data.status",
   },
   idOf: (_, { deliveryId }) => deliveryId,
+
   report(data) {
     const { get, id, instant, count } = readerOf(data);
     const status = get("status");
     const quantity = count("seats") ?? count("units");
     const current_period_end = instant("current_period_end");
+
     return {
       plan_id: get("product_id"),
       current_period_end,
@@ -52,6 +56,7 @@ export const polar = defineFormat({
       ],
     };
   },
+
   // The amount of a subscription has neither tax nor usage.
   payment: () => ({}),
 });

@@ -6,7 +6,9 @@
  * current versions put them. Only the place that is used must be valid.
  */
 import { z } from "zod/mini";
-import type { PlanItem } from "../settings/deployment.ts";
+import { defineFormat, itemOf, maybe } from "./define_format.ts";
+import type { Report } from "./event.ts";
+import type { PlanItem } from "./event_settings.ts";
 import {
   accountIn,
   at,
@@ -24,13 +26,12 @@ import {
   timeOrNull,
   unixSeconds,
 } from "./fields.ts";
-import type { Parts, Report } from "./format.ts";
-import { defineFormat, itemOf, maybe } from "./define_format.ts";
+import type { Parts } from "./format.ts";
 
 const OF_SUBSCRIPTION = "customer.subscription.";
 
 /**
- * Returns what a subscription, as Stripe sends it, reports: the columns of
+ * Returns what a subscription of Stripe's reports: the columns of
  * `billing.subscriptions` that belong to the newest creation or update. A further
  * one is added here, and in `supabase/schemas`. A value that is missing or malformed
  * is null.
@@ -51,8 +52,7 @@ function report(
     cancel_at: cancelAt(subscription),
     trial_end: seconds("trial_end"),
     // A pause without a usable behavior is null like any malformed value, so it
-    // shuts nobody out: of the behaviors, only `void` means that nothing is paid
-    // for, and nothing says that it is `void`.
+    // shuts nobody out: only `void` means that nothing is paid for.
     paused: id("pause_collection.behavior"),
     paused_until: seconds("pause_collection.resumes_at"),
     livemode: livemode(event, subscription),
@@ -97,19 +97,20 @@ function planOf(subscription: unknown, planItem: PlanItem): unknown {
  * not say. These values only break ties, so a bad one is not an error.
  */
 function replaced(event: unknown, planItem: PlanItem): Partial<Report> | null {
-  const subscription = objectOf(event);
-  // They hold the old items whole, but of other objects only the changed members.
   const attributes = at(event, "data.previous_attributes");
   if (typeof attributes !== "object" || attributes === null) return null;
-  const held = member(subscription, "pause_collection");
-  const released = member(attributes, "pause_collection");
+
+  const subscription = objectOf(event);
+  const old = { ...Object(subscription), ...attributes };
+  // They hold the old items whole, but of this object only the changed members.
+  const changed = member(attributes, "pause_collection");
+  if (isRecord(changed)) {
+    const pause = member(subscription, "pause_collection");
+    old.pause_collection = { ...Object(pause), ...changed };
+  }
+
   const after = report(event, subscription, planItem);
-  const before = report(event, {
-    ...Object(subscription),
-    ...attributes,
-    ...(isRecord(released) &&
-      { pause_collection: { ...Object(held), ...released } }),
-  }, planItem);
+  const before = report(event, old, planItem);
   return Object.fromEntries(
     Object.entries(before).filter(([name, value]) =>
       JSON.stringify(value) !== JSON.stringify(after[name as keyof Report])
@@ -118,19 +119,21 @@ function replaced(event: unknown, planItem: PlanItem): Partial<Report> | null {
 }
 
 /**
- * Returns what an account needs to know to act: of an invoice, what it states about
- * its payment. A field that is missing or odd is null, because the notification
- * matters more than its details.
+ * Returns what an account needs to know to act: the end of its trial, or what an
+ * invoice states about its payment. A field that is missing or odd is null, because the
+ * notification matters more than its details.
  *
- * If the next attempt is missing or odd, the number of attempts is null too:
- * attempts without a next one mean that there is none, and nobody knows that.
+ * If the next attempt is missing or odd, the number of attempts is null too: with it,
+ * the last attempt would seem to have failed.
  */
 function payment(data: unknown, type: string) {
   const { get, id, seconds, count, amount, currency } = readerOf(data);
   const isTrial = type.startsWith(OF_SUBSCRIPTION);
   if (isTrial) return { trial_end: seconds("trial_end") };
+
   // The customer is looking at the form of the first payment.
   if (get("billing_reason") === "subscription_create") return undefined;
+
   const next = get("next_payment_attempt");
   const isKnown = next === null || isUnixSeconds(next);
   return {
@@ -144,8 +147,8 @@ function payment(data: unknown, type: string) {
 }
 
 /**
- * Returns the account that a checkout names, or null; and whether what it names could
- * be none: apps use the second field for other things.
+ * Returns the account that a checkout names, or null; and whether what it names cannot
+ * be an account ID: apps use the second field for other things.
  */
 function accountOf(event: unknown) {
   const session = objectOf(event);
@@ -167,14 +170,9 @@ function partsOf(event: unknown, { type, data: object }: Parts) {
     ...(!isSubscription(event) &&
       { subscription_id: invoiceSubscription(object).value }),
     customer_id: customerId(object),
-    // What cannot be read may name one.
     accounts: isRecord(object)
-      ? metadataOf(object).map((metadata) =>
-        isRecord(metadata) || isAbsent(metadata)
-          ? member(metadata, "accountId")
-          : [metadata]
-      )
-      : [[]],
+      ? metadataOf(object).map(accountOfMetadata)
+      : [UNREADABLE],
     livemode: member(event, "livemode"),
     isConnected: !isAbsent(member(event, "account")),
     isThin: /^v[12]\./.test(textOf(type)) ||
@@ -184,6 +182,14 @@ function partsOf(event: unknown, { type, data: object }: Parts) {
 
 function isSubscription(event: unknown): boolean {
   return textOf(member(event, "type")).startsWith(OF_SUBSCRIPTION);
+}
+
+/** Stands for what cannot be read, and may name an account. */
+const UNREADABLE: unknown = [];
+
+function accountOfMetadata(metadata: unknown): unknown {
+  const isReadable = isRecord(metadata) || isAbsent(metadata);
+  return isReadable ? member(metadata, "accountId") : UNREADABLE;
 }
 
 function metadataOf(object: unknown): unknown[] {
@@ -200,51 +206,51 @@ function objectOf(event: unknown): unknown {
   return at(event, "data.object");
 }
 
-interface Found {
-  readonly value: unknown;
-  readonly path: string;
-}
+type Found = Readonly<{ value: unknown; path: string }>;
 
 /**
  * Finds the end of the current period: that of the subscription, or else the
  * earliest of its items (Stripe since 2025-03-31.basil), which is what older
- * versions report for items of several lengths. A bad end of an item is found
- * first, since nobody knows whether it is the earliest.
+ * versions report for items of several lengths. A bad end is found first, since it
+ * may be the earliest.
  *
- * @param planItem If it is `licensed`, then that of a licensed item alone.
+ * @param planItem With `licensed`, the end of a licensed item counts alone.
  */
 function periodEnd(
   subscription: unknown,
   planItem: PlanItem = "first",
 ): Found {
-  const own = member(subscription, "current_period_end");
-  const ofOwn = { value: own, path: "current_period_end" };
-  if (!isAbsent(own)) return ofOwn;
+  const end = {
+    value: member(subscription, "current_period_end"),
+    path: "current_period_end",
+  };
+  if (!isAbsent(end.value)) return end;
+
   const plan = planOf(subscription, planItem);
-  const isAlone = planItem === "licensed" && usageType(plan) === "licensed";
+  const isLicensed = planItem === "licensed" && usageType(plan) === planItem;
   const ends = itemsOf(subscription)
     .map((item, index) => ({
       item,
       value: member(item, "current_period_end"),
       path: `items.data.${index}.current_period_end`,
     }))
-    .filter(({ item, value }) =>
-      !isAbsent(value) && (!isAlone || item === plan)
-    );
-  return ends.find(({ value }) => !isUnixSeconds(value)) ??
-    ends.sort((one, other) => Number(one.value) - Number(other.value))[0] ??
-    ofOwn;
+    .filter(({ value }) => !isAbsent(value))
+    .filter(({ item }) => !isLicensed || item === plan);
+
+  const bad = ends.find(({ value }) => !isUnixSeconds(value));
+  const [earliest] = ends.sort((a, b) => Number(a.value) - Number(b.value));
+  return bad ?? earliest ?? end;
 }
 
-/** Where the subscription of an invoice may be, in the order of preference. */
-const OF_INVOICE = [
+/** Where an invoice may have its subscription, in order of preference. */
+const IN_INVOICE = [
   "subscription",
   // Stripe since 2025-03-31.basil.
   "parent.subscription_details.subscription",
 ];
 
-/** The same of a line, for an invoice whose parent is of another kind. */
-const OF_LINE = [
+/** Where a line may have it, for an invoice whose parent is of another kind. */
+const IN_LINE = [
   "subscription",
   "parent.subscription_item_details.subscription",
   "parent.invoice_item_details.subscription",
@@ -255,25 +261,24 @@ const OF_LINE = [
  * expanded object; null if neither the invoice nor a line names one.
  */
 function invoiceSubscription(invoice: unknown): Found {
-  const line = linesOf(invoice).findIndex((line) =>
-    OF_LINE.some((path) => !isAbsent(at(line, path)))
+  const first = linesOf(invoice).findIndex((line) =>
+    IN_LINE.some((path) => !isAbsent(at(line, path)))
   );
-  const inLine = OF_LINE.map((path) => `lines.data.${line}.${path}`);
-  for (const path of [...OF_INVOICE, ...inLine]) {
-    const value = at(invoice, path);
-    if (isAbsent(value)) continue;
-    return typeof value === "object"
-      ? { value: member(value, "id") ?? value, path: `${path}.id` }
-      : { value, path };
-  }
-  return { value: null, path: "subscription" };
+  const inFirstLine = IN_LINE.map((path) => `lines.data.${first}.${path}`);
+
+  const path = [...IN_INVOICE, ...inFirstLine]
+    .find((path) => !isAbsent(at(invoice, path)));
+  if (path === undefined) return { value: null, path: "subscription" };
+  const value = at(invoice, path);
+  return typeof value === "object"
+    ? { value: member(value, "id") ?? value, path: `${path}.id` }
+    : { value, path };
 }
 
 function cancelAt(subscription: unknown): string | null {
-  const own = timeOrNull(member(subscription, "cancel_at"));
-  return own === null && member(subscription, "cancel_at_period_end") === true
-    ? timeOrNull(periodEnd(subscription).value)
-    : own;
+  const isAtPeriodEnd = member(subscription, "cancel_at_period_end") === true;
+  return timeOrNull(member(subscription, "cancel_at")) ??
+    (isAtPeriodEnd ? timeOrNull(periodEnd(subscription).value) : null);
 }
 
 /** Returns the customer of an object, expanded or not; or the object, if it is one. */
@@ -283,9 +288,8 @@ function customerId(object: unknown): string | null {
 }
 
 function livemode(event: unknown, object: unknown): boolean | null {
-  const found = [event, object].map((holder) => member(holder, "livemode"))
-    .find((value) => typeof value === "boolean");
-  return found ?? null;
+  const values = [event, object].map((holder) => member(holder, "livemode"));
+  return values.find((value) => typeof value === "boolean") ?? null;
 }
 
 function itemsOf(subscription: unknown): readonly unknown[] {
@@ -309,11 +313,13 @@ export const stripe = defineFormat({
     "customer.subscription.trial_will_end": "notice",
     "invoice.payment_action_required": "notice",
   },
+
   notices: {
     "customer.subscription.trial_will_end": "trial_ending",
     "invoice.payment_action_required": "action_required",
   },
   checkout: { type: "checkout.session.completed", accountOf },
+
   names: {
     type: "type",
     id: "id",
@@ -326,9 +332,11 @@ export const stripe = defineFormat({
     plan_id: "data.object.items.data.0.price.id",
     provider_status: "data.object.status",
   },
+
   namesOf(event, planItem) {
     const object = objectOf(event);
     const item = itemsOf(object).indexOf(planOf(object, planItem));
+
     return {
       ...(!isSubscription(event) &&
         { subscription_id: `data.object.${invoiceSubscription(object).path}` }),
@@ -336,18 +344,22 @@ export const stripe = defineFormat({
       current_period_end: `data.object.${periodEnd(object, planItem).path}`,
     };
   },
+
   occurredAt: z.optional(time),
   periodEnd: time,
   firstStatus: maybe(identifier),
   isSubscription,
   partsOf,
-  // What must be there, as it stands.
-  report: (subscription, planItem, event) => ({
-    ...report(event, subscription, planItem),
-    plan_id: at(planOf(subscription, planItem), "price.id"),
-    provider_status: member(subscription, "status"),
-    current_period_end: periodEnd(subscription, planItem).value,
-  }),
+
+  report(subscription, planItem, event) {
+    return {
+      ...report(event, subscription, planItem),
+      // What must be there, as it stands.
+      plan_id: at(planOf(subscription, planItem), "price.id"),
+      provider_status: member(subscription, "status"),
+      current_period_end: periodEnd(subscription, planItem).value,
+    };
+  },
   previous: replaced,
   payment,
 });

@@ -1,139 +1,19 @@
-export type Environment = Readonly<Record<string, string | undefined>>;
+import type { DatabaseAccess } from "../database/client.ts";
+import { cannotStart, type Environment } from "../environment.ts";
+import {
+  type EventSettings,
+  readEventSettings,
+} from "../events/event_settings.ts";
 
-/** See `PROVIDER_A_MODE` in .env.example. */
-export type EventMode = "any" | "live" | "test";
-
-/** See `PLAN_ITEM` in docs/stripe.md. */
-export type PlanItem = "first" | "licensed";
-
-const NOTIFICATION_KINDS: readonly string[] = [
-  ...["payment_failed", "trial_ending", "action_required"],
-  ...["recovered", "ended"],
-];
-
-export interface DatabaseAccess {
-  readonly supabaseUrl: string;
-  readonly secretKey: string;
-}
-
-export interface EventSettings {
-  /**
-   * How far a signature's time may be from now, in either direction, and an
-   * event's time ahead of now, in seconds.
-   */
-  readonly toleranceSeconds: number;
-  readonly maxBodyBytes: number;
-  /** What happens to events of subscriptions without an account. */
-  readonly unmappedSubscriptions: "fail" | "ignore";
-  /** Whether further failed payments of an invoice create no notification. */
-  readonly oncePerInvoice: boolean;
-  readonly notify: ReadonlySet<string>;
-  readonly planItem: PlanItem;
-  readonly handledTypes: HandledTypes;
-  /** Whether a checkout says whose its customer is. */
-  readonly accountFromCheckout: boolean;
-}
-
-export interface Config extends DatabaseAccess, EventSettings {}
-
-/** See `HANDLE_EVENT_TYPES` in docs/handlers.md. */
-interface HandledTypes {
-  readonly types: ReadonlySet<string>;
-  /** What is wrong with the setting; then `types` has those that are well formed. */
-  readonly fault?: string;
-}
-
-export function cannotStart(fault: string): never {
-  throw new Error(`Cannot start: ${fault}`);
-}
-
-/** The same as Stripe's. */
-export const DEFAULT_TOLERANCE_SECONDS = 300;
+export interface DeploymentSettings extends DatabaseAccess, EventSettings {}
 
 /** @throws {Error} If a value is missing or wrong; names the variable. */
-export function readConfig(env: Environment): Config {
-  const supabaseUrl = required(env, "SUPABASE_URL");
-  return { supabaseUrl, secretKey: secretKey(env), ...readEventSettings(env) };
-}
-
-export function readEventSettings(env: Environment): EventSettings {
-  const word = <Word extends string>(name: string, ...words: Word[]) =>
-    choice(env, name, words, cannotStart);
-  const isOn = (name: string) => word(name, "false", "true") === "true";
+export function readConfig(env: Environment): DeploymentSettings {
   return {
-    toleranceSeconds: wholeNumber(
-      env,
-      "SIGNATURE_TOLERANCE_SECONDS",
-      DEFAULT_TOLERANCE_SECONDS,
-    ),
-    maxBodyBytes: wholeNumber(env, "MAX_BODY_BYTES", 1_048_576),
-    unmappedSubscriptions: word("UNMAPPED_SUBSCRIPTIONS", "fail", "ignore"),
-    oncePerInvoice: isOn("NOTIFY_ONCE_PER_INVOICE"),
-    notify: readNotify(env),
-    planItem: word("PLAN_ITEM", "first", "licensed"),
-    handledTypes: readHandledTypes(env),
-    accountFromCheckout: isOn("ACCOUNT_FROM_CHECKOUT"),
+    supabaseUrl: required(env, "SUPABASE_URL"),
+    secretKey: secretKey(env),
+    ...readEventSettings(env),
   };
-}
-
-function readNotify(env: Environment): ReadonlySet<string> {
-  const words = (env["NOTIFY"] || "payment_failed").split(",")
-    .map((word) => word.trim());
-  const wrong = words.find((word) => !NOTIFICATION_KINDS.includes(word));
-  if (wrong !== undefined) {
-    const kinds = NOTIFICATION_KINDS.join(", ");
-    cannotStart(`NOTIFY must list some of ${kinds}, not "${wrong}".`);
-  }
-  return new Set(words);
-}
-
-/**
- * Reads `HANDLE_EVENT_TYPES`: types of events, separated by commas. A fault must not
- * stop the events that need no handler, so it is kept.
- */
-function readHandledTypes(env: Environment): HandledTypes {
-  const text = env["HANDLE_EVENT_TYPES"];
-  const named = new Map<string, string>();
-  const faults: string[] = [];
-  for (const entry of text ? text.split(",") : []) {
-    const type = entry.trim();
-    const other = named.get(handlerName(type));
-    if (!/^[a-z0-9_.-]{1,100}$/.test(type)) {
-      faults.push(`"${type.slice(0, 100)}" is no type of an event`);
-    } else if (other !== undefined && other !== type) {
-      faults.push(`${other} and ${type} would have the same function`);
-    } else {
-      named.set(handlerName(type), type);
-    }
-  }
-  const types = new Set(named.values());
-  return faults.length === 0
-    ? { types }
-    : { types, fault: `HANDLE_EVENT_TYPES: ${faults.join("; ")}` };
-}
-
-/**
- * Returns the name of the function in schema `billing` that handles a type, as
- * `billing.handler_name` does. Postgres keeps 63 characters of it.
- */
-export function handlerName(type: string): string {
-  return `on_${type.replace(/[^a-z0-9]/g, "_")}`.slice(0, 63);
-}
-
-/**
- * Reads one of several words; returns the first if it is not set.
- *
- * @param refuse Throws if it is another word; the fault begins with the name.
- */
-export function choice<Word extends string>(
-  env: Environment,
-  name: string,
-  words: readonly Word[],
-  refuse: (fault: string) => never,
-): Word {
-  const text = env[name] || words[0];
-  return words.find((word) => word === text) ??
-    refuse(`${name} must be ${words.join(" or ")}, not "${text}".`);
 }
 
 /** Returns the secret key named `default`, or the first if there is none. */
@@ -180,18 +60,6 @@ function required(env: Environment, name: string, text = name): string {
   return env[name] || cannotStart(
     `${text} is not set. Supabase sets it automatically; on another platform, set it in the environment.`,
   );
-}
-
-export function wholeNumber(
-  env: Environment,
-  name: string,
-  defaultValue: number,
-): number {
-  const text = env[name] || `${defaultValue}`;
-  if (!/^[1-9]\d{0,9}$/.test(text)) {
-    cannotStart(`${name} must be a whole number above 0, not "${text}".`);
-  }
-  return Number(text);
 }
 
 /**

@@ -2,8 +2,9 @@
  * The providers, and what both functions and the commands read of their settings. How
  * a provider signs is in `billing-webhook/signatures/providers.ts`.
  */
-import { choice, type Environment, type EventMode } from "./deployment.ts";
+import { choice, type Environment } from "../environment.ts";
 import { DeliveryError } from "../errors.ts";
+import type { EventMode } from "../events/event_settings.ts";
 import { FORMAT_NAMES, type FormatName } from "../events/formats.ts";
 
 /** Header and scheme are the defaults, unless the format has its own. */
@@ -16,15 +17,15 @@ export type SecretVariable = `PROVIDER_${Uppercase<
   typeof PROVIDERS[number]["name"]
 >}_SIGNING_SECRET`;
 
-export interface ProviderSettings {
-  readonly format: FormatName;
+export type ProviderSettings = Readonly<{
+  format: FormatName;
   /** Events of the other mode are ignored. */
-  readonly mode: EventMode;
+  mode: EventMode;
   /** Whether events of connected accounts count. */
-  readonly connect: boolean;
+  connect: boolean;
   /** Whether a failure that is stored is answered 200. */
-  readonly acknowledges: boolean;
-}
+  acknowledges: boolean;
+}>;
 
 /** Returns how the names of a provider's settings begin: `PROVIDER_A_`. */
 export function settingsPrefix(provider: string): string {
@@ -37,7 +38,7 @@ export function readProviderSettings(
   provider: string,
 ): ProviderSettings {
   const word = <Word extends string>(setting: string, ...words: Word[]) =>
-    read(env, provider, setting, words);
+    readWord(env, provider, setting, words);
   return {
     format: readFormatName(env, provider),
     mode: word("MODE", "any", "live", "test"),
@@ -47,10 +48,21 @@ export function readProviderSettings(
 }
 
 export function readFormatName(env: Environment, provider: string): FormatName {
-  return read(env, provider, "FORMAT", FORMAT_NAMES);
+  return readWord(env, provider, "FORMAT", FORMAT_NAMES);
 }
 
-/** Returns what can be read of each provider, by its name; one that throws is left out. */
+function readWord<Word extends string>(
+  env: Environment,
+  provider: string,
+  setting: string,
+  words: readonly Word[],
+): Word {
+  return choice(env, settingsPrefix(provider) + setting, words, (fault) => {
+    throw new DeliveryError("provider_misconfigured", fault);
+  });
+}
+
+/** Reads a value for each provider, by name; leaves out those for which it throws. */
 export function readOfEach<T>(
   env: Environment,
   read: (env: Environment, provider: string) => T,
@@ -62,15 +74,4 @@ export function readOfEach<T>(
       return [];
     }
   }));
-}
-
-function read<Word extends string>(
-  env: Environment,
-  provider: string,
-  setting: string,
-  words: readonly Word[],
-): Word {
-  return choice(env, settingsPrefix(provider) + setting, words, (fault) => {
-    throw new DeliveryError("provider_misconfigured", fault);
-  });
 }

@@ -1,0 +1,33 @@
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+export function cannotStart(fault: string): never {
+  throw new Error(`Cannot start: ${fault}`);
+}
+
+/**
+ * Reads one of several words; returns the first if none is set.
+ *
+ * @param refuse Throws if it is another word; the fault begins with the name.
+ */
+export function choice<Word extends string>(
+  env: Environment,
+  name: string,
+  words: readonly Word[],
+  refuse: (fault: string) => never,
+): Word {
+  const text = env[name] || words[0];
+  return words.find((word) => word === text) ??
+    refuse(`${name} must be ${words.join(" or ")}, not "${text}".`);
+}
+
+export function wholeNumber(
+  env: Environment,
+  name: string,
+  defaultValue: number,
+): number {
+  const text = env[name] || `${defaultValue}`;
+  if (!/^[1-9]\d{0,9}$/.test(text)) {
+    cannotStart(`${name} must be a whole number above 0, not "${text}".`);
+  }
+  return Number(text);
+}

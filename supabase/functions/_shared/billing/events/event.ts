@@ -1,0 +1,75 @@
+/** An event on the wire, in the form that `billing_apply_events` takes. */
+
+/** What an event does to its subscription. The ordering rule in SQL reads only this. */
+export type Kind =
+  | "creation"
+  | "update"
+  /** An update that makes the record if there is none. */
+  | "opening_update"
+  | "deletion"
+  | "payment_failed"
+  | "notice";
+
+export type HandledEvent = Readonly<{
+  event_id: string;
+  type: string;
+  kind: Kind | "checkout" | "other";
+  /** In ISO 8601; null if the event does not say. */
+  occurred_at: string | null;
+  /** Missing if the event has no effect on a subscription. */
+  subscription_id?: string | null;
+  /**
+   * The account that a new record belongs to, in an event that may make one. If it is
+   * null, the database asks `account_of_customer`.
+   */
+  account_id?: string | null;
+  /** The account that the provider keeps with the customer, if that function knows none. */
+  fallback_account?: string | null;
+  /** In an event without `account_id`: the account that it names, which may be erased. */
+  named_account?: string;
+  /** The columns that the event sets, or would set if it made the record. */
+  report: Partial<Report> & { subscription_id?: string | null };
+  /** In an update: what it replaced; null if it does not say. */
+  previous?: Partial<Report> | null;
+  payment?: Payment;
+}>;
+
+/** An event, and its text as signed if a handler of the app is to read it. */
+export type EventToApply = HandledEvent & { readonly payload?: string };
+
+/** The columns that belong to the newest creation or update; times in ISO 8601. */
+export type Report = Readonly<{
+  plan_id: string | null;
+  current_period_end: string | null;
+  provider_status: string | null;
+  customer_id: string | null;
+  quantity: number | null;
+  cancel_at: string | null;
+  trial_end: string | null;
+  paused: string | null;
+  paused_until: string | null;
+  livemode: boolean | null;
+  items: ReportedItem[];
+  items_complete: boolean;
+}>;
+
+export type ReportedItem = Readonly<{
+  item_id: string | null;
+  price_id: string | null;
+  product_id: string | null;
+  quantity: number | null;
+  usage_type: string | null;
+  current_period_end: string | null;
+}>;
+
+/** What a notification says, by column of `billing.notifications`. */
+export type Payment = Readonly<{
+  kind: string;
+  trial_end?: string | null;
+  invoice_id?: string | null;
+  hosted_invoice_url?: string | null;
+  amount_due?: number | null;
+  currency?: string | null;
+  attempt_count?: number | null;
+  next_payment_attempt?: string | null;
+}>;

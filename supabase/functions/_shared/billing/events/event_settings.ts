@@ -1,0 +1,117 @@
+/** The settings that reading an event needs; a provider's are in `settings/providers.ts`. */
+import {
+  cannotStart,
+  choice,
+  type Environment,
+  wholeNumber,
+} from "../environment.ts";
+
+/** See `PROVIDER_A_MODE` in .env.example. */
+export type EventMode = "any" | "live" | "test";
+
+/** See `PLAN_ITEM` in docs/stripe.md. */
+export type PlanItem = "first" | "licensed";
+
+const NOTIFICATION_KINDS: readonly string[] = [
+  "payment_failed",
+  "trial_ending",
+  "action_required",
+  "recovered",
+  "ended",
+];
+
+/** The same as Stripe's. */
+export const DEFAULT_TOLERANCE_SECONDS = 300;
+
+export type EventSettings = Readonly<{
+  /**
+   * How far a signature's time may be from now, in either direction, and an
+   * event's time ahead of now, in seconds.
+   */
+  toleranceSeconds: number;
+  maxBodyBytes: number;
+  /** What happens to events of subscriptions without an account. */
+  unmappedSubscriptions: "fail" | "ignore";
+  /** Whether further failed payments of an invoice create no notification. */
+  oncePerInvoice: boolean;
+  notify: ReadonlySet<string>;
+  planItem: PlanItem;
+  handledTypes: HandledTypes;
+  /** Whether a checkout says which account its customer belongs to. */
+  accountFromCheckout: boolean;
+}>;
+
+/** See `HANDLE_EVENT_TYPES` in docs/handlers.md. */
+type HandledTypes = Readonly<{
+  types: ReadonlySet<string>;
+  /** What is wrong with the setting; then `types` has those that are well formed. */
+  fault?: string;
+}>;
+
+export function readEventSettings(env: Environment): EventSettings {
+  const word = <Word extends string>(name: string, ...words: Word[]) =>
+    choice(env, name, words, cannotStart);
+  const isOn = (name: string) => word(name, "false", "true") === "true";
+
+  return {
+    toleranceSeconds: wholeNumber(
+      env,
+      "SIGNATURE_TOLERANCE_SECONDS",
+      DEFAULT_TOLERANCE_SECONDS,
+    ),
+    maxBodyBytes: wholeNumber(env, "MAX_BODY_BYTES", 1_048_576),
+    unmappedSubscriptions: word("UNMAPPED_SUBSCRIPTIONS", "fail", "ignore"),
+    oncePerInvoice: isOn("NOTIFY_ONCE_PER_INVOICE"),
+    notify: readNotify(env),
+    planItem: word("PLAN_ITEM", "first", "licensed"),
+    handledTypes: readHandledTypes(env),
+    accountFromCheckout: isOn("ACCOUNT_FROM_CHECKOUT"),
+  };
+}
+
+function readNotify(env: Environment): ReadonlySet<string> {
+  const words = (env["NOTIFY"] || "payment_failed").split(",")
+    .map((word) => word.trim());
+  const wrong = words.find((word) => !NOTIFICATION_KINDS.includes(word));
+  if (wrong !== undefined) {
+    const kinds = NOTIFICATION_KINDS.join(", ");
+    cannotStart(`NOTIFY must list some of ${kinds}, not "${wrong}".`);
+  }
+  return new Set(words);
+}
+
+/**
+ * Reads `HANDLE_EVENT_TYPES`: types of events, separated by commas. A fault is not
+ * thrown: it must not stop the events that need no handler.
+ */
+function readHandledTypes(env: Environment): HandledTypes {
+  const text = env["HANDLE_EVENT_TYPES"];
+  const typeByHandler = new Map<string, string>();
+  const faults: string[] = [];
+
+  for (const entry of text ? text.split(",") : []) {
+    const type = entry.trim();
+    const handler = handlerName(type);
+    const other = typeByHandler.get(handler);
+    if (!/^[a-z0-9_.-]{1,100}$/.test(type)) {
+      faults.push(`"${type.slice(0, 100)}" is no type of an event`);
+    } else if (other !== undefined && other !== type) {
+      faults.push(`${other} and ${type} would have the same function`);
+    } else {
+      typeByHandler.set(handler, type);
+    }
+  }
+
+  const types = new Set(typeByHandler.values());
+  return faults.length === 0
+    ? { types }
+    : { types, fault: `HANDLE_EVENT_TYPES: ${faults.join("; ")}` };
+}
+
+/**
+ * Returns the name of the function in schema `billing` that handles a type, as
+ * `billing.handler_name` does. Postgres keeps 63 characters of it.
+ */
+export function handlerName(type: string): string {
+  return `on_${type.replace(/[^a-z0-9]/g, "_")}`.slice(0, 63);
+}
