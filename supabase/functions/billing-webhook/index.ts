@@ -10,7 +10,10 @@ import { keepAlive } from "../_shared/billing/keep_alive.ts";
 import { logJson } from "../_shared/billing/log.ts";
 import { checkAcknowledged } from "./check_acknowledged.ts";
 import { throttleInfo } from "./throttle_info.ts";
-import { aloneIfSlow, atMost, awaitLocks, gather } from "./queues/batch.ts";
+import { batch } from "./queues/batch.ts";
+import { isolateSlow } from "./queues/isolate_slow.ts";
+import { limitCalls } from "./queues/limit_calls.ts";
+import { retryWhileLocked } from "./queues/retry_while_locked.ts";
 import { handleWebhook, type Receiver } from "./handle_webhook.ts";
 import { readProviders } from "./signatures/providers.ts";
 import { isLocalStack } from "./signatures/local_stack.ts";
@@ -25,7 +28,7 @@ const BODY_TIME_LIMIT_MS = 10_000;
  * call that hangs (3 s) and for one that records the failure (1.5 s), so every
  * delivery gets a reply within 10 s of its body.
  */
-const GATHER_LIMITS = { maxTogether: 50, maxWaiting: 1_000, maxWaitMs: 3_000 };
+const BATCH_LIMITS = { maxTogether: 50, maxWaiting: 1_000, maxWaitMs: 3_000 };
 
 /**
  * A handler of the app may take 2.5 s, and its call 3 s. So two connections are enough
@@ -53,17 +56,17 @@ const applying = {
   oncePerInvoice: config.oncePerInvoice,
   onRetries: () => wakeWorker("retries"),
 };
-const applyTogether = gather(
+const applyTogether = batch(
   (events: BillingEvent[]) => applyEvents(events, applying),
-  GATHER_LIMITS,
+  BATCH_LIMITS,
 );
-const applyHandled = atMost(
+const applyHandled = limitCalls(
   (event: BillingEvent) => applyHandledEvent(event, applying),
   HANDLER_LIMITS,
 );
-const applyWithoutHandler = aloneIfSlow({
+const applyWithoutHandler = isolateSlow({
   together: applyTogether,
-  alone: atMost(
+  alone: limitCalls(
     async (event) => (await applyEvents([event], applying))[0]!,
     HANDLER_LIMITS,
   ),
@@ -73,7 +76,7 @@ const receiver: Receiver = {
   providers: await readProviders(env),
   ...config,
   body: { maxBytes: config.maxBodyBytes, timeLimitMs: BODY_TIME_LIMIT_MS },
-  apply: awaitLocks((event) =>
+  apply: retryWhileLocked((event) =>
     event.payload === undefined
       ? applyWithoutHandler(event)
       : applyHandled(event)

@@ -1,0 +1,33 @@
+/** With so many, all are forgotten: each may slow a shared call down once more. */
+const MAX_SLOW_KEYS = 1_000;
+
+/**
+ * Makes a function that sends items together, but an item alone if one with the same key
+ * was in a call that took too long. A trigger of the app may be slow for it
+ * again, and then the items of others would fail with it a second time. After a
+ * success, items with its key are sent together again.
+ */
+export function isolateSlow<Item, Result>(
+  { together, alone, keyOf }: {
+    readonly together: (item: Item) => Promise<Result>;
+    readonly alone: (item: Item) => Promise<Result>;
+    readonly keyOf: (item: Item) => string;
+  },
+): (item: Item) => Promise<Result> {
+  const slowKeys = new Set<string>();
+
+  return async function sendIsolated(item) {
+    const key = keyOf(item);
+    const send = slowKeys.has(key) ? alone : together;
+    try {
+      const result = await send(item);
+      slowKeys.delete(key);
+      return result;
+    } catch (error) {
+      if (slowKeys.size >= MAX_SLOW_KEYS) slowKeys.clear();
+      const isTooSlow = (error as Error).cause instanceof DOMException;
+      if (isTooSlow) slowKeys.add(key);
+      throw error;
+    }
+  };
+}
