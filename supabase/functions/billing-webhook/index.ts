@@ -44,13 +44,14 @@ const LOG_INTERVAL_MS = 1_000;
 const LOCAL_LINES = 50;
 
 const env = Deno.env.toObject();
+const config = readConfig(env);
 const log = throttleInfo(logJson, {
   intervalMs: LOG_INTERVAL_MS,
   maxLines: isLocalStack(env) ? LOCAL_LINES : 1,
 });
-const config = readConfig(env);
 const database = createClient(config, { fetch });
 const wakeWorker = workerWaker(config, { fetch, log });
+
 const applying = {
   database,
   oncePerInvoice: config.oncePerInvoice,
@@ -64,14 +65,19 @@ const applyHandled = limitCalls(
   (event: BillingEvent) => applyHandledEvent(event, applying),
   HANDLER_LIMITS,
 );
+const applyAlone = limitCalls(
+  async (event: BillingEvent) => {
+    const [outcome] = await applyEvents([event], applying);
+    return outcome!;
+  },
+  HANDLER_LIMITS,
+);
 const applyWithoutHandler = isolateSlow({
   together: applyTogether,
-  alone: limitCalls(
-    async (event) => (await applyEvents([event], applying))[0]!,
-    HANDLER_LIMITS,
-  ),
+  alone: applyAlone,
   keyOf: ({ subscription_id, event_id }) => subscription_id ?? event_id,
 });
+
 const receiver: Receiver = {
   providers: await readProviders(env),
   ...config,

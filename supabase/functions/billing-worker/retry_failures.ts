@@ -42,7 +42,7 @@ type RetryOutcome = Exclude<Outcome, "erased"> | "ignored";
 /** `untried`: the run had no time for it. */
 type RetryResult = RetryOutcome | "untried" | DeliveryError;
 
-type RetryCounts = Record<"claimed" | "failed" | RetryOutcome, number>;
+export type RetryCounts = Record<"claimed" | "failed" | RetryOutcome, number>;
 
 export const NO_RETRIES: RetryCounts = {
   ...{ claimed: 0, failed: 0, applied: 0, duplicate: 0, stale: 0, ignored: 0 },

@@ -1,4 +1,4 @@
-/** With so many, all are forgotten: each may slow a shared call down once more. */
+/** Above this, all keys are forgotten: each may delay a shared call once more. */
 const MAX_SLOW_KEYS = 1_000;
 
 /**
