@@ -1,8 +1,7 @@
 /**
- * The outbox: notifications to accounts, and alerts to the operator. Only the run of
- * the worker that holds the lease can claim them, and no run can while the
- * receiver has asked for a pause. What was claimed is due again when the lease has
- * ended.
+ * The outbox: notifications to accounts, and alerts to the operator. Only the run that
+ * holds the lease can claim them, and none can while the receiver has asked for a
+ * pause. What was claimed is due again when the lease has ended.
  */
 import {
   callFunction,

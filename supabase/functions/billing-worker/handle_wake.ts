@@ -24,7 +24,6 @@ import {
   type RetryOptions,
 } from "./retry_failures.ts";
 
-/** A run works on both queues; each is held by one run at a time. */
 type Queue = "retries" | "notifications";
 
 /** The settings of the deployment that are not secret. */
@@ -67,8 +66,8 @@ interface Run extends Worker {
 
 /**
  * For the notifications of one run; the rest waits for the next run. A little less
- * than the interval of the schedule (a minute): the last batch should have ended
- * when the schedule wakes the next run, which finds nothing while this one goes on.
+ * than the interval of the schedule (a minute), so that the last batch has ended when
+ * the next run begins: a run finds nothing while another one goes on.
  */
 export const RUN_TIME_MS = 55_000;
 
@@ -95,30 +94,39 @@ export async function handleWake(
   }
 
   const queue = new URL(request.url).searchParams.get("queue");
-  const isForRetries = queue === null || queue === "retries";
-  const isForNotifications = queue === null || queue === "notifications";
-  const run = beginRun(worker, { isScheduled: queue === null });
+  const isScheduled = queue === null;
+  const isForRetries = isScheduled || queue === "retries";
+  const isForNotifications = isScheduled || queue === "notifications";
+  const run = beginRun(worker, isScheduled);
 
   // At the same time, because either receiver may be slow, or ask for a pause.
   await Promise.all([
-    isForRetries && runRetries(run),
-    isForNotifications && runNotifications(run),
+    isForRetries && holdQueue("retries", run, () => runRetries(run)),
+    isForNotifications &&
+    holdQueue("notifications", run, () => runNotifications(run)),
   ]);
 
   // The events that were applied may have created notifications meanwhile.
-  const hasFailed = run.faults.length > 0;
-  const mayHaveCreated = !hasFailed && run.counts.retries.applied > 0;
+  const { faults, counts } = run;
+  const mayHaveCreated = faults.length === 0 && counts.retries.applied > 0;
   if (isForNotifications || mayHaveCreated) {
-    await runAlerts(run, { mayHaveCreated });
+    await holdQueue("notifications", run, async (isRepeated) => {
+      if (!await runAlerts(run)) return false;
+      // A repetition was asked for while alerts were sent.
+      const isWorthwhile = mayHaveCreated || isRepeated;
+      return isWorthwhile ? await runNotifications(run) : true;
+    });
   }
 
-  return replyOf(run);
+  const [fault] = faults;
+  if (fault !== undefined) {
+    const { status, body } = ERRORS[fault.code];
+    return new Response(body, { status });
+  }
+  return Response.json({ ...counts, settings: worker.settings });
 }
 
-function beginRun(
-  worker: Worker,
-  { isScheduled }: { isScheduled: boolean },
-): Run {
+function beginRun(worker: Worker, isScheduled: boolean): Run {
   const { types, fault } = worker.handledTypes;
   // With a fault, no event is lost: it is stored as a failure.
   const comparesHandlers = isScheduled && fault === undefined;
@@ -137,40 +145,19 @@ function beginRun(
   };
 }
 
-function replyOf({ faults, counts, settings }: Run): Response {
-  const [first] = faults;
-  if (first === undefined) return Response.json({ ...counts, settings });
-  const { status, body } = ERRORS[first.code];
-  return new Response(body, { status });
+/** Like the two functions below, returns whether it succeeded. */
+function runRetries(run: Run): Promise<boolean> {
+  return record(run, "retries", retryFailures(run));
 }
 
-async function runRetries(run: Run): Promise<void> {
-  const retry = () => record(run, "retries", retryFailures(run));
-  await holdQueue("retries", run, retry);
+function runAlerts(run: Run): Promise<boolean> {
+  return record(run, "alerts", deliverAlerts(run));
 }
 
-async function runNotifications(run: Run): Promise<void> {
-  await holdQueue("notifications", run, () => sendNotifications(run));
-}
-
-/**
- * Delivers alerts. Then it delivers notifications again if the retries may have
- * created some, or if another run has asked for the queue while alerts were sent.
- */
-async function runAlerts(
-  run: Run,
-  { mayHaveCreated }: { mayHaveCreated: boolean },
-): Promise<void> {
-  await holdQueue("notifications", run, async ({ isRepeated }) => {
-    if (!await record(run, "alerts", deliverAlerts(run))) return false;
-    return mayHaveCreated || isRepeated ? await sendNotifications(run) : true;
-  });
-}
-
-async function sendNotifications(run: Run): Promise<boolean> {
+function runNotifications(run: Run): Promise<boolean> {
   const limit = countLeft(run);
-  const sending = deliverNotifications({ ...run, limit });
-  return await record(run, "notifications", sending);
+  const delivery = deliverNotifications({ ...run, limit });
+  return record(run, "notifications", delivery);
 }
 
 function countLeft({ counts }: Run): number {
@@ -183,10 +170,7 @@ const DONE = {
   notifications: "notifications delivered",
 } as const;
 
-/**
- * Adds up what one part of a run has done, and logs it if it is anything, or its
- * fault. Returns whether the part succeeded.
- */
+/** Adds up what one part of a run has done, and logs it if it is anything, or its fault. */
 async function record(
   { counts, faults, log }: Run,
   part: keyof typeof DONE,
@@ -209,7 +193,7 @@ async function record(
 
 /**
  * Works on a queue, and then releases its lease, so that the next run need not wait
- * until the lease ends by itself. The first claim takes the lease. If another run
+ * for its end. The first claim takes the lease. If another run
  * has it, the claims return nothing, and there is nothing to release; but that run
  * then works once more, because this one was woken for something to do.
  *
@@ -219,14 +203,14 @@ async function record(
 async function holdQueue(
   queue: Queue,
   run: Run,
-  work: (round: { isRepeated: boolean }) => Promise<boolean>,
+  work: (isRepeated: boolean) => Promise<boolean>,
 ): Promise<void> {
   const { database, leaseId, endMs, clock, log } = run;
   try {
     let hasSucceeded = true;
     let isRepeated = false;
     do {
-      hasSucceeded = await work({ isRepeated }) && hasSucceeded;
+      hasSucceeded = await work(isRepeated) && hasSucceeded;
       const isOver = clock() >= endMs;
       const isAtLimit = queue === "notifications" && countLeft(run) <= 0;
       isRepeated = await callFunction(database, "billing_release_lease", {

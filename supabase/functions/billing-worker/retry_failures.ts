@@ -36,10 +36,7 @@ type ClaimedFailure = Readonly<
   DatabaseFunctions["billing_claim_failed_events"]["Returns"][number]
 >;
 
-/**
- * `ignored`: the account was erased, or the event has none and `UNMAPPED_SUBSCRIPTIONS`
- * says so.
- */
+/** `ignored`: it has no account, by `UNMAPPED_SUBSCRIPTIONS`, or an erased one. */
 type RetryOutcome = Exclude<Outcome, "erased"> | "ignored";
 
 /** `untried`: the run had no time for it. */
@@ -120,19 +117,20 @@ async function retryBatch(
   options: RetryOptions,
 ): Promise<readonly RetryResult[]> {
   const { database, leaseId, log } = options;
-  const claim = { lease_id: leaseId, batch_size: BATCH_SIZE };
-  const claiming = "billing_claim_failed_events";
-  const claimed = await callFunction(database, claiming, claim, CALL_LIMIT);
+  const claimed = await callFunction(database, "billing_claim_failed_events", {
+    lease_id: leaseId,
+    batch_size: BATCH_SIZE,
+  }, CALL_LIMIT);
   if (claimed.length === 0) return [];
 
   const read = claimed.map((failure) => readFailure(failure, options));
   const results = await applyAll(read, options);
 
   // If this call fails, those that were applied are settled anyway.
-  const settled = results.map((result, i) => settledResult(read[i]!, result));
-  const settle = { lease_id: leaseId, results: settled };
-  const settling = "billing_settle_failed_events";
-  await callFunction(database, settling, settle, CALL_LIMIT);
+  await callFunction(database, "billing_settle_failed_events", {
+    lease_id: leaseId,
+    results: results.map((result, i) => settledResult(read[i]!, result)),
+  }, CALL_LIMIT);
 
   const locked = results.filter((result) => hasFailed(result, "record_locked"));
   if (locked.length > 0) {
@@ -190,8 +188,7 @@ async function applyInOrder(
       }
     }
 
-    const isLast = handled < 0;
-    const next = isLast ? left : left.slice(0, Math.max(handled, 1));
+    const next = handled < 0 ? left : left.slice(0, Math.max(handled, 1));
     results.push(...await apply(next, options));
   }
   return results;
@@ -269,14 +266,14 @@ function readFailure(
   }
 }
 
-/** Returns which setting keeps a failure from being read; undefined if none does. */
+/** Returns which setting is why a failure cannot be read, if one is. */
 function whyNoLongerRead(
   error: DeliveryError,
   { failure: { provider, type }, format, text }: ReadFailure,
 ): string | undefined {
   if (error.code === "provider_misconfigured") return error.message;
 
-  // It had a type when it was stored, so another format could read that.
+  // Another format could read its type.
   const isOfOtherFormat = error.code === "event_invalid" && type !== null &&
     format && describeText(text, format).type === undefined;
   return isOfOtherFormat
@@ -299,12 +296,10 @@ function failWithLockedCreations(
   events: readonly RetriedEvent[],
   outcomes: readonly RetryResult[],
 ): RetryResult[] {
-  const locked = new Map<RetriedEvent["subscription_id"], RetryResult>();
-  for (const [index, { subscription_id }] of events.entries()) {
-    const outcome = outcomes[index]!;
-    if (hasFailed(outcome, "record_locked")) {
-      locked.set(subscription_id, outcome);
-    }
+  const locked = new Map<unknown, RetryResult>();
+  for (const [index, outcome] of outcomes.entries()) {
+    if (!hasFailed(outcome, "record_locked")) continue;
+    locked.set(events[index]!.subscription_id, outcome);
   }
 
   return outcomes.map((outcome, index) => {

@@ -69,8 +69,10 @@ export interface Attempt {
   /**
    * - `failed`: it is tried again, unless this was the last attempt.
    * - `limited`: 429, which does not count as an attempt; all sending pauses.
-   * - `dead`: the receiver wants no more, so it is not tried again.
-   * - `undeliverable`: the account has no address, so it is not tried again.
+   * - `dead`: the receiver wants no more.
+   * - `undeliverable`: the account has no address.
+   *
+   * The last two are not tried again.
    */
   readonly result: "sent" | "failed" | "limited" | "dead" | "undeliverable";
   readonly error?: string;

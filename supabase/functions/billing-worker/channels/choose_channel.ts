@@ -70,9 +70,7 @@ export function chooseChannel(
 
 /**
  * Returns the channel for alerts to the operator: `ALERT_URL` is the URL of a service or
- * of Slack. Undefined if it is not set, which is no fault.
- *
- * @throws {Error} As above.
+ * of Slack. Undefined, without a warning, if it is not set.
  */
 export function chooseAlertChannel(
   env: Environment,

@@ -57,11 +57,13 @@ export function emailChannel(
       // Loaded only when needed, so that the other channel starts faster.
       const { Resend } = await import("resend");
       const email = { from, to, ...renderEmail(emailTexts(notification)) };
-      const answer = await new Resend(apiKey).emails.send(email, {
-        idempotencyKey: notification.id,
-        signal: AbortSignal.timeout(ATTEMPT_TIME_LIMIT_MS),
-      });
-      const { data, error, headers } = answer;
+      const { data, error, headers } = await new Resend(apiKey).emails.send(
+        email,
+        {
+          idempotencyKey: notification.id,
+          signal: AbortSignal.timeout(ATTEMPT_TIME_LIMIT_MS),
+        },
+      );
       if (data) return { result: "sent" };
 
       // The error is null too if a proxy in between answers 502 with `null`.

@@ -55,19 +55,16 @@ function text(alert: Alert["alert"], projectUrl: string | undefined): string {
   const { provider, event_id, event_type = "type unknown", error } = alert;
   const events = alert.new === 1 ? "event" : "events";
   const why = error === undefined ? "" : `: ${error}`;
-  const lines = [
+  const ref = HOSTED.exec(projectUrl ?? "")?.[1];
+  return [
     `Billing: ${alert.new} new failed ${events} with ${error_code}`,
     `Open: ${alert.open}, since ${time(alert.first_failed_at)}.`,
     `Newest: ${event_id} (${event_type}, provider ${provider})${why}`,
     `What to do: run select * from billing.open_failures; in the SQL editor, and look up ${error_code} in the receiver's docs/operate.md`,
-  ];
-  const ref = HOSTED.exec(projectUrl ?? "")?.[1];
-  if (ref !== undefined) {
-    lines.push(
-      `SQL editor: https://supabase.com/dashboard/project/${ref}/sql/new`,
-    );
-  }
-  return lines.join("\n");
+    ...(ref === undefined
+      ? []
+      : [`SQL editor: https://supabase.com/dashboard/project/${ref}/sql/new`]),
+  ].join("\n");
 }
 
 function time(text: string): string {
