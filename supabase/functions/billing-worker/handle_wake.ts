@@ -112,9 +112,9 @@ export async function handleWake(
   if (isForNotifications || mayHaveCreated) {
     await holdQueue("notifications", run, async (isRepeated) => {
       if (!await runAlerts(run)) return false;
-      // A repetition was asked for while alerts were sent.
-      const isWorthwhile = mayHaveCreated || isRepeated;
-      return isWorthwhile ? await runNotifications(run) : true;
+      // Repeated: another run has asked for the queue while alerts were sent.
+      if (!mayHaveCreated && !isRepeated) return true;
+      return await runNotifications(run);
     });
   }
 
@@ -145,7 +145,6 @@ function beginRun(worker: Worker, isScheduled: boolean): Run {
   };
 }
 
-/** Like the two functions below, returns whether it succeeded. */
 function runRetries(run: Run): Promise<boolean> {
   return record(run, "retries", retryFailures(run));
 }
@@ -155,8 +154,7 @@ function runAlerts(run: Run): Promise<boolean> {
 }
 
 function runNotifications(run: Run): Promise<boolean> {
-  const limit = countLeft(run);
-  const delivery = deliverNotifications({ ...run, limit });
+  const delivery = deliverNotifications({ ...run, limit: countLeft(run) });
   return record(run, "notifications", delivery);
 }
 
@@ -170,7 +168,10 @@ const DONE = {
   notifications: "notifications delivered",
 } as const;
 
-/** Adds up what one part of a run has done, and logs it if it is anything, or its fault. */
+/**
+ * Adds up what one part of a run has done, and logs it if it is anything, or its
+ * fault. Returns whether it succeeded.
+ */
 async function record(
   { counts, faults, log }: Run,
   part: keyof typeof DONE,
@@ -211,12 +212,12 @@ async function holdQueue(
     let isRepeated = false;
     do {
       hasSucceeded = await work(isRepeated) && hasSucceeded;
-      const isOver = clock() >= endMs;
+
       const isAtLimit = queue === "notifications" && countLeft(run) <= 0;
       isRepeated = await callFunction(database, "billing_release_lease", {
         queue,
         lease_id: leaseId,
-        is_last: isOver || isAtLimit,
+        is_last: clock() >= endMs || isAtLimit,
         is_scheduled: run.isScheduled && hasSucceeded,
       }, RELEASE_LIMIT) === true;
     } while (isRepeated);

@@ -97,9 +97,8 @@ const CALL_LIMIT = { timeLimitMs: 5_000 };
 export async function retryFailures(
   options: RetryOptions,
 ): Promise<RetryCounts> {
-  const { clock } = options;
   const counts = { ...NO_RETRIES };
-  const endMs = clock() + RETRY_TIME_MS;
+  const endMs = options.clock() + RETRY_TIME_MS;
   do {
     const results = await retryBatch(options);
     if (results.length === 0) break;
@@ -108,7 +107,7 @@ export async function retryFailures(
       counts.claimed++;
       counts[typeof result === "string" ? result : "failed"]++;
     }
-  } while (clock() < endMs && counts.claimed < RETRY_LIMIT);
+  } while (options.clock() < endMs && counts.claimed < RETRY_LIMIT);
   return counts;
 }
 
