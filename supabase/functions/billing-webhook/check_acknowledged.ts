@@ -11,8 +11,8 @@ const MAX_AGE_MS = 5 * 60_000;
 
 /**
  * Returns why it is unsafe to acknowledge failures here; undefined if the schedule runs
- * and an alert channel is set. The provider does not send such failures again, so
- * the worker must retry them, and the operator must hear of those that stay.
+ * and an alert channel is set. The provider does not send such failures again: the
+ * worker must retry them, and the operator must hear of those that stay.
  */
 export function whyUnsafeToAcknowledge(
   { lastScheduledRunAt, hasAlerts, nowMs }: {
@@ -29,7 +29,6 @@ export function whyUnsafeToAcknowledge(
   return hasAlerts ? undefined : "no alert channel is set: set ALERT_URL";
 }
 
-/** Logs an error if it is unsafe to acknowledge failures here, or cannot be checked. */
 export async function checkAcknowledged(
   { env, database, clock, log }: {
     readonly env: Environment;

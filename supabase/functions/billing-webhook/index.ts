@@ -31,8 +31,8 @@ const BODY_TIME_LIMIT_MS = 10_000;
 const BATCH_LIMITS = { maxTogether: 50, maxWaiting: 1_000, maxWaitMs: 3_000 };
 
 /**
- * A handler of the app may take 2.5 s, and its call 3 s. So two connections are enough
- * to bear, and three made other events 40 % slower on two cores. After a wait of 5 s
+ * A handler of the app may take 2.5 s, and its call 3 s. Three calls at a time made
+ * other events 40 % slower on two cores, so two are allowed. After a wait of 5 s
  * there is still time to record a failure within about 10 s.
  */
 const HANDLER_LIMITS = { calls: 2, maxWaiting: 1_000, maxWaitMs: 5_000 };

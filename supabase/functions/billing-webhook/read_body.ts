@@ -93,7 +93,7 @@ function takeSingle(
   const [chunk, ...others] = chunks;
   if (chunk === undefined || others.length > 0) return undefined;
 
-  // Otherwise the chunk is a part of memory that others may use.
+  // Otherwise, others may use the same memory.
   const isWhole = chunk.byteLength === chunk.buffer.byteLength;
   return isWhole ? new Uint8Array(chunk.buffer.transfer()) : undefined;
 }
@@ -111,7 +111,6 @@ function concatenate(
   return bytes;
 }
 
-/** Reads and discards the body of a request that is refused. */
 export async function drainBody(
   request: Request,
   { maxBytes }: { maxBytes: number },

@@ -18,7 +18,7 @@ const PATHS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Reads a request. If it is refused, its body is discarded.
+ * Reads a request, or discards the body of one that it refuses.
  *
  * @throws {DeliveryError} `path_unknown`, `method_not_allowed`, `encoding_unsupported`, or
  * what reading the body throws.

@@ -63,8 +63,7 @@ export async function verifyDelivery(
         acknowledges,
       } as VerifiedDelivery;
     } catch (thrown) {
-      const isOnlyOne = candidates.length === 1;
-      const fields = isOnlyOne ? { provider: provider.name } : {};
+      const fields = candidates.length === 1 ? { provider: provider.name } : {};
       errors.push(withLogFields(toDeliveryError(thrown), fields));
     }
   }
@@ -74,7 +73,6 @@ export async function verifyDelivery(
     errors[0];
 }
 
-/** Returns the only signature header of a delivery, and the providers that use it. */
 function findSignature(headers: Headers, { providers }: VerifyOptions) {
   const known = new Set(providers.flatMap(({ headers }) => headers));
   const [header, another] = [...known].filter((name) => headers.has(name));

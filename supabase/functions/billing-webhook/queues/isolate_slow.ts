@@ -3,9 +3,8 @@ const MAX_SLOW_KEYS = 1_000;
 
 /**
  * Makes a function that sends items together, but an item alone if one with the same key
- * was in a call that took too long. A trigger of the app may be slow for it
- * again, and then the items of others would fail with it a second time. After a
- * success, items with its key are sent together again.
+ * was in a call that took too long, until one succeeds. A trigger of the app may be
+ * slow for it again, and then unrelated items would fail with it a second time.
  */
 export function isolateSlow<Item, Result>(
   { together, alone, keyOf }: {

@@ -7,11 +7,8 @@ interface CallLimits extends WaitingLimits {
 
 /**
  * Makes a function that makes one call per item, at most `calls` at the same time.
- * Further items wait for their turn, in order of arrival.
- *
- * @param call Returns the result or the item's failure.
- * @returns A function that resolves with the item's result. It rejects with any
- * failure, or with `overloaded` if too many items wait or the item waited too long.
+ * Further items wait for their turn, in order of arrival; the function rejects with
+ * `overloaded` if too many wait or the item waited too long.
  */
 export function limitCalls<Item, Result>(
   call: (item: Item) => Promise<Result | DeliveryError>,

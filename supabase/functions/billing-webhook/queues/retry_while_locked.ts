@@ -11,8 +11,8 @@ const PATIENCE_MS = 1_000;
  * locked its records. The wait is here and not in the database, because there
  * all events of a call would wait.
  *
- * @returns A function that rejects with `record_locked` if the records stay locked for
- * about a second, and with any other failure at once.
+ * @returns A function that rejects with `record_locked` after about a second, and with
+ * any other failure at once.
  */
 export function retryWhileLocked<Item, Result>(
   apply: (item: Item) => Promise<Result>,
