@@ -91,11 +91,15 @@ export async function deliverNotifications(
   const { channel, clock, endMs, limit = RUN_LIMIT } = options;
   const perSecond = channel?.perSecond;
   const batch_size = perSecond ? perSecond * PACED_BATCH_SECONDS : BATCH_SIZE;
-  const queue = "notifications";
 
   const all: Result[] = [];
   while (channel && clock() < endMs && all.length < limit) {
-    const results = await deliverBatch(queue, { batch_size }, channel, options);
+    const results = await deliverBatch(
+      "notifications",
+      { batch_size },
+      channel,
+      options,
+    );
     all.push(...results);
     if (!isWorthwhile(results)) break;
   }
@@ -113,16 +117,16 @@ export async function deliverAlerts(
 }
 
 async function deliverBatch<Message extends Notification | Alert>(
-  queue: "notifications" | "alerts",
+  part: "notifications" | "alerts",
   claim: { batch_size: number } | { handlers: readonly string[] } | undefined,
   { destination, send }: Channel<Message>,
   { database, leaseId, log, pace }: Omit<DeliveryOptions, "channel">,
 ): Promise<readonly Result[]> {
-  const outbox = { lease_id: leaseId, destination };
-  const args = { ...outbox, ...claim } as typeof outbox & {
+  const lease = { lease_id: leaseId, destination };
+  const args = { ...lease, ...claim } as typeof lease & {
     batch_size: number;
   };
-  const claiming = `billing_claim_${queue}` as const;
+  const claiming = `billing_claim_${part}` as const;
   const due: unknown = await callFunction(database, claiming, args, LIMIT);
   const claimed = due as readonly Message[];
   if (claimed.length === 0) return [];
@@ -151,8 +155,8 @@ async function deliverBatch<Message extends Notification | Alert>(
       retry_after_seconds: retryAfterSeconds ?? null,
     };
   });
-  const settling = { ...outbox, results: settled as unknown as Json };
-  await callFunction(database, `billing_settle_${queue}`, settling, LIMIT);
+  const settling = { ...lease, results: settled as unknown as Json };
+  await callFunction(database, `billing_settle_${part}`, settling, LIMIT);
   return results;
 }
 

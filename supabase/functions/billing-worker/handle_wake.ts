@@ -24,8 +24,6 @@ import {
   type RetryOptions,
 } from "./retry_failures.ts";
 
-type Queue = "retries" | "notifications";
-
 /** The settings of the deployment that are not secret. */
 export interface Settings {
   /** The providers whose stored failures are answered 200. */
@@ -202,7 +200,7 @@ async function record(
  * asked for the queue and this one may still claim something.
  */
 async function holdQueue(
-  queue: Queue,
+  queue: "retries" | "notifications",
   run: Run,
   work: (isRepeated: boolean) => Promise<boolean>,
 ): Promise<void> {

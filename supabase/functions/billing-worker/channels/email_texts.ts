@@ -1,4 +1,4 @@
-/** What the e-mails to accounts say. To change their words or language, change this file. */
+/** The words of the e-mails to accounts. To change them or the language, change this file. */
 import type { Notification } from "./channel.ts";
 import { formatAmount } from "./format_amount.ts";
 
