@@ -1,5 +1,5 @@
 import { handlerName } from "../../supabase/functions/_shared/billing/events/event_settings.ts";
-import { lackOfAcknowledged } from "../../supabase/functions/billing-webhook/check_acknowledged.ts";
+import { whyUnsafeToAcknowledge } from "../../supabase/functions/billing-webhook/check_acknowledged.ts";
 import { settingsPrefix } from "../../supabase/functions/_shared/billing/settings/providers.ts";
 import type { FormatName } from "../../supabase/functions/_shared/billing/events/formats.ts";
 import type { Settings } from "../../supabase/functions/billing-worker/handle_wake.ts";
@@ -79,7 +79,7 @@ export async function* checkProject(
   const { acknowledging = [], hasAlerts = false } = settings ?? {};
   if (acknowledging.length > 0) {
     yield check("acknowledged", async () => {
-      const lack = lackOfAcknowledged({
+      const lack = whyUnsafeToAcknowledge({
         lastScheduledRunAt: (await health)?.last_scheduled_run_at ?? null,
         ...{ hasAlerts, nowMs: here.clock() },
       });

@@ -10,10 +10,11 @@ import type { Log } from "../_shared/billing/log.ts";
 const MAX_AGE_MS = 5 * 60_000;
 
 /**
- * Says what a deployment that acknowledges failures lacks. The provider does not send
- * them again, so the worker must retry them, and somebody must hear of those that stay.
+ * Returns why it is unsafe to acknowledge failures here; undefined if the schedule runs
+ * and an alert channel is set. The provider does not send such failures again: the
+ * worker must retry them, and the operator must hear of those that stay.
  */
-export function lackOfAcknowledged(
+export function whyUnsafeToAcknowledge(
   { lastScheduledRunAt, hasAlerts, nowMs }: {
     /** When the schedule last woke the worker with success, if ever. */
     readonly lastScheduledRunAt: string | null;
@@ -36,7 +37,7 @@ export async function checkAcknowledged(
     readonly log: Log;
   },
 ): Promise<void> {
-  let lack: string | undefined;
+  let error: string | undefined;
   try {
     const [health] = await callDatabase(
       (signal) =>
@@ -44,15 +45,16 @@ export async function checkAcknowledged(
           .abortSignal(signal),
       { timeLimitMs: 5_000 },
     );
-    lack = lackOfAcknowledged({
+    error = whyUnsafeToAcknowledge({
       lastScheduledRunAt: health?.last_scheduled_run_at ?? null,
       hasAlerts: Boolean(env["ALERT_URL"]),
       nowMs: clock(),
     });
   } catch (thrown) {
-    lack = `cannot be checked: ${toDeliveryError(thrown).logMessage}`;
+    error = `cannot be checked: ${toDeliveryError(thrown).logMessage}`;
   }
-  if (lack === undefined) return;
+
+  if (error === undefined) return;
   const message = "failures are acknowledged, but may not be retried or seen";
-  log("error", message, { error: lack });
+  log("error", message, { error });
 }

@@ -20,7 +20,7 @@ export interface Receiver extends ProcessOptions {
 /**
  * Answers one request: 200 if its event is applied, was applied before or has no
  * effect here, or if its failure is stored and acknowledged. Any other status makes
- * the provider retry. Each delivery has one log line.
+ * the provider retry. Writes one log line per delivery.
  */
 export async function handleWebhook(
   request: Request,
@@ -28,6 +28,7 @@ export async function handleWebhook(
 ): Promise<Response> {
   const { providers, toleranceSeconds, log, clock } = receiver;
   const startedMs = clock();
+
   try {
     const delivery = await readDelivery(request, receiver.body);
     const verified = await verifyDelivery(delivery, {
@@ -35,6 +36,7 @@ export async function handleWebhook(
       toleranceSeconds,
       nowSeconds: startedMs / 1000,
     });
+
     const { level, message, fields } = await processEvent(verified, receiver);
     log(level, message, { ...fields, duration_ms: clock() - startedMs });
     return new Response("OK", { status: 200, headers: TEXT });
@@ -48,6 +50,7 @@ export async function handleWebhook(
       status,
       error: logMessage,
     });
+
     // The reply depends only on the code.
     const headers = new Headers(TEXT);
     if (status === 405) headers.set("allow", "POST");

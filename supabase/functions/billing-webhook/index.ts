@@ -10,7 +10,10 @@ import { keepAlive } from "../_shared/billing/keep_alive.ts";
 import { logJson } from "../_shared/billing/log.ts";
 import { checkAcknowledged } from "./check_acknowledged.ts";
 import { throttleInfo } from "./throttle_info.ts";
-import { aloneIfSlow, atMost, awaitLocks, gather } from "./queues/batch.ts";
+import { batch } from "./queues/batch.ts";
+import { isolateSlow } from "./queues/isolate_slow.ts";
+import { limitCalls } from "./queues/limit_calls.ts";
+import { retryWhileLocked } from "./queues/retry_while_locked.ts";
 import { handleWebhook, type Receiver } from "./handle_webhook.ts";
 import { readProviders } from "./signatures/providers.ts";
 import { isLocalStack } from "./signatures/local_stack.ts";
@@ -25,11 +28,11 @@ const BODY_TIME_LIMIT_MS = 10_000;
  * call that hangs (3 s) and for one that records the failure (1.5 s), so every
  * delivery gets a reply within 10 s of its body.
  */
-const GATHER_LIMITS = { maxTogether: 50, maxWaiting: 1_000, maxWaitMs: 3_000 };
+const BATCH_LIMITS = { maxTogether: 50, maxWaiting: 1_000, maxWaitMs: 3_000 };
 
 /**
- * A handler of the app may take 2.5 s, and its call 3 s. So two connections are enough
- * to bear, and three made other events 40 % slower on two cores. After a wait of 5 s
+ * A handler of the app may take 2.5 s, and its call 3 s. Three calls at a time made
+ * other events 40 % slower on two cores, so two are allowed. After a wait of 5 s
  * there is still time to record a failure within about 10 s.
  */
 const HANDLER_LIMITS = { calls: 2, maxWaiting: 1_000, maxWaitMs: 5_000 };
@@ -41,39 +44,45 @@ const LOG_INTERVAL_MS = 1_000;
 const LOCAL_LINES = 50;
 
 const env = Deno.env.toObject();
+const config = readConfig(env);
 const log = throttleInfo(logJson, {
   intervalMs: LOG_INTERVAL_MS,
   maxLines: isLocalStack(env) ? LOCAL_LINES : 1,
 });
-const config = readConfig(env);
 const database = createClient(config, { fetch });
 const wakeWorker = workerWaker(config, { fetch, log });
+
 const applying = {
   database,
   oncePerInvoice: config.oncePerInvoice,
   onRetries: () => wakeWorker("retries"),
 };
-const applyTogether = gather(
+const applyTogether = batch(
   (events: BillingEvent[]) => applyEvents(events, applying),
-  GATHER_LIMITS,
+  BATCH_LIMITS,
 );
-const applyHandled = atMost(
+const applyHandled = limitCalls(
   (event: BillingEvent) => applyHandledEvent(event, applying),
   HANDLER_LIMITS,
 );
-const applyWithoutHandler = aloneIfSlow({
+const applyAlone = limitCalls(
+  async (event: BillingEvent) => {
+    const [outcome] = await applyEvents([event], applying);
+    return outcome!;
+  },
+  HANDLER_LIMITS,
+);
+const applyWithoutHandler = isolateSlow({
   together: applyTogether,
-  alone: atMost(
-    async (event) => (await applyEvents([event], applying))[0]!,
-    HANDLER_LIMITS,
-  ),
+  alone: applyAlone,
   keyOf: ({ subscription_id, event_id }) => subscription_id ?? event_id,
 });
+
 const receiver: Receiver = {
   providers: await readProviders(env),
   ...config,
   body: { maxBytes: config.maxBodyBytes, timeLimitMs: BODY_TIME_LIMIT_MS },
-  apply: awaitLocks((event) =>
+  apply: retryWhileLocked((event) =>
     event.payload === undefined
       ? applyWithoutHandler(event)
       : applyHandled(event)

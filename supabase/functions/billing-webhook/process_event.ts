@@ -36,8 +36,8 @@ export interface ProcessOptions
   readonly clock: () => number;
 }
 
-/** The log line of a delivery that did not fail; `outcomes` in its fields has one. */
-interface Report {
+/** The log line of a delivery that did not fail; its `outcomes` have one. */
+interface LogLine {
   readonly level: LogLevel;
   readonly message: string;
   readonly fields: LogFields;
@@ -55,17 +55,17 @@ const IGNORED = {
   ],
 } as const;
 
-/** Of the doctor's event. */
+/** The type of the event that the doctor sends. */
 export const PING_TYPE = "doctor.ping";
 
 /**
  * Applies the event of a verified delivery, and returns its log line. An event
  * that fails is stored in `failed_events`.
  *
- * Some failures are no errors: of an event that was applied before, such as one that
- * comes again in the shape of another API version, of an unmapped subscription, if
- * these are ignored, and of an account that was erased. One that is stored is
- * acknowledged, if the provider's setting says so: then the worker must retry it.
+ * It is no error if the event was applied before (it may come again in the shape of
+ * another API version), if its account was erased, or if its subscription is
+ * unmapped and these are ignored. A stored failure is acknowledged if the provider's
+ * setting says so: then the worker must retry it.
  *
  * @throws {DeliveryError} The failure, with fields for the log, after it is
  * stored; `failure_not_recorded` if it could not be stored. `overloaded` is not
@@ -74,7 +74,7 @@ export const PING_TYPE = "doctor.ping";
 export async function processEvent(
   delivery: VerifiedDelivery,
   options: ProcessOptions,
-): Promise<Report> {
+): Promise<LogLine> {
   const reading = { ...delivery, ...options };
   const eventId = await readEventId(delivery.body, reading);
   const event = { ...delivery, eventId };
@@ -92,10 +92,14 @@ type Identified = VerifiedDelivery & { readonly eventId: string | undefined };
 async function applyOrIgnore(
   { provider, format, eventId, mode, connect, body }: Identified,
   { apply, wakeWorker, clock, ...settings }: ProcessOptions,
-): Promise<Report> {
-  const nowSeconds = clock() / 1000;
+): Promise<LogLine> {
   const parsed = parseEvent(decodeBody(body), {
-    ...{ ...settings, nowSeconds, format, id: eventId, mode, connect },
+    ...settings,
+    format,
+    mode,
+    connect,
+    id: eventId,
+    nowSeconds: clock() / 1000,
   });
   if (!parsed.handled) {
     const [level, message, outcome] = IGNORED[parsed.reason];
@@ -105,6 +109,7 @@ async function applyOrIgnore(
     const outcomes = { [outcome]: 1 };
     return { level, message, fields: { provider, event_id, type, outcomes } };
   }
+
   const event = { ...parsed.event, provider };
   const { event_id, type, subscription_id } = event;
   const outcome = await apply(event).catch((thrown) => {
@@ -113,6 +118,7 @@ async function applyOrIgnore(
   const outcomes = { [outcome]: 1 };
   const fields = { provider, event_id, type, subscription_id, outcomes };
   if (outcome === "erased") return { ...describeErased(event.kind), fields };
+
   // A duplicate too: the first delivery may have ended before it woke the worker.
   if (outcome !== "stale" && event.payment !== undefined) {
     wakeWorker("notifications");
@@ -129,7 +135,8 @@ async function handleFailure(
   error: DeliveryError,
   { provider, format, eventId, acknowledges, body }: Identified,
   { database, unmappedSubscriptions, wakeWorker }: ProcessOptions,
-): Promise<Report> {
+): Promise<LogLine> {
+  const { code } = error;
   const failed = await describeFailedBody(body, { format, eventId });
   const event = {
     provider,
@@ -137,7 +144,7 @@ async function handleFailure(
     type: failed.event.type,
     ...error.logFields,
   };
-  const { code } = error;
+  const logFields = { ...event, body_sha256: failed.bodyHash };
 
   const ignores = unmappedSubscriptions === "ignore";
   // The codes in question imply JSON, so the body is text and not base64.
@@ -145,24 +152,18 @@ async function handleFailure(
     const fields = { ...event, code, outcomes: { ignored: 1 } };
     return { level: "info", message: "unmapped event ignored", fields };
   }
-  const logFields = { ...event, body_sha256: failed.bodyHash };
-  // An overloaded receiver must not make one more call per event, and a key that is
-  // refused says nothing of the event. No provider has sent the doctor's.
+
+  // An overloaded receiver must not make one more call per event, a refused key
+  // says nothing about the event, and no provider has sent the doctor's event.
   if (
     code === "overloaded" || code === "key_refused" || event.type === PING_TYPE
   ) {
     throw withLogFields(error, logFields);
   }
+
   const stored = await recordFailure(error, { provider, failed, database })
-    .catch((fault: unknown) => {
-      const { code: reason, logMessage } = toDeliveryError(fault);
-      // Nothing works until it is fixed, and it says more than its effect.
-      if (reason === "key_refused") {
-        throw new DeliveryError(reason, logMessage, { logFields });
-      }
-      const message =
-        `${code}, and the failure could not be stored in failed_events: ${logMessage}`;
-      throw new DeliveryError("failure_not_recorded", message, { logFields });
+    .catch((thrown: unknown) => {
+      throw recordingFault(thrown, { code, logFields });
     });
   if (stored === "erased") {
     const fields = { ...event, outcomes: { erased: 1 } };
@@ -174,11 +175,28 @@ async function handleFailure(
     const fields = { ...event, code, outcomes: { duplicate: 1 } };
     return { level: "info", message: "duplicate of an applied event", fields };
   }
+
   if (stored === "retry" || acknowledges) wakeWorker("retries");
   if (!acknowledges) throw withLogFields(error, logFields);
+
   // The provider will not send it again: the operator hears of it now.
   wakeWorker("notifications");
   const outcomes = { acknowledged: 1 };
   const fields = { ...logFields, code, error: error.logMessage, outcomes };
   return { level: "error", message: "failure acknowledged", fields };
+}
+
+/** Returns the error to throw if a failure could not be stored. */
+function recordingFault(
+  thrown: unknown,
+  { code, logFields }: { code: string; logFields: LogFields },
+): DeliveryError {
+  const fault = toDeliveryError(thrown);
+  // Nothing works until the key is right, which says more than this effect.
+  if (fault.code === "key_refused") {
+    return new DeliveryError(fault.code, fault.logMessage, { logFields });
+  }
+  const message =
+    `${code}, and the failure could not be stored in failed_events: ${fault.logMessage}`;
+  return new DeliveryError("failure_not_recorded", message, { logFields });
 }

@@ -31,13 +31,16 @@ export async function readBody(
     await drainBody(request, { maxBytes });
     throw tooLarge(maxBytes);
   }
+
   const reader = request.body?.getReader();
   if (reader === undefined) return new Uint8Array();
+
   const { promise: timeIsUp, reject } = Promise.withResolvers<never>();
   const timer = setTimeout(() => {
     const message = `The body did not arrive within ${timeLimitMs} ms`;
     reject(new DeliveryError("body_too_slow", message));
   }, timeLimitMs);
+
   try {
     return await readCounted(reader, { maxBytes, timeIsUp });
   } catch (error) {
@@ -61,6 +64,7 @@ async function readCounted(
   for (;;) {
     const { done, value } = await Promise.race([reader.read(), timeIsUp]);
     if (done) return takeSingle(chunks) ?? concatenate(chunks, length);
+
     length += value.byteLength;
     if (length > maxBytes) {
       await discard(reader, { maxBytes });
@@ -88,7 +92,8 @@ function takeSingle(
 ): Uint8Array<ArrayBuffer> | undefined {
   const [chunk, ...others] = chunks;
   if (chunk === undefined || others.length > 0) return undefined;
-  // It may be a part of memory that others use.
+
+  // Otherwise, others may use the same memory.
   const isWhole = chunk.byteLength === chunk.buffer.byteLength;
   return isWhole ? new Uint8Array(chunk.buffer.transfer()) : undefined;
 }
@@ -120,6 +125,7 @@ async function discard(
 ): Promise<void> {
   const { promise: timeIsUp, resolve } = Promise.withResolvers<void>();
   const timer = setTimeout(resolve, DISCARD_TIME_LIMIT_MS);
+
   try {
     let left = DISCARDED_LIMITS * maxBytes;
     while (left > 0) {
@@ -139,8 +145,8 @@ async function discard(
 /**
  * Drops the rest of a body and closes its connection, after the reply is
  * written. Deno 2.9.6 closes it only if the body is canceled after the reply. If
- * it is canceled before or never, the connection and the received data stay for
- * as long as the sender likes. Neither Deno 2.9.6 nor 2.1.4 closes the
+ * the body is canceled earlier or never, the connection and the received data stay
+ * for as long as the sender likes. Neither Deno 2.9.6 nor 2.1.4 closes the
  * connection of a sender that has stopped sending, but its data is not kept.
  */
 function letGo(reader: ReadableStreamDefaultReader<Uint8Array>): void {

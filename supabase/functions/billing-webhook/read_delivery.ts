@@ -18,6 +18,8 @@ const PATHS: ReadonlySet<string> = new Set([
 ]);
 
 /**
+ * Reads a request, or discards the body of one that it refuses.
+ *
  * @throws {DeliveryError} `path_unknown`, `method_not_allowed`, `encoding_unsupported`, or
  * what reading the body throws.
  */
@@ -51,7 +53,7 @@ function refusalOf(request: Request): keyof typeof REFUSALS | undefined {
     : "encoding_unsupported";
 }
 
-/** Without one slash at its end; empty if the target is not a path (`*`). */
+/** Returns the path without a slash at its end; empty if the target is `*`. */
 function pathOf(request: Request): string {
   try {
     return new URL(request.url).pathname.replace(/\/$/, "");

@@ -2,7 +2,7 @@ import type { Log, LogFields } from "../_shared/billing/log.ts";
 
 interface Interval {
   written: number;
-  /** Of the lines that were left out; `fields` are those of the newest. */
+  /** Stands for the lines that were left out; `fields` are those of the newest. */
   summary?: {
     fields: LogFields;
     lines: number;
@@ -31,6 +31,7 @@ export function throttleInfo(
       intervals.delete(message);
       return;
     }
+
     const { fields, lines, outcomes } = summary;
     const sums = Object.keys(outcomes).length > 0 && { outcomes };
     log("info", message, { ...fields, lines, ...sums });
@@ -45,12 +46,14 @@ export function throttleInfo(
 
   return function throttled(level, message, fields = {}) {
     if (level !== "info") return log(level, message, fields);
+
     const interval = intervals.get(message) ??
       beginInterval(message, { written: 0 });
     if (interval.written < maxLines) {
       interval.written++;
       return log(level, message, fields);
     }
+
     const summary = interval.summary ??= { fields, lines: 0, outcomes: {} };
     summary.fields = fields;
     summary.lines++;

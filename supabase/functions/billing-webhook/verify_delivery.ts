@@ -33,34 +33,41 @@ interface VerifyOptions {
 /**
  * Verifies who sent a delivery. It must carry the signature of a configured
  * provider, in that provider's scheme, over the exact bytes of the body, from a
- * time within the tolerance. Of providers that share a header, such as two Stripe
- * accounts, it is the one whose secret fits.
+ * time within the tolerance. If providers share a header, such as two Stripe
+ * accounts, the provider is the one whose secret fits.
  *
  * Any signature in the header may match any of the provider's keys, so that a
  * secret can be rotated. `crypto.subtle.verify` compares in constant time.
  *
  * @throws {DeliveryError} A code with status 401, or `provider_misconfigured`.
- * If it is clear which provider it is, its name is in the fields for the log.
+ * Its fields for the log name the provider if only one is possible.
  */
 export async function verifyDelivery(
   delivery: Delivery,
   options: VerifyOptions,
 ): Promise<VerifiedDelivery> {
   const { header, candidates } = findSignature(delivery.headers, options);
+
   const errors: DeliveryError[] = [];
   for (const provider of candidates) {
     try {
       const { id } = await verifyAs(provider, header, delivery, options);
       const { name, format, mode, connect, acknowledges } = provider;
       return {
-        ...{ provider: name, deliveryId: id, body: delivery.body },
-        ...{ format, mode, connect, acknowledges },
+        provider: name,
+        deliveryId: id,
+        body: delivery.body,
+        format,
+        mode,
+        connect,
+        acknowledges,
       } as VerifiedDelivery;
-    } catch (error) {
-      const known = candidates.length === 1 ? { provider: provider.name } : {};
-      errors.push(withLogFields(toDeliveryError(error), known));
+    } catch (thrown) {
+      const fields = candidates.length === 1 ? { provider: provider.name } : {};
+      errors.push(withLogFields(toDeliveryError(thrown), fields));
     }
   }
+
   // A misconfigured provider may be the one that signed.
   throw errors.find(({ code }) => code === "provider_misconfigured") ??
     errors[0];
@@ -81,8 +88,8 @@ function findSignature(headers: Headers, { providers }: VerifyOptions) {
       `Signature headers ${header} and ${another}: check whether a proxy adds one`,
     );
   }
-  const candidates = providers.filter(({ headers }) =>
-    headers.includes(header)
+  const candidates = providers.filter((provider) =>
+    provider.headers.includes(header)
   );
   return { header, candidates };
 }
@@ -100,6 +107,7 @@ async function verifyAs(
       `Cannot verify deliveries of provider ${name}: ${fault}`,
     );
   }
+
   const isTooLong = headers.get(header)!.length > MAX_HEADER_LENGTH;
   const claim = isTooLong ? undefined : scheme.readClaim(headers, header);
   if (claim === undefined || claim.signatures.length === 0) {
@@ -110,6 +118,7 @@ async function verifyAs(
       }SIGNATURE_SCHEME`,
     );
   }
+
   checkTime(claim, options);
   if (!await isSigned(body, { claim, provider })) {
     throw new DeliveryError(
@@ -148,6 +157,7 @@ async function isSigned(
   const signed = new Uint8Array(prefix.byteLength + body.byteLength);
   signed.set(prefix);
   signed.set(body, prefix.byteLength);
+
   for (const key of provider.keys) {
     for (const mac of claim.signatures) {
       if (await crypto.subtle.verify("HMAC", key, mac, signed)) return true;

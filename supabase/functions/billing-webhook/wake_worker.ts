@@ -2,7 +2,7 @@ import type { DatabaseAccess } from "../_shared/billing/database/client.ts";
 import { keepAlive } from "../_shared/billing/keep_alive.ts";
 import type { Log } from "../_shared/billing/log.ts";
 
-/** What the worker is woken for. */
+/** The queues that the worker can be woken for. */
 export type Queue = "retries" | "notifications";
 
 /**
@@ -30,6 +30,7 @@ export function workerWaker(
 
   async function callWhileWanted(queue: Queue): Promise<void> {
     underWay.add(queue);
+
     // Starting a request takes almost a millisecond: send the reply first.
     await new Promise((resolve) => setTimeout(resolve, 0));
     while (wanted.delete(queue)) await call(queue);
@@ -46,6 +47,7 @@ export function workerWaker(
           signal: AbortSignal.timeout(TIME_LIMIT_MS),
         },
       );
+
       await response.body?.cancel();
       if (!response.ok) {
         throw new Error(`the worker answered ${response.status}`);

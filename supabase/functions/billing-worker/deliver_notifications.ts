@@ -1,8 +1,7 @@
 /**
- * The outbox: notifications to accounts, and alerts to the operator. The run of the
- * worker that holds the lease has both. Another run gets none, and nobody gets any
- * while the receiver has asked for a pause. What was claimed is due again when the
- * lease has ended.
+ * The outbox: notifications to accounts, and alerts to the operator. Only the run that
+ * holds the lease can claim them, and none can while the receiver has asked for a
+ * pause. What was claimed is due again when the lease has ended.
  */
 import {
   callFunction,
@@ -17,7 +16,7 @@ import type {
   Notification,
 } from "./channels/channel.ts";
 
-/** An attempt, or `unsent` if the receiver answered 429 to one before it. */
+/** An attempt, or `unsent` if the receiver answered 429 to an earlier one. */
 type Result = Omit<Attempt, "result"> & {
   readonly result: Attempt["result"] | "unsent";
 };
@@ -25,11 +24,16 @@ type Result = Omit<Attempt, "result"> & {
 export type NotificationCounts = Record<"claimed" | Result["result"], number>;
 
 export const NO_NOTIFICATIONS: NotificationCounts = {
-  ...{ claimed: 0, sent: 0, failed: 0, dead: 0 },
-  ...{ undeliverable: 0, limited: 0, unsent: 0 },
+  claimed: 0,
+  sent: 0,
+  failed: 0,
+  dead: 0,
+  undeliverable: 0,
+  limited: 0,
+  unsent: 0,
 };
 
-/** Without a rate limit all are sent at once: a batch takes as long as its slowest. */
+/** Without a rate limit, a batch is sent at once and takes as long as its slowest. */
 const BATCH_SIZE = 20;
 
 /** With a rate limit, a 429 leaves the rest of a batch unsent, so it is small. */
@@ -42,7 +46,7 @@ const PACED_BATCH_SECONDS = 2;
  */
 const LIMIT = { timeLimitMs: 5_000 };
 
-/** Of a stored error, in UTF-16 units: enough to identify it. */
+/** Enough to identify a stored error, in UTF-16 units. */
 const ERROR_LENGTH = 1_000;
 
 /** A little more than the limit needs, because requests do not travel evenly. */
@@ -57,10 +61,10 @@ export const RUN_LIMIT = 1_000;
 export interface DeliveryOptions {
   readonly database: DatabaseClient;
   readonly leaseId: string;
-  /** Undefined if none is configured; that for alerts likewise. */
+  /** Undefined if none is configured, like the one for alerts. */
   readonly channel: Channel | undefined;
   readonly alertChannel?: Channel<Alert> | undefined;
-  /** The functions that listed types call; undefined: they are not compared. */
+  /** The functions that listed types call; undefined if they are not compared. */
   readonly handlers?: readonly string[] | undefined;
   /** Resolves when the next notification may be sent: see {@linkcode pacer}. */
   readonly pace: () => Promise<void>;
@@ -85,66 +89,74 @@ export async function deliverNotifications(
   options: DeliveryOptions,
 ): Promise<NotificationCounts> {
   const { channel, clock, endMs, limit = RUN_LIMIT } = options;
-  const { perSecond } = channel ?? {};
+  const perSecond = channel?.perSecond;
   const batch_size = perSecond ? perSecond * PACED_BATCH_SECONDS : BATCH_SIZE;
-  const queue = "notifications";
+
   const all: Result[] = [];
   while (channel && clock() < endMs && all.length < limit) {
-    const results = await deliverBatch(queue, { batch_size }, channel, options);
+    const results = await deliverBatch(
+      "notifications",
+      { batch_size },
+      channel,
+      options,
+    );
     all.push(...results);
     if (!isWorthwhile(results)) break;
   }
   return count(all);
 }
 
-/** Delivers the alerts that are due, all at once; throws as the function above. */
+/** Delivers the alerts that are due, all at once; throws like the function above. */
 export async function deliverAlerts(
   { alertChannel, handlers, ...rest }: DeliveryOptions,
 ): Promise<NotificationCounts> {
   if (alertChannel === undefined) return count([]);
   const options = { ...rest, pace: () => Promise.resolve() };
-  const claim = handlers && { handlers: handlers };
+  const claim = handlers && { handlers };
   return count(await deliverBatch("alerts", claim, alertChannel, options));
 }
 
 async function deliverBatch<Message extends Notification | Alert>(
-  queue: "notifications" | "alerts",
+  part: "notifications" | "alerts",
   claim: { batch_size: number } | { handlers: readonly string[] } | undefined,
   { destination, send }: Channel<Message>,
   { database, leaseId, log, pace }: Omit<DeliveryOptions, "channel">,
 ): Promise<readonly Result[]> {
-  const outbox = { lease_id: leaseId, destination: destination };
-  const args = { ...outbox, ...claim } as typeof outbox & {
+  const lease = { lease_id: leaseId, destination };
+  const args = { ...lease, ...claim } as typeof lease & {
     batch_size: number;
   };
-  const name = `billing_claim_${queue}` as const;
-  const due: unknown = await callFunction(database, name, args, LIMIT);
+  const claiming = `billing_claim_${part}` as const;
+  const due: unknown = await callFunction(database, claiming, args, LIMIT);
   const claimed = due as readonly Message[];
+  if (claimed.length === 0) return [];
+
   let isLimited = false;
   const results = await Promise.all(
-    claimed.map(async (one): Promise<Result> => {
+    claimed.map(async (message): Promise<Result> => {
       await pace();
       if (isLimited) return { result: "unsent" };
-      const attempt = await send(one);
+      const attempt = await send(message);
       if (attempt.result === "limited") isLimited = true;
-      logFailure(log, one, attempt);
+      logFailure(log, message, attempt);
       return attempt;
     }),
   );
-  if (results.length > 0) {
-    const settled = results.map((result, i) => {
-      const { error, retryAfterSeconds = null } = result;
-      // An alert as it was claimed: by now, more may have failed.
-      const { id, kind, alert }: Partial<Alert> = claimed[i]!;
-      return {
-        ...{ id, kind, alert, result: result.result },
-        error: error === undefined ? null : storable(error),
-        retry_after_seconds: retryAfterSeconds,
-      };
-    });
-    const settling = { ...outbox, results: settled as unknown as Json };
-    await callFunction(database, `billing_settle_${queue}`, settling, LIMIT);
-  }
+
+  const settled = results.map(({ result, error, retryAfterSeconds }, i) => {
+    // An alert as it was claimed: by now, more may have failed.
+    const { id, kind, alert }: Partial<Alert> = claimed[i]!;
+    return {
+      id,
+      kind,
+      alert,
+      result,
+      error: error === undefined ? null : storable(error),
+      retry_after_seconds: retryAfterSeconds ?? null,
+    };
+  });
+  const settling = { ...lease, results: settled as unknown as Json };
+  await callFunction(database, `billing_settle_${part}`, settling, LIMIT);
   return results;
 }
 
@@ -179,12 +191,14 @@ function count(results: readonly Result[]): NotificationCounts {
 }
 
 function isWorthwhile(results: readonly Result[]): boolean {
-  return results.some(({ result }) =>
+  const hasProgress = results.some(({ result }) =>
     result !== "failed" && result !== "dead"
-  ) && results.every(({ result }) => result !== "limited");
+  );
+  const isLimited = results.some(({ result }) => result === "limited");
+  return hasProgress && !isLimited;
 }
 
-/** What Postgres cannot store would keep the whole batch from being settled. */
+/** Leaves out what Postgres cannot store: with it, no result would be settled. */
 function storable(error: string): string {
   return error.slice(0, ERROR_LENGTH).replaceAll("\0", "").toWellFormed();
 }

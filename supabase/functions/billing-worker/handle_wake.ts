@@ -13,19 +13,18 @@ import {
   deliverNotifications,
   type DeliveryOptions,
   NO_NOTIFICATIONS,
+  type NotificationCounts,
   RUN_LIMIT,
 } from "./deliver_notifications.ts";
 import type { FormatName } from "../_shared/billing/events/formats.ts";
 import {
   NO_RETRIES,
+  type RetryCounts,
   retryFailures,
   type RetryOptions,
 } from "./retry_failures.ts";
 
-/** What a run works on: each is held by one run at a time. */
-type Queue = "retries" | "notifications";
-
-/** Settings of the deployment that are no secret. */
+/** The settings of the deployment that are not secret. */
 export interface Settings {
   /** The providers whose stored failures are answered 200. */
   readonly acknowledging: readonly string[];
@@ -35,27 +34,38 @@ export interface Settings {
   readonly accountFromCheckout: boolean;
   readonly notify: readonly string[];
   readonly planItem: PlanItem;
-  /** Of each provider whose setting is right. */
+  /** By provider; one whose setting is wrong is missing. */
   readonly formats: Readonly<Record<string, FormatName>>;
 }
 
-/** What one run of the worker needs, besides what each run makes anew. */
-export type Worker = Omit<
-  Run,
-  "leaseId" | "endMs" | "limit" | "isScheduled" | "handlers"
->;
-
-interface Run extends RetryOptions, DeliveryOptions {
-  /** What the doctor is told: it cannot read the settings of a project. */
+/** What every run needs. */
+export interface Worker
+  extends
+    Omit<RetryOptions, "leaseId">,
+    Omit<DeliveryOptions, "leaseId" | "endMs" | "limit" | "handlers"> {
+  /** Reported to the doctor, which cannot read the settings of a project. */
   readonly settings?: Settings;
-  /** Whether the schedule has woken it: the webhook names a queue. */
+}
+
+interface Run extends Worker {
+  readonly leaseId: string;
+  readonly endMs: number;
+  /** Whether the schedule has woken it. The webhook names a queue. */
   readonly isScheduled: boolean;
+  readonly handlers: readonly string[] | undefined;
+  /** What its parts have done so far. */
+  readonly counts: {
+    readonly retries: RetryCounts;
+    readonly alerts: NotificationCounts;
+    readonly notifications: NotificationCounts;
+  };
+  readonly faults: DeliveryError[];
 }
 
 /**
  * For the notifications of one run; the rest waits for the next run. A little less
- * than the interval of the schedule (a minute): the last batch should have ended
- * when the schedule wakes the next run, which finds nothing while this one goes on.
+ * than the interval of the schedule (a minute), so that the last batch has ended when
+ * the next run begins: a run finds nothing while another one goes on.
  */
 export const RUN_TIME_MS = 55_000;
 
@@ -63,9 +73,9 @@ const RELEASE_LIMIT = { timeLimitMs: 5_000 };
 
 /**
  * Answers one wake with one run of the worker: failures to retry, and at the same
- * time due notifications; with `?queue=retries` or `?queue=notifications` those of
- * that queue, and with another one nothing. The reply has counts, so that the caller
- * sees whether there was anything to do.
+ * time due notifications; with `?queue=retries` or `?queue=notifications` only
+ * those of that queue, and with any other queue nothing. The reply has counts, so
+ * that the caller sees whether there was anything to do.
  *
  * Alerts wait until the retries of the run have ended, so that the operator is not
  * alerted to failures that are just being resolved.
@@ -80,108 +90,135 @@ export async function handleWake(
   if (request.method !== "POST") {
     return new Response("", { status: 405, headers: { allow: "POST" } });
   }
-  const only = new URL(request.url).searchParams.get("queue");
-  const isScheduled = only === null;
-  const { types, fault } = worker.handledTypes;
-  // With a fault, no event is lost: it is stored as a failure.
-  const handlers = isScheduled && fault === undefined
-    ? [...types].map(handlerName)
-    : undefined;
-  const run: Run = {
-    ...worker,
-    leaseId: crypto.randomUUID(),
-    endMs: worker.clock() + RUN_TIME_MS,
-    isScheduled,
-    handlers,
-  };
-  const counts = {
-    retries: { ...NO_RETRIES },
-    alerts: { ...NO_NOTIFICATIONS },
-    notifications: { ...NO_NOTIFICATIONS },
-  };
-  const faults: DeliveryError[] = [];
-  const limit = () => RUN_LIMIT - counts.notifications.claimed;
 
-  /** Does one part; logs its failure, or what is done if it is anything. */
-  async function doPart(
-    part: keyof typeof counts,
-    done: string,
-    work: (run: Run) => Promise<Record<string, number>>,
-  ): Promise<boolean> {
-    try {
-      const results = await work({ ...run, limit: limit() });
-      const sums: Record<string, number> = counts[part];
-      for (const [name, count] of Object.entries(results)) sums[name]! += count;
-      if (results["claimed"]! > 0) run.log("info", done, { counts: results });
-      return true;
-    } catch (thrown) {
-      const error = toDeliveryError(thrown);
-      const { code, logMessage } = error;
-      run.log("error", "run failed", { code, error: logMessage });
-      faults.push(error);
-      return false;
-    }
-  }
-  const retry = () => doPart("retries", "failures retried", retryFailures);
-  const alert = () => doPart("alerts", "alerts delivered", deliverAlerts);
-  const deliver = () =>
-    doPart("notifications", "notifications delivered", deliverNotifications);
-  const hold = (queue: Queue, work: () => Promise<boolean>) =>
-    holding(queue, run, work, () => queue === "retries" || limit() > 0);
+  const queue = new URL(request.url).searchParams.get("queue");
+  const isScheduled = queue === null;
+  const isForRetries = isScheduled || queue === "retries";
+  const isForNotifications = isScheduled || queue === "notifications";
+  const run = beginRun(worker, isScheduled);
 
-  const isForRetries = only === null || only === "retries";
-  const isForNotifications = only === null || only === "notifications";
   // At the same time, because either receiver may be slow, or ask for a pause.
   await Promise.all([
-    isForRetries && hold("retries", retry),
-    isForNotifications && hold("notifications", deliver),
+    isForRetries && holdQueue("retries", run, () => runRetries(run)),
+    isForNotifications &&
+    holdQueue("notifications", run, () => runNotifications(run)),
   ]);
-  const hasFailed = faults.length > 0;
+
   // The events that were applied may have created notifications meanwhile.
-  let maySend = !hasFailed && counts.retries.applied > 0;
-  if (isForNotifications || maySend) {
-    await hold("notifications", async () => {
-      const isGood = await alert() && (!maySend || await deliver());
-      // If it is to go on, another run has asked while alerts were sent.
-      maySend = true;
-      return isGood;
+  const { faults, counts } = run;
+  const mayHaveCreated = faults.length === 0 && counts.retries.applied > 0;
+  if (isForNotifications || mayHaveCreated) {
+    await holdQueue("notifications", run, async (isRepeated) => {
+      if (!await runAlerts(run)) return false;
+      // Repeated: another run has asked for the queue while alerts were sent.
+      if (!mayHaveCreated && !isRepeated) return true;
+      return await runNotifications(run);
     });
   }
-  const [first] = faults;
-  if (first !== undefined) {
-    const { status, body } = ERRORS[first.code];
+
+  const [fault] = faults;
+  if (fault !== undefined) {
+    const { status, body } = ERRORS[fault.code];
     return new Response(body, { status });
   }
   return Response.json({ ...counts, settings: worker.settings });
 }
 
+function beginRun(worker: Worker, isScheduled: boolean): Run {
+  const { types, fault } = worker.handledTypes;
+  // With a fault, no event is lost: it is stored as a failure.
+  const comparesHandlers = isScheduled && fault === undefined;
+  return {
+    ...worker,
+    leaseId: crypto.randomUUID(),
+    endMs: worker.clock() + RUN_TIME_MS,
+    isScheduled,
+    handlers: comparesHandlers ? [...types].map(handlerName) : undefined,
+    counts: {
+      retries: { ...NO_RETRIES },
+      alerts: { ...NO_NOTIFICATIONS },
+      notifications: { ...NO_NOTIFICATIONS },
+    },
+    faults: [],
+  };
+}
+
+function runRetries(run: Run): Promise<boolean> {
+  return record(run, "retries", retryFailures(run));
+}
+
+function runAlerts(run: Run): Promise<boolean> {
+  return record(run, "alerts", deliverAlerts(run));
+}
+
+function runNotifications(run: Run): Promise<boolean> {
+  const delivery = deliverNotifications({ ...run, limit: countLeft(run) });
+  return record(run, "notifications", delivery);
+}
+
+function countLeft({ counts }: Run): number {
+  return RUN_LIMIT - counts.notifications.claimed;
+}
+
+const DONE = {
+  retries: "failures retried",
+  alerts: "alerts delivered",
+  notifications: "notifications delivered",
+} as const;
+
 /**
- * Does work on a queue, and then releases its lease, so that the next run need not
- * wait until it ends by itself. The first claim takes the lease. If another run has
- * it, the claims return nothing, and there is nothing to release; but that run then
- * looks once more, since this one was woken for something to do.
- *
- * @param work Returns whether it did not fail.
+ * Adds up what one part of a run has done, and logs it if it is anything, or its
+ * fault. Returns whether it succeeded.
  */
-async function holding(
-  queue: Queue,
-  { database, leaseId, endMs, isScheduled, clock, log }: Run,
-  work: () => Promise<boolean>,
-  canGoOn: () => boolean,
-): Promise<void> {
+async function record(
+  { counts, faults, log }: Run,
+  part: keyof typeof DONE,
+  work: Promise<Record<string, number>>,
+): Promise<boolean> {
   try {
-    let isGood = true;
-    let isWanted = true;
-    while (isWanted) {
-      isGood = await work() && isGood;
-      const name = "billing_release_lease";
-      isWanted = await callFunction(database, name, {
-        queue: queue,
+    const results = await work;
+    const sums: Record<string, number> = counts[part];
+    for (const [name, count] of Object.entries(results)) sums[name]! += count;
+    if (results["claimed"]! > 0) log("info", DONE[part], { counts: results });
+    return true;
+  } catch (thrown) {
+    const error = toDeliveryError(thrown);
+    const { code, logMessage } = error;
+    log("error", "run failed", { code, error: logMessage });
+    faults.push(error);
+    return false;
+  }
+}
+
+/**
+ * Works on a queue, and then releases its lease, so that the next run need not wait
+ * for its end. The first claim takes the lease. If another run
+ * has it, the claims return nothing, and there is nothing to release; but that run
+ * then works once more, because this one was woken for something to do.
+ *
+ * @param work Returns whether it succeeded. It is repeated while another run has
+ * asked for the queue and this one may still claim something.
+ */
+async function holdQueue(
+  queue: "retries" | "notifications",
+  run: Run,
+  work: (isRepeated: boolean) => Promise<boolean>,
+): Promise<void> {
+  const { database, leaseId, endMs, clock, log } = run;
+  try {
+    let hasSucceeded = true;
+    let isRepeated = false;
+    do {
+      hasSucceeded = await work(isRepeated) && hasSucceeded;
+
+      const isAtLimit = queue === "notifications" && countLeft(run) <= 0;
+      isRepeated = await callFunction(database, "billing_release_lease", {
+        queue,
         lease_id: leaseId,
-        is_last: clock() >= endMs || !canGoOn(),
-        is_scheduled: isScheduled && isGood,
+        is_last: clock() >= endMs || isAtLimit,
+        is_scheduled: run.isScheduled && hasSucceeded,
       }, RELEASE_LIMIT) === true;
-    }
+    } while (isRepeated);
   } catch (thrown) {
     // The work is done, so the run has not failed.
     const { code, logMessage } = toDeliveryError(thrown);

@@ -36,16 +36,21 @@ type ClaimedFailure = Readonly<
   DatabaseFunctions["billing_claim_failed_events"]["Returns"][number]
 >;
 
-/** `ignored`: of no account of yours, by `UNMAPPED_SUBSCRIPTIONS`, or erased. */
+/** `ignored`: it has no account, by `UNMAPPED_SUBSCRIPTIONS`, or an erased one. */
 type RetryOutcome = Exclude<Outcome, "erased"> | "ignored";
 
 /** `untried`: the run had no time for it. */
 type RetryResult = RetryOutcome | "untried" | DeliveryError;
 
-type RetryCounts = Record<"claimed" | "failed" | RetryOutcome, number>;
+export type RetryCounts = Record<"claimed" | "failed" | RetryOutcome, number>;
 
 export const NO_RETRIES: RetryCounts = {
-  ...{ claimed: 0, failed: 0, applied: 0, duplicate: 0, stale: 0, ignored: 0 },
+  claimed: 0,
+  failed: 0,
+  applied: 0,
+  duplicate: 0,
+  stale: 0,
+  ignored: 0,
 };
 
 export interface Reading {
@@ -73,8 +78,8 @@ const RETRY_TIME_MS = 20_000;
 const RETRY_LIMIT = 1_000;
 
 /**
- * For the handlers of a batch: each may take 2.5 s, and other failures wait. What is
- * behind them is left for the next batch.
+ * For the handlers of a batch: each may take 2.5 s, and other failures wait. The rest
+ * of the batch is left for the next one.
  */
 const HANDLER_TIME_MS = 1_000;
 
@@ -92,60 +97,75 @@ const CALL_LIMIT = { timeLimitMs: 5_000 };
 export async function retryFailures(
   options: RetryOptions,
 ): Promise<RetryCounts> {
-  const { database, leaseId, log, clock } = options;
   const counts = { ...NO_RETRIES };
-  const endMs = clock() + RETRY_TIME_MS;
+  const endMs = options.clock() + RETRY_TIME_MS;
   do {
-    const claim = { lease_id: leaseId, batch_size: BATCH_SIZE };
-    const name = "billing_claim_failed_events";
-    const claimed = await callFunction(database, name, claim, CALL_LIMIT);
-    if (claimed.length === 0) break;
-    const read = claimed.map((failure) => readFailure(failure, options));
-    const results = await applyAll(read, options);
-    const stored = results.map((result, i) => storedResult(read[i]!, result));
-    const settle = { lease_id: leaseId, results: stored };
-    // If this fails, those that were applied are settled anyway.
-    const settling = "billing_settle_failed_events";
-    await callFunction(database, settling, settle, CALL_LIMIT);
-    const locked = results.filter((one) => hasFailed(one, "record_locked"));
-    if (locked.length > 0) {
-      const message =
-        "another session has locked the records: they are tried again";
-      log("warn", message, { counts: { locked: locked.length } });
-    }
+    const results = await retryBatch(options);
+    if (results.length === 0) break;
     for (const result of results) {
       if (result === "untried") continue;
       counts.claimed++;
       counts[typeof result === "string" ? result : "failed"]++;
     }
-  } while (clock() < endMs && counts.claimed < RETRY_LIMIT);
+  } while (options.clock() < endMs && counts.claimed < RETRY_LIMIT);
   return counts;
 }
 
-interface Read {
+/** Returns one result per failure that was claimed. */
+async function retryBatch(
+  options: RetryOptions,
+): Promise<readonly RetryResult[]> {
+  const { database, leaseId, log } = options;
+  const claimed = await callFunction(database, "billing_claim_failed_events", {
+    lease_id: leaseId,
+    batch_size: BATCH_SIZE,
+  }, CALL_LIMIT);
+  if (claimed.length === 0) return [];
+
+  const read = claimed.map((failure) => readFailure(failure, options));
+  const results = await applyAll(read, options);
+
+  // If this call fails, those that were applied are settled anyway.
+  await callFunction(database, "billing_settle_failed_events", {
+    lease_id: leaseId,
+    results: results.map((result, i) => settledResult(read[i]!, result)),
+  }, CALL_LIMIT);
+
+  const locked = results.filter((result) => hasFailed(result, "record_locked"));
+  if (locked.length > 0) {
+    const message =
+      "another session has locked the records: they are tried again";
+    log("warn", message, { counts: { locked: locked.length } });
+  }
+  return results;
+}
+
+interface ReadFailure {
   readonly failure: ClaimedFailure;
-  /** None if the provider's setting is wrong. */
+  /** Undefined if the provider's setting is wrong. */
   readonly format: Format | undefined;
   /** The event as text; empty if the body is not text. */
   readonly text: string;
-  /** What is to be applied, or else why it cannot be. */
+  /** The event to apply, or else `fault`: why it cannot be applied. */
   readonly event?: RetriedEvent;
   readonly fault?: DeliveryError;
 }
 
 async function applyAll(
-  read: readonly Read[],
+  read: readonly ReadFailure[],
   options: RetryOptions,
 ): Promise<RetryResult[]> {
   const events = read.flatMap(({ event }) => event ?? []);
   const applied = await applyInOrder(events, options);
-  const outcomes = lockWithCreations(events, applied);
+  const outcomes = failWithLockedCreations(events, applied);
+
   return read.map(({ format, text, event, fault }) => {
-    const outcome = event ? outcomes[events.indexOf(event)]! : fault!;
-    if (!(outcome instanceof DeliveryError) || !format) return outcome;
+    const result = event ? outcomes[events.indexOf(event)]! : fault!;
+    if (!(result instanceof DeliveryError) || !format) return result;
+
     const isIgnored = options.unmappedSubscriptions === "ignore" &&
-      isUnmapped(outcome, text, format);
-    return isIgnored ? "ignored" : withPlaces(outcome, format);
+      isUnmapped(result, text, format);
+    return isIgnored ? "ignored" : withPlaces(result, format);
   });
 }
 
@@ -155,28 +175,30 @@ async function applyInOrder(
   options: RetryOptions,
 ): Promise<RetryResult[]> {
   const results: RetryResult[] = [];
-  let endMs: number | undefined;
+  let handlersEndMs: number | undefined;
   while (results.length < events.length) {
     const left = events.slice(results.length);
     const handled = left.findIndex(({ payload }) => payload !== undefined);
+
     if (handled === 0) {
-      endMs ??= options.clock() + HANDLER_TIME_MS;
-      if (options.clock() >= endMs) {
+      handlersEndMs ??= options.clock() + HANDLER_TIME_MS;
+      if (options.clock() >= handlersEndMs) {
         return [...results, ...left.map(() => "untried" as const)];
       }
     }
-    const next = handled < 0 ? left : left.slice(0, handled || 1);
+
+    const next = handled < 0 ? left : left.slice(0, Math.max(handled, 1));
     results.push(...await apply(next, options));
   }
   return results;
 }
 
 /**
- * Applies events in one call. If that fails as a whole, each of them has failed, unless
- * the fault says nothing of it: the database was out of reach, or several took too long
- * or lost their connection, of which the next run tries each alone.
+ * Applies events in one call. If the call fails, each of them has failed, unless the
+ * fault says nothing about them: the database was out of reach, or several events took
+ * too long or lost their connection. Then the next run tries each of those alone.
  *
- * @throws {DeliveryError} A fault that says nothing of the events.
+ * @throws {DeliveryError} A fault that says nothing about the events.
  */
 async function apply(
   events: readonly RetriedEvent[],
@@ -187,6 +209,7 @@ async function apply(
     const outcomes = event.payload === undefined
       ? await applyEvents(events, options)
       : [await applyHandledEvent(event, options)];
+
     return outcomes.map((outcome, i) => {
       if (outcome !== "erased") return outcome;
       const { kind, provider, event_id } = events[i]!;
@@ -196,11 +219,11 @@ async function apply(
     });
   } catch (thrown) {
     const error = toDeliveryError(thrown);
-    // It may do so each time, and hold up what comes after it.
-    const isItsOwn = events.length === 1 &&
+    // Such an event may do so each time, and hold up those behind it.
+    const isOfSingleEvent = events.length === 1 &&
       (error.cause instanceof DOMException || error.sqlState === "PGRST001");
     const saysNothing = error.code === "key_refused" ||
-      error.code === "database_unavailable" && !isItsOwn;
+      error.code === "database_unavailable" && !isOfSingleEvent;
     if (saysNothing) throw error;
     return events.map(() => error);
   }
@@ -213,14 +236,15 @@ async function apply(
 function readFailure(
   failure: ClaimedFailure,
   { readingOf, leaseId, clock, ...settings }: RetryOptions,
-): Read {
+): ReadFailure {
   const { provider, event_id, body, body_encoding } = failure;
   let text = "";
   let format: Format | undefined;
   try {
     const reading = readingOf(provider);
-    ({ format } = reading);
+    format = reading.format;
     text = body_encoding === "base64" ? decodeBody(fromBase64(body)) : body;
+
     const nowSeconds = clock() / 1000;
     const id = format.idOf && event_id;
     const options = { ...settings, ...reading, id, nowSeconds };
@@ -229,25 +253,34 @@ function readFailure(
       const why = whyIgnored(parsed, { provider, format });
       throw new DeliveryError("no_longer_handled", why);
     }
+
     const retry = { event_id, lease_id: leaseId };
     const event = { ...parsed.event, provider, retry };
     return { failure, format, text, event };
   } catch (thrown) {
     const error = toDeliveryError(thrown);
-    // Another format could read its type.
-    const isOfOther = error.code === "event_invalid" && failure.type !== null &&
-      format && describeText(text, format).type === undefined;
-    const why = isOfOther
-      ? `It has no type: look at ${settingsPrefix(provider)}FORMAT`
-      : error.code === "provider_misconfigured"
-      ? error.message
-      : undefined;
+    const why = whyNoLongerRead(error, { failure, format, text });
     const fault = why ? new DeliveryError("no_longer_handled", why) : error;
     return { failure, format, text, fault };
   }
 }
 
-/** What an event without a record fails with. */
+/** Returns which setting is why a failure cannot be read, if one is. */
+function whyNoLongerRead(
+  error: DeliveryError,
+  { failure: { provider, type }, format, text }: ReadFailure,
+): string | undefined {
+  if (error.code === "provider_misconfigured") return error.message;
+
+  // Another format could read its type.
+  const isOfOtherFormat = error.code === "event_invalid" && type !== null &&
+    format && describeText(text, format).type === undefined;
+  return isOfOtherFormat
+    ? `It has no type: look at ${settingsPrefix(provider)}FORMAT`
+    : undefined;
+}
+
+/** The codes of an event that found no record. */
 const UNRECORDED: readonly ErrorCode[] = [
   "subscription_unknown",
   "creation_pending",
@@ -255,37 +288,37 @@ const UNRECORDED: readonly ErrorCode[] = [
 ];
 
 /**
- * An event whose subscription is unknown may wait for a creation beside it that
- * somebody has locked. Then it fails as that does, and is due again with it.
+ * If the creation of an event's subscription is in this batch and its record is locked,
+ * the event fails with `record_locked` too, so that both are retried together.
  */
-function lockWithCreations(
+function failWithLockedCreations(
   events: readonly RetriedEvent[],
   outcomes: readonly RetryResult[],
 ): RetryResult[] {
-  const locked = new Map(
-    events.map(({ subscription_id }, index) =>
-      [subscription_id, outcomes[index]!] as const
-    ).filter(([, outcome]) => hasFailed(outcome, "record_locked")),
-  );
-  return outcomes.map((outcome, index) =>
-    hasFailed(outcome, ...UNRECORDED)
-      ? locked.get(events[index]!.subscription_id) ?? outcome
-      : outcome
-  );
+  const locked = new Map<unknown, RetryResult>();
+  for (const [index, outcome] of outcomes.entries()) {
+    if (!hasFailed(outcome, "record_locked")) continue;
+    locked.set(events[index]!.subscription_id, outcome);
+  }
+
+  return outcomes.map((outcome, index) => {
+    if (!hasFailed(outcome, ...UNRECORDED)) return outcome;
+    return locked.get(events[index]!.subscription_id) ?? outcome;
+  });
 }
 
 function hasFailed(result: RetryResult, ...codes: ErrorCode[]): boolean {
   return result instanceof DeliveryError && codes.includes(result.code);
 }
 
-/** With what can be read of the payload, because it may have been repaired. */
-function storedResult(
-  { failure: { provider, event_id }, format, text }: Read,
+/** Describes the payload as it is now, because it may have been repaired. */
+function settledResult(
+  { failure: { provider, event_id }, format, text }: ReadFailure,
   result: RetryResult,
 ) {
+  const described = format && describeText(text, format);
   const outcome = typeof result === "string"
     ? { outcome: result }
     : { outcome: "failed", error_code: result.code, error: result.message };
-  const described = format && describeText(text, format);
   return { provider, event_id, ...described, ...outcome };
 }

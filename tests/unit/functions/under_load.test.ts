@@ -7,12 +7,10 @@ import {
   DeliveryError,
   type ErrorCode,
 } from "../../../supabase/functions/_shared/billing/errors.ts";
-import {
-  aloneIfSlow,
-  atMost,
-  awaitLocks,
-  gather,
-} from "../../../supabase/functions/billing-webhook/queues/batch.ts";
+import { batch } from "../../../supabase/functions/billing-webhook/queues/batch.ts";
+import { isolateSlow } from "../../../supabase/functions/billing-webhook/queues/isolate_slow.ts";
+import { limitCalls } from "../../../supabase/functions/billing-webhook/queues/limit_calls.ts";
+import { retryWhileLocked } from "../../../supabase/functions/billing-webhook/queues/retry_while_locked.ts";
 import { throttleInfo } from "../../../supabase/functions/billing-webhook/throttle_info.ts";
 import { workerWaker } from "../../../supabase/functions/billing-webhook/wake_worker.ts";
 import { settle, useFakeTimers } from "../../support/fake_timers.ts";
@@ -33,7 +31,7 @@ async function gathered(script: string, limits = LIMITS): Promise<string> {
   const log: string[] = [];
   let items: string[] = [];
   let call = Promise.withResolvers<(string | DeliveryError)[]>();
-  const handIn = gather<string, string>((sent) => {
+  const handIn = batch<string, string>((sent) => {
     log.push(`[${sent}]`);
     items = sent;
     call = Promise.withResolvers();
@@ -79,18 +77,18 @@ const HISTORIES: [script: string, becomes: string, limits?: typeof LIMITS][] = [
     "[1] +1000 1t +2999 +1 2!overloaded +999 8!overloaded +1 3!overloaded 4!overloaded [5,6] 1 1t +3998 +1 7!overloaded 0t",
   ],
 ];
-Deno.test("gather() sends at once, and what arrives meanwhile together, half of it at a time, within its limits", async () => {
+Deno.test("batch() sends at once, and what arrives meanwhile together, half of it at a time, within its limits", async () => {
   for (const [script, becomes, limits] of HISTORIES) {
     assertEquals(await gathered(script, limits), becomes, script);
   }
 });
 
-Deno.test("atMost() has so many calls under way, and the others wait for their turn, within its limits", async () => {
+Deno.test("limitCalls() has so many calls under way, and the others wait for their turn, within its limits", async () => {
   using timers = useFakeTimers();
   type Call = PromiseWithResolvers<string | DeliveryError>;
   const calls = new Map<string, Call>();
   const log: string[] = [];
-  const handIn = atMost<string, string>((item) => {
+  const handIn = limitCalls<string, string>((item) => {
     log.push(`[${item}]`);
     calls.set(item, Promise.withResolvers());
     return calls.get(item)!.promise;
@@ -124,7 +122,7 @@ Deno.test("atMost() has so many calls under way, and the others wait for their t
   assertEquals(timers.pending(), 1);
 });
 
-Deno.test("aloneIfSlow() sends alone what was in a call that took too long, and nothing else", async () => {
+Deno.test("isolateSlow() sends alone what was in a call that took too long, and nothing else", async () => {
   const log: string[] = [];
   const send = (how: string) => (item: string) => {
     log.push(`${how} ${item}`);
@@ -133,7 +131,7 @@ Deno.test("aloneIfSlow() sends alone what was in a call that took too long, and 
       new DeliveryError("database_unavailable", "", { cause }),
     );
   };
-  const apply = aloneIfSlow({
+  const apply = isolateSlow({
     together: send("together"),
     alone: send("alone"),
     keyOf: (item) => item[0]!,
@@ -162,11 +160,11 @@ const LOCKS: [ErrorCode[], number, string, number, number][] = [
   [locked(20), 999, "record_locked", 2, 25],
   [["overloaded", "record_locked"], 0, "overloaded", 1, 0],
 ];
-Deno.test("awaitLocks() tries an event again for about a second while it is locked", async () => {
+Deno.test("retryWhileLocked() tries an event again for about a second while it is locked", async () => {
   for (const [failures, callMs, ...expected] of LOCKS) {
     using timers = useFakeTimers();
     let calls = 0;
-    const ended = awaitLocks(async (item: string) => {
+    const ended = retryWhileLocked(async (item: string) => {
       const code = failures[calls++];
       if (callMs > 0) await new Promise((end) => setTimeout(end, callMs));
       if (code !== undefined) throw new DeliveryError(code, "Failed.");

@@ -37,7 +37,7 @@ const STRIPE_HEADER = "stripe-signature";
 /** A provider as configured. Without keys, all its deliveries are refused. */
 export interface SignatureProvider extends Omit<ProviderSettings, "format"> {
   readonly name: string;
-  /** A delivery has its signature in one of them. Both providers may have the same. */
+  /** One of them has the signature of a delivery. Providers may share a header. */
   readonly headers: readonly string[];
   readonly scheme: SignatureScheme;
   readonly format: Format;
@@ -47,7 +47,7 @@ export interface SignatureProvider extends Omit<ProviderSettings, "format"> {
   readonly fault?: string;
 }
 
-/** Reads each provider's settings. A fault is kept with it, so that the other goes on. */
+/** Reads each provider's settings. A fault is kept, so that the other provider works. */
 export async function readProviders(
   env: Environment,
 ): Promise<readonly SignatureProvider[]> {
@@ -60,20 +60,21 @@ export async function readProviders(
   });
 }
 
-/** With a shared secret, each provider could sign as the other. */
+/** Returns the fault if two providers share a secret: each could sign as the other. */
 function sharedSecret(
   { name }: SignatureProvider,
   env: Environment,
 ): string | undefined {
-  const own = secretVariable(name);
-  const secretsOf = (name: string) => env[name]?.split(",") ?? [];
-  const other = PROVIDERS.map((other) => secretVariable(other.name)).find(
+  const secretsOf = (variable: string) => env[variable]?.split(",") ?? [];
+  const variable = secretVariable(name);
+  const secrets = secretsOf(variable);
+  const other = PROVIDERS.map(({ name }) => secretVariable(name)).find(
     (other) =>
-      other !== own &&
-      secretsOf(other).some((secret) => secretsOf(own).includes(secret)),
+      other !== variable &&
+      secretsOf(other).some((secret) => secrets.includes(secret)),
   );
   return other &&
-    `${own} and ${other} share a secret: give each provider its own`;
+    `${variable} and ${other} share a secret: give each provider its own`;
 }
 
 function secretVariable(provider: string): string {
@@ -86,23 +87,31 @@ async function readProvider(
 ): Promise<SignatureProvider> {
   const { name } = defaults;
   const prefix = settingsPrefix(name);
+
   const formatName = readOfEach(env, readFormatName)[name] ?? "stripe";
   const format: Format = FORMATS[formatName];
   const schemeName = env[`${prefix}SIGNATURE_SCHEME`] ||
     (format.scheme ?? defaults.scheme);
   const scheme = SCHEMES.get(schemeName) ?? stripe;
+
   const defaultHeaders = [
     SCHEMES.get(schemeName)?.defaultHeader ?? format.header ?? defaults.header,
   ];
   if (scheme === stripe && !isTaken(STRIPE_HEADER, env)) {
     defaultHeaders.push(STRIPE_HEADER);
   }
-  const header = setHeader(prefix, env);
+  const header = configuredHeader(prefix, env);
   const isHeader = header !== undefined && HEADER_NAME.test(header);
-  const headers = isHeader ? [header] : defaultHeaders;
+
   const refused: SignatureProvider = {
-    ...{ name, headers, scheme, format, mode: "any" as const },
-    ...{ connect: false, acknowledges: false, keys: [] },
+    name,
+    headers: isHeader ? [header] : defaultHeaders,
+    scheme,
+    format,
+    mode: "any",
+    connect: false,
+    acknowledges: false,
+    keys: [],
   };
   try {
     const settings = readProviderSettings(env, name);
@@ -111,6 +120,7 @@ async function readProvider(
       throw new Error(`${prefix}SIGNATURE_SCHEME must be one of ${names}`);
     }
     if (header !== undefined) checkHeader(header, { prefix, scheme });
+
     const variable = secretVariable(name);
     const secrets = readSigningSecrets(env, variable);
     const keys = secrets.flatMap((secret) => keysOf(secret, variable, scheme));
@@ -125,13 +135,16 @@ async function readProvider(
   }
 }
 
-function setHeader(prefix: string, env: Environment): string | undefined {
+function configuredHeader(
+  prefix: string,
+  env: Environment,
+): string | undefined {
   return env[`${prefix}SIGNATURE_HEADER`]?.toLowerCase() || undefined;
 }
 
 function isTaken(header: string, env: Environment): boolean {
   return PROVIDERS.some(({ name }) =>
-    setHeader(settingsPrefix(name), env) === header
+    configuredHeader(settingsPrefix(name), env) === header
   );
 }
 

@@ -12,7 +12,7 @@ export interface SignatureClaim {
 }
 
 export interface SignatureScheme {
-  /** The default header of the scheme; if none, the provider's default applies. */
+  /** The default header of the scheme; without one, the provider's applies. */
   readonly defaultHeader?: string;
   /**
    * Returns the HMAC keys for a configured secret; more than one if it may mean either.
@@ -40,7 +40,12 @@ const MAX_SIGNATURES = 8;
  */
 export const stripe: SignatureScheme = {
   keysOf: (secret) => [new TextEncoder().encode(secret)],
-  readClaim: timed({ between: ",", time: "t", signature: "v1", end: "." }),
+  readClaim: entryReader({
+    between: ",",
+    time: "t",
+    signature: "v1",
+    end: ".",
+  }),
 };
 
 /**
@@ -52,27 +57,36 @@ export const stripe: SignatureScheme = {
 export const paddle: SignatureScheme = {
   defaultHeader: "paddle-signature",
   keysOf: stripe.keysOf,
-  readClaim: timed({ between: ";", time: "ts", signature: "h1", end: ":" }),
+  readClaim: entryReader({
+    between: ";",
+    time: "ts",
+    signature: "h1",
+    end: ":",
+  }),
 };
 
-/** Reads a header of entries, which have the time and signatures in hex. */
-function timed(
-  { between, time, signature, end }: Readonly<Record<string, string>>,
+/** Makes the reader of a header whose entries are the time and signatures in hex. */
+function entryReader(
+  { between, time, signature, end }: Readonly<
+    Record<"between" | "time" | "signature" | "end", string>
+  >,
 ): SignatureScheme["readClaim"] {
-  return (headers, header) => {
+  return function readClaim(headers, header) {
     const value = headers.get(header) ?? "";
-    // Of a header that was sent twice, a comma joins the values.
-    if (/\s/.test(value) || between !== "," && value.includes(",")) {
-      return undefined;
-    }
-    const entries = value.split(between!)
+    // If a header was sent twice, a comma joins its values.
+    const isSentTwice = between !== "," && value.includes(",");
+    if (/\s/.test(value) || isSentTwice) return undefined;
+
+    const entries = value.split(between)
       .map((entry) => /^([^=]*)=(.*)$/.exec(entry));
     if (entries.includes(null)) return undefined;
-    const valuesOf = (key: string | undefined) =>
+    const valuesOf = (key: string) =>
       entries.flatMap((entry) => entry![1] === key ? entry![2]! : []);
+
     const [seconds = "", ...more] = valuesOf(time);
     const timestamp = fromSeconds(seconds);
     if (timestamp === undefined || more.length > 0) return undefined;
+
     const signatures = valuesOf(signature).slice(0, MAX_SIGNATURES)
       .flatMap((hex) => fromHex(hex) ?? []);
     return { prefix: `${seconds}${end}`, timestamp, signatures };
@@ -97,10 +111,10 @@ const SECRET =
 /** 32 bytes in base64 have one form: 43 characters, the last of 4 bits, and `=`. */
 const SIGNATURE = /^v1,[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=$/;
 
-/** A header that was sent twice is joined by a comma, which is one too many. */
+/** If the header was sent twice, a comma joins its values, which is one too many. */
 const ENTRIES = /^[^\s,]+,[^\s,]+(?: [^\s,]+,[^\s,]+)*$/;
 
-/** Visible ASCII without the dot, which ends it in the signed text, and the comma. */
+/** Visible ASCII without comma and dot; the dot ends it in the signed text. */
 const ID = /^[!-+\-/-~]{1,255}$/;
 
 /**
@@ -135,6 +149,7 @@ export const standardWebhooks: SignatureScheme = {
     const entries = headers.get(header) ?? "";
     const isWhole = ID.test(id) && ENTRIES.test(entries);
     if (!isWhole || timestamp === undefined) return undefined;
+
     const signatures = entries.split(" ")
       .filter((entry) => entry.startsWith("v1,"))
       .slice(0, MAX_SIGNATURES)
@@ -145,9 +160,9 @@ export const standardWebhooks: SignatureScheme = {
 };
 
 /**
- * As Standard Webhooks, with two kinds of keys: a secret made since 2026-09-08 is base64
- * behind `whsec_`, and of an older one the whole text is the key. Some older ones have the
- * same prefix.
+ * Like Standard Webhooks, with two kinds of secrets. One made since 2026-09-08 is base64
+ * behind `whsec_`. The whole text of an older one is the key, and it may have the same
+ * prefix.
  */
 export const polar: SignatureScheme = {
   ...standardWebhooks,

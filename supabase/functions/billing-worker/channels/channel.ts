@@ -15,12 +15,12 @@ export interface Notification {
   /** How often the provider has tried to collect the payment. */
   readonly attempt_count: number | null;
   /**
-   * Null if the provider does not try again, or, if `attempt_count` is null too, if
-   * that is not known.
+   * When the provider tries again. Null if it does not; if `attempt_count` is null as
+   * well, the event did not say.
    */
   readonly next_payment_attempt: string | null;
   readonly trial_end: string | null;
-  /** Of `ended`: whether another subscription or a grant still gives access. */
+  /** Only for `ended`: whether another subscription or a grant still gives access. */
   readonly still_has_access: boolean | null;
   /** When the event occurred, or else was handled. */
   readonly occurred_at: string;
@@ -36,7 +36,7 @@ export interface Alert {
   readonly created_at: string;
 }
 
-/** Failures of one error code are open that no alert has counted. */
+/** Failures of one error code are open, and no alert has counted them. */
 export interface FailureOpened {
   readonly error_code: string;
   /** The newest failure's message, except where it may repeat the event's data. */
@@ -67,9 +67,12 @@ interface HandlerNotListed {
 
 export interface Attempt {
   /**
-   * `failed`: it is tried again, unless this was the last attempt. `limited`: 429, which
-   * does not count as an attempt, and all sending pauses. `dead` and `undeliverable`: it
-   * is not tried again: given up, or the account has no address.
+   * - `failed`: it is tried again, unless this was the last attempt.
+   * - `limited`: 429, which does not count as an attempt; all sending pauses.
+   * - `dead`: the receiver wants no more.
+   * - `undeliverable`: the account has no address.
+   *
+   * The last two are not tried again.
    */
   readonly result: "sent" | "failed" | "limited" | "dead" | "undeliverable";
   readonly error?: string;

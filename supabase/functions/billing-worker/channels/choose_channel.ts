@@ -37,6 +37,7 @@ export function chooseChannel(
   },
 ): Channel | undefined {
   const { NOTIFICATION_URL: url, RESEND_API_KEY: apiKey } = env;
+
   if (url) {
     if (apiKey) {
       log(
@@ -48,6 +49,7 @@ export function chooseChannel(
     const secret = readSecret(env, "NOTIFICATION_SIGNING_SECRET");
     return webhookChannel(url, { secret, fetch, clock });
   }
+
   if (apiKey) {
     checkKey(apiKey, "Cannot start: RESEND_API_KEY");
     const from = required(env, "NOTIFICATION_FROM");
@@ -58,6 +60,7 @@ export function chooseChannel(
     );
     return emailChannel({ apiKey, from, perSecond, addressOf, clock });
   }
+
   log(
     "warn",
     "no notification channel is configured: notifications stay pending; set NOTIFICATION_URL or RESEND_API_KEY",
@@ -66,8 +69,8 @@ export function chooseChannel(
 }
 
 /**
- * Returns the channel for alerts to the operator likewise: `ALERT_URL` is that of a
- * service or of Slack. If it is not set, that is no fault.
+ * Returns the channel for alerts to the operator: `ALERT_URL` is the URL of a service or
+ * of Slack. Undefined, without a warning, if it is not set.
  */
 export function chooseAlertChannel(
   env: Environment,
@@ -76,6 +79,7 @@ export function chooseAlertChannel(
   const { ALERT_URL: url } = env;
   if (!url) return undefined;
   checkUrl(url, "ALERT_URL");
+
   if (SLACK_HOST.test(new URL(url).hostname)) {
     return slackChannel(url, { projectUrl: env.SUPABASE_URL, ...options });
   }

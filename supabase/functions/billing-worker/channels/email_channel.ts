@@ -53,25 +53,27 @@ export function emailChannel(
             "billing.account_email returns no address for this account: add the address, or change that function",
         };
       }
+
       // Loaded only when needed, so that the other channel starts faster.
       const { Resend } = await import("resend");
+      const email = { from, to, ...renderEmail(emailTexts(notification)) };
       const { data, error, headers } = await new Resend(apiKey).emails.send(
-        { from, to, ...renderEmail(emailTexts(notification)) },
+        email,
         {
           idempotencyKey: notification.id,
           signal: AbortSignal.timeout(ATTEMPT_TIME_LIMIT_MS),
         },
       );
-      // Both are null if a proxy in between answers 502 with `null`.
-      return data ? { result: "sent" } : {
+      if (data) return { result: "sent" };
+
+      // The error is null too if a proxy in between answers 502 with `null`.
+      const name = error?.name ?? "unknown";
+      const reason = error?.message ?? "no reason given";
+      const retryAfter = headers?.["retry-after"] ?? null;
+      return {
         result: error?.statusCode === 429 ? "limited" : "failed",
-        error: `Resend: ${error?.name ?? "unknown"}: ${
-          error?.message ?? "no reason given"
-        }`,
-        retryAfterSeconds: retryAfterSeconds(
-          headers?.["retry-after"] ?? null,
-          clock(),
-        ),
+        error: `Resend: ${name}: ${reason}`,
+        retryAfterSeconds: retryAfterSeconds(retryAfter, clock()),
       };
     } catch (error) {
       return { result: "failed", error: (error as Error).message };

@@ -1,4 +1,4 @@
-/** What the e-mails to accounts say. To change their words or language, change this file. */
+/** The words of the e-mails to accounts. To change them or the language, change this file. */
 import type { Notification } from "./channel.ts";
 import { formatAmount } from "./format_amount.ts";
 
@@ -12,9 +12,9 @@ export interface EmailTexts {
 }
 
 /**
- * Returns the words for a notification. Nothing is claimed of what the event did not
- * state. Each attempt must give the same words, or Resend refuses the repetition: they
- * must not depend on the current time.
+ * Returns the words for a notification. They claim nothing that the event did not
+ * state. They must not depend on the current time: Resend refuses a repeated attempt
+ * with other words.
  */
 export function emailTexts(notification: Notification): EmailTexts {
   const url = notification.hosted_invoice_url;
@@ -31,12 +31,13 @@ export function emailTexts(notification: Notification): EmailTexts {
   };
 }
 
-/** The words of each kind; with a link if `label` is given. */
+/** Returns the words of each kind; with a `label` if there may be a link. */
 function words(
   notification: Notification,
 ): { subject: string; paragraphs: string[]; label?: string } {
   const amount = amountOf(notification);
   const url = notification.hosted_invoice_url;
+
   switch (notification.kind) {
     case "trial_ending": {
       const day = formatDate(notification.trial_end ?? notification.created_at);
@@ -49,6 +50,7 @@ function words(
         ],
       };
     }
+
     case "action_required":
       return {
         subject: `Please confirm your payment${amount}`,
@@ -60,10 +62,12 @@ function words(
         ],
         label: "Confirm the payment",
       };
+
     case "recovered": {
       const subject = "Your subscription is active again";
       return { subject, paragraphs: [`${subject}. You need not do anything.`] };
     }
+
     case "ended": {
       const more = "We will not charge you for it any more.";
       if (notification.still_has_access) {
@@ -79,6 +83,7 @@ function words(
         paragraphs: [`${subject}, and your access with it. ${more}`],
       };
     }
+
     default:
       return {
         subject: `Your payment${amount} failed`,

@@ -1,9 +1,9 @@
-/** What Stripe states in whole units, because there is no smaller one. */
+/** Currencies that have no smaller unit: Stripe states whole units. */
 const WITHOUT_DECIMALS = new Set(
   "bif clp djf gnf jpy kmf krw mga pyg rwf vnd vuv xaf xof xpf".split(" "),
 );
 const WITH_THREE_DECIMALS = new Set(["bhd", "jod", "kwd", "omr", "tnd"]);
-/** Have no smaller unit any more, but Stripe states them in hundredths. */
+/** Currencies that lost their smaller unit: Stripe still states hundredths. */
 const IN_UNUSED_HUNDREDTHS = new Set(["isk", "ugx"]);
 
 /**
@@ -17,19 +17,20 @@ const IN_UNUSED_HUNDREDTHS = new Set(["isk", "ugx"]);
  * @see https://docs.stripe.com/currencies#special-cases
  */
 export function formatAmount(amount: number, currency: string): string {
-  const decimals = WITHOUT_DECIMALS.has(currency)
-    ? 0
-    : WITH_THREE_DECIMALS.has(currency)
-    ? 3
-    : 2;
+  const decimals = decimalsOf(currency);
   const format = new Intl.NumberFormat("en-US", {
     style: "currency",
     currency,
     minimumFractionDigits: IN_UNUSED_HUNDREDTHS.has(currency) ? 0 : decimals,
     maximumFractionDigits: decimals,
   });
-  // As text, because a division may round. Without the no-break space of Intl,
-  // which differs between versions.
+
+  // As text, because a division may round. The space of Intl differs between versions.
   return format.format(`${amount}e-${decimals}` as `${number}`)
     .replaceAll(/\s/g, " ");
+}
+
+function decimalsOf(currency: string): number {
+  if (WITHOUT_DECIMALS.has(currency)) return 0;
+  return WITH_THREE_DECIMALS.has(currency) ? 3 : 2;
 }

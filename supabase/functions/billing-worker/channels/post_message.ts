@@ -35,7 +35,7 @@ export async function postMessage(
   }
 }
 
-/** 410: the receiver wants no more. 429: it wants them later. Others may be temporary. */
+/** 410: the receiver wants no more. 429: it wants them later. Others may pass. */
 function readAttempt(
   { ok, status, headers }: Response,
   { setting, nowMs }: { setting: string; nowMs: number },
@@ -44,13 +44,13 @@ function readAttempt(
   if (status === 410) {
     return { result: "dead", error: "the receiver answered 410 Gone" };
   }
-  const redirected = status >= 300 && status < 400;
+  const isRedirect = status >= 300 && status < 400;
+  const advice = isRedirect
+    ? `, and redirects are not followed: set ${setting} to the final URL`
+    : "";
   return {
     result: status === 429 ? "limited" : "failed",
-    error: `the receiver answered ${status}` +
-      (redirected
-        ? `, and redirects are not followed: set ${setting} to the final URL`
-        : ""),
+    error: `the receiver answered ${status}${advice}`,
     retryAfterSeconds: retryAfterSeconds(headers.get("retry-after"), nowMs),
   };
 }
@@ -62,8 +62,10 @@ function readAttempt(
  */
 function describe(error: unknown, setting: string): string {
   const { message, cause } = error as Error;
-  return (cause instanceof Error ? `${message}: ${cause.message}` : message)
-    .replaceAll(/https?:\/\/\S+?(?=\)?:?(?:\s|$))/g, setting);
+  const reason = cause instanceof Error
+    ? `${message}: ${cause.message}`
+    : message;
+  return reason.replaceAll(/https?:\/\/\S+?(?=\)?:?(?:\s|$))/g, setting);
 }
 
 /**

@@ -35,14 +35,15 @@ const HOSTED = /^https:\/\/([a-z0-9]+)\.supabase\.co\/?$/;
 
 function text(alert: Alert["alert"], projectUrl: string | undefined): string {
   const { error_code } = alert;
+
   if ("handlers" in alert) {
+    const handlers = alert.handlers.join(", ");
     return [
-      `Billing: no type in HANDLE_EVENT_TYPES calls ${
-        alert.handlers.join(", ")
-      }`,
+      `Billing: no type in HANDLE_EVENT_TYPES calls ${handlers}`,
       "What they would do for new events is lost. Add their types to HANDLE_EVENT_TYPES, or drop the functions.",
     ].join("\n");
   }
+
   if (!("open" in alert)) {
     return [
       `Billing: no failed event with ${error_code} is open any more.`,
@@ -50,10 +51,11 @@ function text(alert: Alert["alert"], projectUrl: string | undefined): string {
       "If more fail soon, the next alert may come up to an hour late: after a repair, look at billing.open_failures again.",
     ].join("\n");
   }
+
   const { provider, event_id, event_type = "type unknown", error } = alert;
-  const ref = HOSTED.exec(projectUrl ?? "")?.[1];
   const events = alert.new === 1 ? "event" : "events";
   const why = error === undefined ? "" : `: ${error}`;
+  const ref = HOSTED.exec(projectUrl ?? "")?.[1];
   return [
     `Billing: ${alert.new} new failed ${events} with ${error_code}`,
     `Open: ${alert.open}, since ${time(alert.first_failed_at)}.`,
@@ -69,7 +71,7 @@ function time(text: string): string {
   return `${new Date(text).toISOString().slice(0, 16).replace("T", " ")} UTC`;
 }
 
-/** Otherwise an event's type could mention a whole channel. */
+/** Without this, an event's type could mention a whole channel. */
 function escape(text: string): string {
   return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;")
     .replaceAll(">", "&gt;");

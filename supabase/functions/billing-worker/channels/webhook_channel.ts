@@ -13,7 +13,7 @@ export function webhookChannel(url: string, options: WebhookOptions): Channel {
   return {
     // Only the host: the rest of the URL may contain a secret.
     destination: new URL(url).host,
-    send: (one) => send(one, notificationData(one)),
+    send: (message) => send(message, notificationData(message)),
   };
 }
 
@@ -24,7 +24,7 @@ export function alertChannel(
   const send = webhookSender(url, "ALERT_URL", options);
   return {
     destination: alertDestination(url),
-    send: (one) => send(one, alertData(one.alert)),
+    send: (message) => send(message, alertData(message.alert)),
   };
 }
 
@@ -50,12 +50,12 @@ function notificationData(notification: Notification) {
   };
 }
 
-/** Another one than that of notifications to the host, whose pause holds no alert back. */
+/** Differs from the destination of notifications, so that their pause delays no alert. */
 export function alertDestination(url: string): string {
   return `alerts to ${new URL(url).host}`;
 }
 
-/** In an order for people to read, which the database does not keep. */
+/** Orders the fields for people to read; the database does not keep an order. */
 function alertData(alert: Alert["alert"]) {
   const { error_code } = alert;
   if ("handlers" in alert) return { error_code, handlers: alert.handlers };
@@ -65,10 +65,15 @@ function alertData(alert: Alert["alert"]) {
   }
   const { error, open, provider, event_id, event_type } = alert;
   return {
-    ...{ error_code, error, open, new: alert.new },
+    error_code,
+    error,
+    open,
+    new: alert.new,
     first_failed_at: toIso(alert.first_failed_at),
     last_failed_at: toIso(alert.last_failed_at),
-    ...{ provider, event_id, event_type },
+    provider,
+    event_id,
+    event_type,
   };
 }
 

@@ -1,0 +1,34 @@
+import { DeliveryError } from "../../_shared/billing/errors.ts";
+
+/** An app locks a row for a moment; a person may for hours, but the provider waits. */
+const PAUSES_MS = [25, 50, 100, 200, 400] as const;
+
+/** After this time there is no new try: a call may itself have waited for a lock. */
+const PATIENCE_MS = 1_000;
+
+/**
+ * Makes a function that tries an event again while another transaction has
+ * locked its records. The wait is here and not in the database, because there
+ * all events of a call would wait.
+ *
+ * @returns A function that rejects with `record_locked` after about a second, and with
+ * any other failure at once.
+ */
+export function retryWhileLocked<Item, Result>(
+  apply: (item: Item) => Promise<Result>,
+): (item: Item) => Promise<Result> {
+  return async function applyUnlocked(item) {
+    const endMs = performance.now() + PATIENCE_MS;
+    for (const pauseMs of PAUSES_MS) {
+      try {
+        return await apply(item);
+      } catch (error) {
+        const isLocked = error instanceof DeliveryError &&
+          error.code === "record_locked";
+        if (!isLocked || performance.now() >= endMs) throw error;
+      }
+      await new Promise((resolve) => setTimeout(resolve, pauseMs));
+    }
+    return await apply(item);
+  };
+}
