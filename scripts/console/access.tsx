@@ -1,5 +1,5 @@
 /** @jsxImportSource hono/jsx */
-/** Whether an account has access, by the rule that apps ask, and why. */
+/** The card that says whether an account has access, by the rule that apps ask, and why. */
 import type { Child } from "hono/jsx";
 import type { Row } from "../common/project_api.ts";
 import type { Project } from "./project.ts";
@@ -36,6 +36,7 @@ export function accessCard({ account, isGiven, subscriptions }: Access): Child {
       {isGiven ? reasonFor(subscription) : reasonAgainst(subscription)}
     </li>
   ));
+
   return (
     <article class={isGiven ? "good" : "bad"}>
       <h2>Has access: {isGiven ? ["yes, ", until(giving)] : "no"}</h2>

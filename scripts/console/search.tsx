@@ -57,7 +57,7 @@ async function search(project: Project, id: string) {
     find("billing_processed_events", ["event_id"], { provider }),
   ]);
 
-  // A failure shows no access of another account, only of the one searched for.
+  // An account that only failures name is shown if it is the one searched for.
   const accounts = new Set(records.map(({ account_id }) => account_id));
   if (failures.some(({ account_id }) => account_id === id)) accounts.add(id);
   const access = await Promise.all(
