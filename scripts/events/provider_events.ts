@@ -14,7 +14,7 @@ import {
 import { EVENT_TYPES } from "./templates.ts";
 import { uniqueId } from "./unique_id.ts";
 
-/** By default, an event is of a new ID, of now, and has what its type says. */
+/** By default, the ID is new, the time is now, and the status is as the type says. */
 export type ProviderEventOptions = Partial<Omit<EventFacts, "startedAt">>;
 
 /** Stripe's statuses, and Polar's. */
