@@ -10,7 +10,10 @@ import type { Row } from "../common/project_api.ts";
 import type { Project } from "./project.ts";
 import * as ui from "./ui.tsx";
 
-type Health = Row<"billing_health">;
+type Health = Partial<Row<"billing_health">>;
+
+/** The tiles that are bad news unless they count nothing. */
+const BAD = ["Open failures", "Notifications given up"];
 
 /** A notification that works is sent within a minute or two. */
 const LATE_MS = 5 * 60_000;
@@ -19,10 +22,11 @@ const CODES = Object.keys(ERRORS).length;
 
 export function addOverview({ app, project, show }: ui.Console): void {
   app.get("/", async (c) => {
-    const [[health], codes] = await Promise.all([
+    const [[row], codes] = await Promise.all([
       project.read("billing_health", {}),
       countByCode(project),
     ]);
+    const health: Health = row ?? {};
 
     const content = (
       <>
@@ -32,53 +36,61 @@ export function addOverview({ app, project, show }: ui.Console): void {
         <h2>Open failures by error</h2>
         {codeTable(codes)}
 
-        {lastEvent(health?.last_event_at)}
+        {lastEvent(health.last_event_at)}
       </>
     );
     return show(c, "Overview", content);
   });
 }
 
-/** Returns what is wrong; an empty text if nothing is. */
-function headline(health: Health | undefined): string {
-  const open = health?.open_failures ?? 0;
-  const givenUp = health?.notifications_given_up ?? 0;
-  const pending = health?.notifications_pending ?? 0;
-  const oldestMs = Date.parse(health?.oldest_pending_notification ?? "");
-  const isLate = oldestMs < Date.now() - LATE_MS;
-
+function headline(health: Health): string {
+  const {
+    open_failures: open,
+    notifications_given_up: givenUp,
+    notifications_pending: pending,
+    oldest_pending_notification: oldest,
+  } = health;
+  const isLate = Date.parse(oldest ?? "") < Date.now() - LATE_MS;
   return [
     open && ui.counted(open, "event has failed", "events have failed"),
     givenUp && `${ui.counted(givenUp, "notification")} given up`,
-    isLate && `${ui.counted(pending, "notification")} waiting`,
+    isLate && `${ui.counted(pending ?? 0, "notification")} waiting`,
   ].filter(Boolean).join(", ");
 }
 
-function tiles(health: Health | undefined): Child {
-  const ranAt = health?.last_scheduled_run_at;
+function tiles(health: Health): Child {
+  const ranAt = health.last_scheduled_run_at;
   const schedule = ranAt
     ? `the schedule ran ${ui.distance(Date.parse(ranAt))}`
     : "no schedule has run";
+  const oldest = (time?: string | null) =>
+    time ? `the oldest: ${ui.distance(Date.parse(time))}` : "";
 
   return (
     <div class="grid">
-      {tile("/failures", "Open failures", {
-        count: health?.open_failures,
-        note: oldest(health?.oldest_open_failure),
-        isBad: true,
-      })}
-      {tile("/failures", "Retries requested", {
-        count: health?.retries_requested,
-        note: schedule,
-      })}
-      {tile("/notifications", "Notifications that wait", {
-        count: health?.notifications_pending,
-        note: oldest(health?.oldest_pending_notification),
-      })}
-      {tile("/notifications", "Notifications given up", {
-        count: health?.notifications_given_up,
-        isBad: true,
-      })}
+      {tile(
+        "/failures",
+        "Open failures",
+        health.open_failures,
+        oldest(health.oldest_open_failure),
+      )}
+      {tile(
+        "/failures",
+        "Retries requested",
+        health.retries_requested,
+        schedule,
+      )}
+      {tile(
+        "/notifications",
+        "Notifications that wait",
+        health.notifications_pending,
+        oldest(health.oldest_pending_notification),
+      )}
+      {tile(
+        "/notifications",
+        "Notifications given up",
+        health.notifications_given_up,
+      )}
     </div>
   );
 }
@@ -86,24 +98,17 @@ function tiles(health: Health | undefined): Child {
 function tile(
   href: string,
   name: string,
-  { count, note = "", isBad = false }: {
-    count: number | null | undefined;
-    note?: string;
-    isBad?: boolean;
-  },
+  count: number | null | undefined,
+  note = "",
 ): Child {
-  const shown = count ?? 0;
+  const isBad = count && BAD.includes(name);
   return (
-    <article class={isBad && shown > 0 ? "bad" : ""}>
+    <article class={isBad ? "bad" : ""}>
       <a href={href}>{name}</a>
-      <h2>{shown.toLocaleString("en")}</h2>
+      <h2>{(count ?? 0).toLocaleString("en")}</h2>
       <small>{note}</small>
     </article>
   );
-}
-
-function oldest(time: string | null | undefined): string {
-  return time ? `the oldest: ${ui.distance(Date.parse(time))}` : "";
 }
 
 function codeTable(codes: Awaited<ReturnType<typeof countByCode>>): Child {
@@ -117,7 +122,7 @@ function codeTable(codes: Awaited<ReturnType<typeof countByCode>>): Child {
   });
 }
 
-function lastEvent(time: string | null | undefined): Child {
+function lastEvent(time?: string | null): Child {
   if (time) return <p>Last event applied: {ui.time(time)}</p>;
   return (
     <p>

@@ -80,7 +80,13 @@ export function page(
       </header>
 
       <main class="container">
-        {notice && noticeCard(notice)}
+        {notice && (
+          <article class={notice.problem ? "bad" : "good"} role="status">
+            {visibleLines(
+              `${notice.done ?? ""}\n${notice.problem ?? ""}`.trim(),
+            )}
+          </article>
+        )}
         {content}
       </main>
 
@@ -122,13 +128,5 @@ function searchForm(searched: string | undefined): Child {
       />
       <button>Search</button>
     </form>
-  );
-}
-
-function noticeCard({ done = "", problem = "" }: Notice): Child {
-  return (
-    <article class={problem ? "bad" : "good"} role="status">
-      {visibleLines(`${done}\n${problem}`.trim())}
-    </article>
   );
 }

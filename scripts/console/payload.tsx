@@ -165,7 +165,6 @@ function repairForm(
   return ui.form("/failure/repair", versionOf(failure), content, shown);
 }
 
-/** Returns the fields that name a failure, and the version of it that a page shows. */
 export function versionOf({ provider, event_id, version }: Failure): ui.Fields {
   return { provider, event: event_id, version: version ?? "" };
 }

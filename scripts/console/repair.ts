@@ -47,7 +47,6 @@ export async function repair(
   const settings = await project.settings();
   const event = readRepair(text, failure, settings);
 
-  // The database tries the event, without any effect.
   const { provider } = failure;
   const tried = await project.tryEvent({ provider, ...event });
   const { outcome } = tried;

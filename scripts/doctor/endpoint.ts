@@ -98,18 +98,15 @@ async function isAcknowledged(target: Target, here: Here): Promise<string> {
     return `acknowledged with 200, for provider ${provider}`;
   }
   const { log, set } = instructionsFor(url, "billing-webhook");
-  if (status === 401) {
-    throw new Failed(
+  const faults: Record<number, string> = {
+    401:
       `answered 401. This command and the deployment need the same ${prefix}SIGNING_SECRET, ${prefix}FORMAT, ${prefix}SIGNATURE_HEADER and ${prefix}SIGNATURE_SCHEME: set them ${set}, and for this command. If they are equal, check the clock above`,
-    );
-  }
-  if (status === 500) {
-    throw new Failed(
+    500:
       `answered 500. The deployment's secret is missing, weak or malformed: set ${prefix}SIGNING_SECRET ${set}. Or HANDLE_EVENT_TYPES is: see handlers below`,
-    );
-  }
+  };
   throw new Failed(
-    `answered ${status}. The function's log has the reason (${log})`,
+    faults[status] ??
+      `answered ${status}. The function's log has the reason (${log})`,
   );
 }
 

@@ -1,4 +1,5 @@
 import { settingsPrefix } from "../../supabase/functions/_shared/billing/settings/providers.ts";
+import { lackOfAcknowledged } from "../../supabase/functions/billing-webhook/check_acknowledged.ts";
 import type { Settings } from "../../supabase/functions/billing-worker/handle_wake.ts";
 import { isLoopback } from "../common/loopback.ts";
 import type { ProviderName } from "../common/sign.ts";
@@ -19,20 +20,12 @@ import {
   type Target,
   Warned,
 } from "./check.ts";
-import {
-  acceptsKey,
-  areListed,
-  areRetried,
-  isRead,
-  isScheduled,
-  refusesCalls,
-  RUN_MS,
-} from "./worker.ts";
+import { acceptsKey, areListed, isRead, refusesCalls } from "./worker.ts";
 
+/** The schedule wakes the worker every minute. */
+const RUN_MS = 5 * 60 * 1000;
 /** A mail API's limit per second or minute passes sooner; a quota does not. */
 const LIMITED_MS = 60 * 60 * 1000;
-
-type Health = Row<"billing_health"> | undefined;
 
 type Read = <Name extends keyof Views>(
   name: Name,
@@ -70,25 +63,41 @@ export async function* checkProject(
     if (!(error instanceof Failed)) throw error;
     throw new Skipped("fix the REST API first");
   });
-  const ranAt = async () => (await health)?.last_scheduled_run_at ?? null;
-  yield check(
-    "worker's runs",
-    async () => isScheduled(await ranAt(), project(), here),
-  );
 
-  const known = await health.catch(() => undefined);
+  yield check("worker's runs", async () => {
+    const ranAt = (await health)?.last_scheduled_run_at;
+    if (here.clock() - Date.parse(ranAt ?? "") <= RUN_MS) {
+      return `the schedule last woke it at ${ranAt}`;
+    }
+    const fault = ranAt
+      ? `not woken it with success since ${ranAt}`
+      : "never woken it";
+    const { schedule } = instructionsFor(project(), "billing-worker");
+    throw new Failed(`the schedule has ${fault}. ${schedule}`);
+  });
+
   const { acknowledging = [], hasAlerts = false } = settings ?? {};
   if (acknowledging.length > 0) {
-    yield check(
-      "acknowledged",
-      async () => areRetried(await ranAt(), hasAlerts, here),
-    );
+    yield check("acknowledged", async () => {
+      const lack = lackOfAcknowledged({
+        lastScheduledRunAt: (await health)?.last_scheduled_run_at ?? null,
+        hasAlerts,
+        nowMs: here.clock(),
+      });
+      if (lack === undefined) return "failures are retried, and reported";
+      throw new Failed(
+        `failures are answered 200, and no provider sends them again, but ${lack}`,
+      );
+    });
   }
+
   const format = settings?.formats?.[provider];
   if (settings?.formats && format !== "stripe") {
     const isAcknowledged = acknowledging.includes(provider);
     yield check("format", () => isRead(format, provider, isAcknowledged));
   }
+
+  const known = await health.catch(() => undefined);
   const { handledTypes: types = [], handledTypesFault: fault } = settings ?? {};
   const functions = known?.handlers;
   if (settings && functions && (fault || types.length + functions.length > 0)) {
@@ -101,7 +110,13 @@ export async function* checkProject(
     });
   }
 
-  yield check("failures", async () => noneIsOpen(await health));
+  yield check("failures", async () => {
+    const row = await health;
+    if (row?.open_failures === 0) return "none is open";
+    throw new Failed(
+      `${row?.open_failures} open, the oldest since ${row?.oldest_open_failure}. select * from billing.open_failures; docs/operate.md says what to do for each error code`,
+    );
+  });
   yield check("notifications", async () => areSent(await health, read, here));
   const purchases = known?.erased_purchases;
   if (purchases) {
@@ -121,14 +136,11 @@ export async function* checkProject(
   });
 }
 
-function noneIsOpen(health: Health): string {
-  if (health?.open_failures === 0) return "none is open";
-  throw new Failed(
-    `${health?.open_failures} open, the oldest since ${health?.oldest_open_failure}. select * from billing.open_failures; docs/operate.md says what to do for each error code`,
-  );
-}
-
-async function areSent(health: Health, read: Read, here: Here) {
+async function areSent(
+  health: Row<"billing_health"> | undefined,
+  read: Read,
+  here: Here,
+) {
   const givenUp = health?.notifications_given_up ?? 0;
   if (givenUp > 0) {
     throw new Failed(

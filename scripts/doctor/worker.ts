@@ -1,8 +1,7 @@
-/** The checks of the worker, its runs, and the settings that it reports. */
+/** The checks of the worker, and of the settings that it reports. */
 import type { FormatName } from "../../supabase/functions/_shared/billing/events/formats.ts";
 import { handlerName } from "../../supabase/functions/_shared/billing/settings/deployment.ts";
 import { settingsPrefix } from "../../supabase/functions/_shared/billing/settings/providers.ts";
-import { lackOfAcknowledged } from "../../supabase/functions/billing-webhook/check_acknowledged.ts";
 import { settingsOf } from "../common/project_api.ts";
 import type { ProviderName } from "../common/sign.ts";
 import {
@@ -13,16 +12,12 @@ import {
   Warned,
 } from "./check.ts";
 
-/** In this time, the schedule wakes the worker five times. */
-export const RUN_MS = 5 * 60 * 1000;
-
 /** Why failures should be acknowledged to a provider that soon stops sending. */
 const IMPATIENT: Partial<Record<FormatName, string>> = {
   polar: "Polar disables an endpoint after 10 failures in a row",
   "lemon-squeezy": "Lemon Squeezy sends an event 4 times in 2.5 minutes",
 };
 
-/** Checks that the worker refuses a call without a key. */
 export async function refusesCalls(url: string, here: Here): Promise<string> {
   const { deploy, log, reach } = instructionsFor(url, "billing-worker");
   const init = { method: "POST" };
@@ -33,24 +28,15 @@ export async function refusesCalls(url: string, here: Here): Promise<string> {
   if (status === 401 && headers.has("x-supabase-server-error")) {
     return "refuses a call without a key with 401";
   }
-  if (status === 401) {
-    throw new Failed(
+  const faults: Record<number, string> = {
+    401:
       `refused with 401 by Supabase's key check, before it reached the worker. Keep "verify_jwt = false" in supabase/config.toml, and ${deploy}`,
-    );
-  }
-  if (status === 404) {
-    throw new Failed(
-      `answered 404. If the project's URL is right, ${deploy}`,
-    );
-  }
-  if (status >= 500) {
-    throw new Failed(
-      `answered ${status}: the worker does not start. The first lines of its log name the setting (${log})`,
-    );
-  }
-  throw new Failed(
-    `answered ${status} instead of 401 to a call without a key. If the project's URL is right, ${deploy}`,
-  );
+    404: `answered 404. If the project's URL is right, ${deploy}`,
+  };
+  const other = status >= 500
+    ? `answered ${status}: the worker does not start. The first lines of its log name the setting (${log})`
+    : `answered ${status} instead of 401 to a call without a key. If the project's URL is right, ${deploy}`;
+  throw new Failed(faults[status] ?? other);
 }
 
 /** Returns the worker's settings. The key is that with which the schedule wakes it. */
@@ -61,47 +47,14 @@ export async function acceptsKey(url: string, key: string, here: Here) {
   const { status, body } = await answerTo(`${url}?queue=none`, init, here);
 
   if (status === 200) return settingsOf({ status, body });
-  if (status === 401) {
-    throw new Failed(`refuses the secret key. ${to.secretKey}`);
-  }
-  if (status === 503) {
-    throw new Failed(
+  const faults: Record<number, string> = {
+    401: `refuses the secret key. ${to.secretKey}`,
+    503:
       `answered 503: the database does not answer the worker. ${to.database}`,
-    );
-  }
+  };
   throw new Failed(
-    `answered ${status}. Its log has the reason (${to.log}). If a database function is missing: ${to.migrate}`,
-  );
-}
-
-export function isScheduled(
-  ranAt: string | null,
-  project: string,
-  here: Here,
-): string {
-  if (here.clock() - Date.parse(ranAt ?? "") <= RUN_MS) {
-    return `the schedule last woke it at ${ranAt}`;
-  }
-  const fault = ranAt
-    ? `not woken it with success since ${ranAt}`
-    : "never woken it";
-  const { schedule } = instructionsFor(project, "billing-worker");
-  throw new Failed(`the schedule has ${fault}. ${schedule}`);
-}
-
-export function areRetried(
-  ranAt: string | null,
-  hasAlerts: boolean,
-  here: Here,
-): string {
-  const lack = lackOfAcknowledged({
-    lastScheduledRunAt: ranAt,
-    hasAlerts,
-    nowMs: here.clock(),
-  });
-  if (lack === undefined) return "failures are retried, and reported";
-  throw new Failed(
-    `failures are answered 200, and no provider sends them again, but ${lack}`,
+    faults[status] ??
+      `answered ${status}. Its log has the reason (${to.log}). If a database function is missing: ${to.migrate}`,
   );
 }
 

@@ -4,10 +4,7 @@ import {
   FORMAT_NAMES,
   type FormatName,
 } from "../../supabase/functions/_shared/billing/events/formats.ts";
-import {
-  readFormatName,
-  settingsPrefix,
-} from "../../supabase/functions/_shared/billing/settings/providers.ts";
+import { readFormatName } from "../../supabase/functions/_shared/billing/settings/providers.ts";
 import { stripe } from "../../supabase/functions/_shared/billing/events/stripe.ts";
 import {
   type CommandLine,
@@ -93,7 +90,7 @@ export function parseTriggerArguments(
 ) {
   const { values, operands } = parseCommandLine(args, {
     ...COMMAND_LINE,
-    details: `${listOfTypes(formatForHelp(args, env))}\n\n${DETAILS}`,
+    details: `${typesOfFormat(args)}\n\n${DETAILS}`,
   });
   const {
     url,
@@ -136,22 +133,15 @@ export function parseTriggerArguments(
   return { provider, format, url, print, source };
 }
 
-/** Returns the format whose types `--help` lists; Stripe's if what is given is wrong. */
-function formatForHelp(args: readonly string[], env: Environment): FormatName {
-  const { format, provider = "a" } = parseArgs({
-    args: [...args],
-    options: { format: { type: "string" }, provider: { type: "string" } },
-    strict: false,
-  }).values;
-  const name = format ?? env[`${settingsPrefix(`${provider}`)}FORMAT`];
-  return FORMAT_NAMES.find((known) => known === name) ?? "stripe";
-}
-
-function listOfTypes(format: FormatName): string {
-  const head = format === "stripe"
+/** Returns the event types of the format that is asked for, by default Stripe's. */
+function typesOfFormat(args: readonly string[]): string {
+  const options = { format: { type: "string" } } as const;
+  const { values } = parseArgs({ args: [...args], options, strict: false });
+  const format = FORMAT_NAMES.find((name) => name === values.format);
+  const head = format === undefined || format === "stripe"
     ? "Event types of Stripe; of another one: trigger --format paddle"
     : `Event types of ${format}:`;
-  return [head, ...eventTypesOf(format)].join("\n  ");
+  return [head, ...eventTypesOf(format ?? "stripe")].join("\n  ");
 }
 
 /** Returns a subscription for each provider: it belongs to the one that created it. */
@@ -239,9 +229,9 @@ function requireFitting(
 export function buildEvent(
   { type, subscription, event, ...asked }: EventSource,
   { created, format = "stripe", record }: {
-    readonly created?: number | undefined;
-    readonly format?: FormatName;
-    readonly record?: SubscriptionRecord | undefined;
+    created?: number | undefined;
+    format?: FormatName;
+    record?: SubscriptionRecord | undefined;
   } = {},
 ): JsonObject {
   const ids = { subscription, ...(event !== undefined && { id: event }) };

@@ -40,8 +40,8 @@ export interface Result {
 export function projectOf(
   url: string,
   { local, env }: {
-    readonly local: RunningStack | undefined;
-    readonly env: Environment;
+    local: RunningStack | undefined;
+    env: Environment;
   },
 ): ProjectAccess | undefined {
   const isOf = (project: string) => url.startsWith(`${project}/`);
@@ -62,9 +62,9 @@ export function projectOf(
 export async function sentEvent(
   body: Uint8Array<ArrayBuffer>,
   { provider, format: name, deliveryId }: {
-    readonly provider: string;
-    readonly format: FormatName;
-    readonly deliveryId: string | undefined;
+    provider: string;
+    format: FormatName;
+    deliveryId: string | undefined;
   },
 ) {
   const format: Format = FORMATS[name];
@@ -140,8 +140,8 @@ export async function readResult(
   project: ProjectAccess,
   event: SentEvent,
   { status, wasApplied }: {
-    readonly status: number;
-    readonly wasApplied: boolean;
+    status: number;
+    wasApplied: boolean;
   },
 ): Promise<Result> {
   if (status < 200 || status > 299) return await readFailure(project, event);
