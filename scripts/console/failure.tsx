@@ -133,7 +133,7 @@ async function retryNow(
 function failurePage(
   failure: Failure,
   { format, draft }: { format: Format | undefined; draft?: Draft },
-): Child {
+) {
   const guide = ERRORS[failure.error_code as ErrorCode];
   return (
     <>
@@ -180,7 +180,7 @@ async function formatToName(
   return canTakeIt ? format : undefined;
 }
 
-function actionCards(failure: Failure, format: Format | undefined): Child {
+function actionCards(failure: Failure, format: Format | undefined) {
   if (failure.resolved_at === null) {
     return [
       format && accountCard(failure, format),
@@ -188,11 +188,11 @@ function actionCards(failure: Failure, format: Format | undefined): Child {
       resolveCard(failure),
     ];
   }
-  const wasApplied = !/^(by hand|ignored)$/.test(failure.resolution ?? "");
-  return wasApplied ? "Nothing is left to do." : reopenCard(failure);
+  const canReopen = /^(by hand|ignored)$/.test(failure.resolution ?? "");
+  return canReopen ? reopenCard(failure) : "Nothing is left to do.";
 }
 
-function retryCard(failure: Failure): Child {
+function retryCard(failure: Failure) {
   if (failure.payload === null) {
     return "The payload was deleted, so it cannot be retried. Have the provider send the event again.";
   }
@@ -200,7 +200,7 @@ function retryCard(failure: Failure): Child {
   return actionCard(failure, "retry", text, <button>Retry</button>);
 }
 
-function resolveCard(failure: Failure): Child {
+function resolveCard(failure: Failure) {
   const text =
     "If the event need not be applied. It opens again if it fails again.";
   return actionCard(failure, "resolve", text, [
@@ -210,7 +210,7 @@ function resolveCard(failure: Failure): Child {
   ]);
 }
 
-function reopenCard(failure: Failure): Child {
+function reopenCard(failure: Failure) {
   const text =
     "The event was not applied. Open it again if it should be, and then retry it.";
   return actionCard(failure, "reopen", text, <button>Open again</button>);
@@ -221,7 +221,7 @@ function actionCard(
   name: keyof ReturnType<typeof actionsOn>,
   text: string,
   content: Child,
-): Child {
+) {
   const fields = { provider: failure.provider, event: failure.event_id };
   const action = actionsOn(failure)[name];
   return (
@@ -232,7 +232,7 @@ function actionCard(
   );
 }
 
-function accountCard(failure: Failure, { names }: Format): Child {
+function accountCard(failure: Failure, { names }: Format) {
   const account = { name: "account", required: true, maxlength: 255 };
   const content = [
     ui.field("Account ID", account),

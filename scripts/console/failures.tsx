@@ -106,7 +106,7 @@ export function addFailures(console: ui.Console): void {
 function filterForm(
   { state, code, type }: Filter,
   listed: readonly Listed[],
-): Child {
+) {
   const types = listed.map(({ type }) => type ?? "")
     .filter((type) => /^[\w.-]{1,100}$/.test(type));
   const codes = listed.map(({ error_code }) => error_code);
@@ -129,7 +129,7 @@ function choice(
   label: string,
   name: string,
   options: readonly string[],
-): Child {
+) {
   return (
     <label>
       {label}{" "}
@@ -142,7 +142,7 @@ function choice(
   );
 }
 
-function retryForm(filter: Filter, count: number): Child {
+function retryForm(filter: Filter, count: number) {
   const button = <button>Retry {ui.counted(count, "failure")}</button>;
   return (
     <details>
@@ -160,7 +160,7 @@ function retryForm(filter: Filter, count: number): Child {
 function pager(
   filter: Filter,
   { page, last }: { page: number; last: number },
-): Child {
+) {
   if (last <= 1) return false;
   const to = (page: number) =>
     ui.link("/failures", { ...filter, page: `${page}` });

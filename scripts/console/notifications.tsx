@@ -58,7 +58,7 @@ export function addNotifications(console: ui.Console): void {
   });
 }
 
-function sendAllCard(givenUp: number): Child {
+function sendAllCard(givenUp: number) {
   const all = givenUp.toLocaleString("en");
   const send = <button>Send {all} again</button>;
   return (
@@ -98,7 +98,7 @@ export function notificationTable(
   });
 }
 
-function statusCell({ id, status, attempts }: Notification): Child {
+function statusCell({ id, status, attempts }: Notification) {
   const isGivenUp = GIVEN_UP.includes(status);
   const button = <button class="outline">Send again</button>;
   return [

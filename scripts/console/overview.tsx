@@ -1,6 +1,5 @@
 /** @jsxImportSource hono/jsx */
 /** The first page: whether all is well, and if not, where to look. */
-import type { Child } from "hono/jsx";
 import {
   type ErrorCode,
   ERRORS,
@@ -58,7 +57,7 @@ function headline(health: Health): string {
   ].filter(Boolean).join(", ");
 }
 
-function tiles(health: Health): Child {
+function tiles(health: Health) {
   const ranAt = health.last_scheduled_run_at;
   const schedule = ranAt
     ? `the schedule ran ${ui.distance(Date.parse(ranAt))}`
@@ -100,7 +99,7 @@ function tile(
   name: string,
   count: number | null | undefined,
   note = "",
-): Child {
+) {
   const isBad = count && BAD.includes(name);
   return (
     <article class={isBad ? "bad" : ""}>
@@ -111,7 +110,7 @@ function tile(
   );
 }
 
-function codeTable(codes: Awaited<ReturnType<typeof countByCode>>): Child {
+function codeTable(codes: Awaited<ReturnType<typeof countByCode>>) {
   if (codes.length === 0) return <p>No failure is open.</p>;
   return ui.table("Open failures by error", codes, {
     Error: ({ code }) => [
@@ -122,7 +121,7 @@ function codeTable(codes: Awaited<ReturnType<typeof countByCode>>): Child {
   });
 }
 
-function lastEvent(time?: string | null): Child {
+function lastEvent(time?: string | null) {
   if (time) return <p>Last event applied: {ui.time(time)}</p>;
   return (
     <p>

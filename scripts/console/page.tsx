@@ -100,7 +100,7 @@ export function page(
   );
 }
 
-function menu(path: string, url: string): Child {
+function menu(path: string, url: string) {
   const { host } = new URL(url);
   const isHere = (to: string) =>
     path === to || to !== "/" && path.startsWith(to.slice(0, -1));
@@ -115,7 +115,7 @@ function menu(path: string, url: string): Child {
   );
 }
 
-function searchForm(searched: string | undefined): Child {
+function searchForm(searched: string | undefined) {
   const ids = "Account, subscription, customer or event ID";
   return (
     <form role="search" action="/search">

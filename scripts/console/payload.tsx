@@ -95,7 +95,7 @@ function editable({ payload_encoding }: Failure, payload: string): string {
   return pretty.length > SHOWN ? escapeHidden(payload) : pretty;
 }
 
-function markedLine(line: string): Child {
+function markedLine(line: string) {
   if (line.startsWith("-")) return <del>{line}</del>;
   return line.startsWith("+") ? <ins>{line}</ins> : `${line}\n`;
 }
@@ -125,7 +125,7 @@ export function compareLines(before: string, after: string): string[] {
 function repairForm(
   failure: Failure,
   { text, faults = [] }: Pick<Draft, "text" | "faults">,
-): Child {
+) {
   if (text.length > LONGEST_DRAFT) return TOO_LONG;
   const content = (
     <>

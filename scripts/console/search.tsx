@@ -1,6 +1,5 @@
 /** @jsxImportSource hono/jsx */
 /** The search for an ID, which is also the page of a subscription. */
-import type { Child } from "hono/jsx";
 import { asTyped } from "../common/how_started.ts";
 import { PROVIDER_NAMES } from "../common/sign.ts";
 import { accessCard, readAccess } from "./access.tsx";
@@ -67,7 +66,7 @@ async function search(project: Project, id: string) {
   return { access, records, failures, notifications, ledger };
 }
 
-function searchPage(id: string, found: Found): Child {
+function searchPage(id: string, found: Found) {
   const { access, records, failures, notifications, ledger } = found;
   return (
     <>
@@ -103,7 +102,7 @@ function searchPage(id: string, found: Found): Child {
   );
 }
 
-function handledCard(row: Found["ledger"][number]): Child {
+function handledCard(row: Found["ledger"][number]) {
   return (
     <article class="good">
       Event {ui.visible(row.event_id)} ({ui.value(row.type)}, provider{" "}
@@ -113,7 +112,7 @@ function handledCard(row: Found["ledger"][number]): Child {
   );
 }
 
-function recordSection(row: Found["records"][number]): Child {
+function recordSection(row: Found["records"][number]) {
   const items = (row.items ?? []) as unknown as Row<
     "billing_subscription_items"
   >[];

@@ -149,9 +149,9 @@ export async function readResult(
   if (outcome === undefined) return { lines: ["ignored: nothing was stored."] };
 
   const { format, type } = event;
-  const place = placeOf(event);
-  const [row] = place
-    ? await openApi(project).read(`billing_${place.table}`, place.query)
+  const [table, query] = placeOf(event) ?? [];
+  const [row] = table
+    ? await openApi(project).read(`billing_${table}`, query)
     : [];
   const isHandlers = row === undefined && kindOf(format, type) === undefined;
 
@@ -163,9 +163,9 @@ export async function readResult(
 
   let lines = [head];
   if (row) {
-    lines = [`${head} The row in billing.${place?.table}:`, ...rowLines(row)];
+    lines = [`${head} The row in billing.${table}:`, ...rowLines(row)];
   } else if (!isHandlers) {
-    lines = [`${head} There is no row in billing.${place?.table}.`];
+    lines = [`${head} There is no row in billing.${table}.`];
   }
   return { lines, isClaimed: true };
 }
@@ -188,29 +188,28 @@ async function readFailure(
 }
 
 /** Returns where the row is that an event changes; undefined if it is a handler's. */
-function placeOf(
-  { provider, format, id, type, subscription, customer }: SentEvent,
-) {
+function placeOf(event: SentEvent) {
+  const { format, type } = event;
+  const provider = `eq.${event.provider}`;
   const kind = kindOf(format, type);
   if (/payment_failed|notice/.test(kind ?? "")) {
-    const query = {
+    return ["notifications", {
       select: NOTIFICATION_COLUMNS,
-      provider: `eq.${provider}`,
-      event_id: `eq.${id}`,
-    };
-    return { table: "notifications", query } as const;
+      provider,
+      event_id: `eq.${event.id}`,
+    }] as const;
   }
   if (type === format.checkout?.type) {
-    const query = {
+    return ["customers", {
       select: "customer_id,account_id,created_at",
-      provider: `eq.${provider}`,
-      customer_id: `eq.${customer}`,
-    };
-    return { table: "customers", query } as const;
+      provider,
+      customer_id: `eq.${event.customer}`,
+    }] as const;
   }
-  if (kind === undefined) return undefined;
-  const query = { select: SUBSCRIPTION_COLUMNS, id: `eq.${subscription}` };
-  return { table: "subscriptions", query } as const;
+  return kind && ["subscriptions", {
+    select: SUBSCRIPTION_COLUMNS,
+    id: `eq.${event.subscription}`,
+  }] as const;
 }
 
 function rowLines(row: object): readonly string[] {
