@@ -20,34 +20,37 @@ const STYLE = `
 export function barChart(title: string, groups: readonly BarGroup[]): string {
   const values = groups.flatMap(({ bars }) => bars.map(({ value }) => value));
   const scale = (WIDTH - LABEL - VALUE) / Math.max(...values);
-  const lines: string[] = [];
+  const elements: string[] = [];
   let y = 26;
+
   for (const { heading, bars } of groups) {
-    lines.push(text(heading, { x: 16, y: y += ROW, more: 'class="head"' }));
+    y += ROW;
+    elements.push(text(heading, { x: 16, y, more: 'class="head"' }));
+
     for (const [i, { title, value }] of bars.entries()) {
       y += ROW;
       const width = Math.round(value * scale);
       const name = i === 0 ? "ours" : "bar";
-      lines.push(
-        text(title, { x: LABEL - 10, y, more: 'text-anchor="end"' }) +
-          `<rect class="${name}" x="${LABEL}" y="${
-            y - 14
-          }" width="${width}" height="18"/>` +
-          text(Math.round(value).toLocaleString("en"), {
-            x: LABEL + width + 8,
-            y,
-          }),
+      const top = y - 14;
+      elements.push(
+        text(title, { x: LABEL - 10, y, more: 'text-anchor="end"' }),
+        `<rect class="${name}" x="${LABEL}" y="${top}" width="${width}" height="18"/>`,
+        text(Math.round(value).toLocaleString("en"), {
+          x: LABEL + width + 8,
+          y,
+        }),
       );
     }
   }
-  const size = `viewBox="0 0 ${WIDTH} ${y + 20}" width="${WIDTH}" height="${
-    y + 20
-  }"`;
+
+  const height = y + 20;
+  const size =
+    `viewBox="0 0 ${WIDTH} ${height}" width="${WIDTH}" height="${height}"`;
   return `<svg xmlns="http://www.w3.org/2000/svg" ${size} font-family="system-ui, sans-serif" font-size="13">
 <style>${STYLE}</style>
-<rect class="page" width="${WIDTH}" height="${y + 20}" rx="6"/>
+<rect class="page" width="${WIDTH}" height="${height}" rx="6"/>
 ${text(title, { x: 16, y: 26, more: 'class="head"' })}
-${lines.join("")}
+${elements.join("")}
 </svg>
 `;
 }

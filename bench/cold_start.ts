@@ -1,6 +1,6 @@
 /**
- * From the start of a process to its first 200, beside a server of one line: of an
- * event that is ignored, and of one that is applied.
+ * Measures how long a process takes from its start to its first 200, for an event that
+ * is ignored and for one that is applied, beside a server of one line.
  */
 import { subscriptionEvent } from "../scripts/events/subscription_event.ts";
 import { createCommand } from "../scripts/common/create_command.ts";
@@ -23,7 +23,7 @@ const WEBHOOK = "supabase/functions/billing-webhook/index.ts";
 const IGNORED = { id: "evt_1", type: "ping" };
 const UPDATE = subscriptionEvent("customer.subscription.updated");
 
-/** What is started, and what it gets first. */
+/** The processes to start, each with the event that it gets first. */
 const STARTS = [
   { title: "bare server", entry: "bench/bare_server.ts", event: IGNORED },
   { title: "this receiver", entry: WEBHOOK, event: IGNORED },
@@ -43,13 +43,14 @@ export async function coldStart(
   const rows: string[][] = [];
   for (const denoPath of [Deno.execPath(), await downloadForTests()]) {
     const times = STARTS.map(() => [] as number[]);
-    // The first fills the caches. A round is six starts.
+    // A round is six starts. One more, not counted, fills the caches first.
     for (let round = 0; round <= rounds * 6; round++) {
       for (const [i, start] of STARTS.entries()) {
         const time = await startOnce(denoPath, { ...start, apiUrl });
         if (round > 0) times[i]!.push(time);
       }
     }
+
     rows.push(...STARTS.map(({ title }, i) => [
       title,
       denoPath === Deno.execPath() ? Deno.version.deno : EDGE_DENO_VERSION,
@@ -58,6 +59,7 @@ export async function coldStart(
     ]));
     for (const row of rows.slice(-STARTS.length)) console.log(`  ${row}`);
   }
+
   return `
 Milliseconds from the start of a process to its first 200. A stand-in for the
 database's API answers at once.
@@ -77,12 +79,19 @@ async function startOnce(
     secret: SECRET,
     body,
   });
+
   const began = performance.now();
   const child = createCommand(denoPath, {
     args: [
-      ...["serve", "--quiet", "--no-prompt", "--allow-net", "--allow-env"],
+      "serve",
+      "--quiet",
+      "--no-prompt",
+      "--allow-net",
+      "--allow-env",
       ...platformOptions("billing-webhook"),
-      ...["--host", "127.0.0.1", "--port", String(port), entry],
+      "--host=127.0.0.1",
+      `--port=${port}`,
+      entry,
     ],
     env: {
       SUPABASE_URL: apiUrl,
@@ -93,6 +102,7 @@ async function startOnce(
     stderr: "null",
     signal: ending.signal,
   }).spawn();
+
   try {
     const url = `http://127.0.0.1:${port}/billing-webhook`;
     let status = 0; // as long as nothing listens
@@ -102,6 +112,7 @@ async function startOnce(
       await answer?.body?.cancel();
       status = answer?.status ?? 0;
     }
+
     if (status === 200) return performance.now() - began;
     throw new Error(`Cannot measure: ${entry} answers ${status}`);
   } finally {

@@ -1,6 +1,6 @@
 /**
- * Several instances of the receiver on one database, as Supabase runs them, with half the
- * events of few subscriptions: what these do to the others.
+ * Measures several instances of the receiver on one database, as Supabase runs them. Half
+ * of the events are about few subscriptions: what does that do to the others?
  */
 import { withDatabase } from "../scripts/local_stack/databases.ts";
 import type { Stack } from "../scripts/local_stack/stack.ts";
@@ -17,12 +17,19 @@ import {
 
 const LOAD = { connections: 64, stream: "crowd" } as const;
 
-const HEAD = ["Per second", "p50", "p99", "Not 200"]
-  .concat("Crowd p99", "Not 200", "Locked");
+const HEAD = [
+  "Per second",
+  "p50",
+  "p99",
+  "Not 200",
+  "Crowd p99",
+  "Not 200",
+  "Locked",
+];
 
 /**
- * Counts, in a sequence, which no rollback takes back, the events whose record a call
- * found locked. The receiver calls again with them.
+ * Counts the events whose record a call found locked; the receiver calls again with them.
+ * It counts in a sequence, which no rollback takes back.
  */
 const COUNT_SQL = `
   create sequence public.bench_locked;
@@ -43,6 +50,7 @@ export async function isolates(
 ): Promise<string> {
   await createSubscriptions(receiverTarget(stack), SUBSCRIPTIONS + CROWDED);
   await withDatabase(stack.dbUrl, (sql) => sql.unsafe(COUNT_SQL).simple());
+
   const results = new Map([1, 4, 8].map((count) => [count, [] as number[][]]));
   for (let round = 1; round <= rounds; round++) {
     for (const [count, figures] of results) {
@@ -52,6 +60,7 @@ export async function isolates(
       console.log(`  ${round}/${rounds} ${count} instances: ${shown}`);
     }
   }
+
   const rows = [...results].map(([count, rounds]) => [
     `${count}`,
     ...HEAD.map((name, i) => {
@@ -61,6 +70,7 @@ export async function isolates(
         : show(median(figures), 1);
     }),
   ]);
+
   return `
 Half of the events are of ${CROWDED} subscriptions (crowded), the others of ${SUBSCRIPTIONS}, over
 ${LOAD.connections} connections in all. Medians; answers other than 200 are sums. Locked: events per
@@ -78,11 +88,16 @@ async function measureOnce(
   await using started = new AsyncDisposableStack();
   const ports = await serveReceivers(stack, { count, started });
   const target = receiverTarget(stack, ports);
+
   const warmUp = await prepareLoad(target, { ...warmUpLoad(seconds), ...LOAD });
-  // Longer than for other parts: what is rare should be seen.
-  const longer = { seconds: seconds * 3, built: 15_000 * seconds };
-  const send = await prepareLoad(target, { ...LOAD, ...longer });
+  const send = await prepareLoad(target, {
+    ...LOAD,
+    // Longer than for other parts, to see what is rare.
+    seconds: seconds * 3,
+    built: 15_000 * seconds,
+  });
   await warmUp();
+
   return await withDatabase(stack.dbUrl, async (sql) => {
     await sql`select setval('public.bench_locked', 1)`;
     const { slices, answers } = await send();

@@ -39,19 +39,20 @@ export interface LoadPlan {
   readonly retries?: boolean;
 }
 
-/** What came of the deliveries of a slice of the measured time. */
+/** The results of the deliveries in a slice of the measured time. */
 export interface Slice extends ReturnType<typeof summary> {
   /** Answers with 200. */
   readonly perSecond: number;
-  /** Events at its end that were due, and not yet answered with 200. */
+  /** Events that were due at its end, and not yet answered with 200. */
   readonly backlog: number;
   /** The events of few subscriptions, if there are any; the others are above. */
   readonly crowded: ReturnType<typeof summary>;
 }
 
-/** An event of a stream: what it is, the number of its subscription, and its time. */
+/** An event of a stream. */
 interface Planned {
   readonly name: string;
+  /** The number of its subscription. */
   readonly of: number;
   /** In seconds after the first. */
   readonly at: number;
@@ -100,12 +101,14 @@ function turn(name: string, i: number, n: number): Planned {
   return { name, of: i % n, at: Math.floor(i / n) };
 }
 
-/** What stands for the other values of an event: see {@linkcode filler}. */
+/** Placeholders for values that differ by event: see {@linkcode filler}. */
 const NAMES = {
-  ...{ id: "EVENT_ID", subscription: "SUBSCRIPTION_ID", account: "acc_bench" },
+  id: "EVENT_ID",
+  subscription: "SUBSCRIPTION_ID",
+  account: "acc_bench",
 };
 
-/** By name, the type of a subscription's event, and what it says besides. */
+/** The type of each event of a subscription, and its options. */
 const EVENTS: Readonly<
   Record<string, ["created" | "updated" | "deleted", SubscriptionEventOptions]>
 > = {
@@ -123,9 +126,14 @@ function eventNamed(name: string): StripeEvent<object> {
   if (type === undefined) {
     return { ...invoiceEvent({ ...NAMES, invoice: "INVOICE_ID" }), type: name };
   }
-  const all = { ...NAMES, plan: "PLAN_ID", status: "active", ...options };
-  const event = subscriptionEvent(`customer.subscription.${type}`, all);
-  // Stripe names what is null, too: so that it has 3 kB.
+
+  const event = subscriptionEvent(`customer.subscription.${type}`, {
+    ...NAMES,
+    plan: "PLAN_ID",
+    status: "active",
+    ...options,
+  });
+  // Stripe also sends fields that are null. With these, the event has 3 kB.
   for (let i = 0; i < 50; i++) {
     Object.assign(event.data.object, { [`unset_field_name_${i}`]: null });
   }
@@ -142,10 +150,10 @@ const SLOTS = new RegExp(
 const PLANS = ["price_basic", "price_team", "price_scale"];
 
 /**
- * Returns what makes new events of a kind, as text, from the number of their
- * subscription and their time: building each costs more than filling in what differs.
+ * Returns a function that makes new events of a kind, as text, from the number of their
+ * subscription and their time. Building each would cost more than filling in what differs.
  *
- * @param shape Makes what is sent of the event.
+ * @param shape Returns the form in which the event is sent.
  */
 export function filler(
   name: string,
@@ -153,6 +161,7 @@ export function filler(
 ): (of: number, created: number) => string {
   const event = { ...eventNamed(name), created: CREATED };
   const parts = JSON.stringify(shape(event)).split(SLOTS);
+
   return (of, created) => {
     const values: Record<string, string> = {
       EVENT_ID: stripeId("evt", created),
@@ -196,6 +205,16 @@ export function numberedId(prefix: string, number: number): string {
 /** Before an event is sent again; each further pause is twice as long. Stripe's are hours. */
 const PAUSE_MS = 5_000;
 
+/** An event to send, possibly again. */
+interface Delivery {
+  /** On the clock of `performance.now()`. */
+  readonly due: number;
+  /** Its number in the stream. */
+  readonly i: number;
+  readonly tries: number;
+  readonly request: Uint8Array;
+}
+
 async function generateLoad(plan: LoadPlan): Promise<void> {
   const { perSecond, count = Infinity } = plan;
   const build = builder(plan);
@@ -206,10 +225,10 @@ async function generateLoad(plan: LoadPlan): Promise<void> {
   const first = performance.now();
   const began = first + (plan.warmUpSeconds ?? 0) * 1000;
   const end = began + (plan.seconds ?? Infinity) * 1000;
-  const later: { due: number; i: number; tries: number; it: Uint8Array }[] = [];
-  const isDone = () => (plan.retries ? applied : answers) >= count;
   const dueOf = (i: number) => perSecond ? first + i * 1000 / perSecond : 0;
   let [made, applied, answers, errors] = [0, 0, 0, 0];
+  const isDone = () => (plan.retries ? applied : answers) >= count;
+  const later: Delivery[] = [];
 
   let slice = newSlice();
   let sliceBegan = began;
@@ -217,59 +236,85 @@ async function generateLoad(plan: LoadPlan): Promise<void> {
     const due = perSecond ? (now - first) / 1000 * perSecond : made;
     const ok = slice.reduce((sum, { ok }) => sum + ok, 0);
     const [others, crowded] = slice.map(summary);
-    console.log(JSON.stringify(
-      {
-        ...{ ...others!, crowded: crowded! },
-        perSecond: ok * 1000 / (now - sliceBegan),
-        backlog: Math.max(0, Math.round(Math.min(count, due) - applied)),
-      } satisfies Slice,
-    ));
+    const result: Slice = {
+      ...others!,
+      crowded: crowded!,
+      perSecond: ok * 1000 / (now - sliceBegan),
+      backlog: Math.max(0, Math.round(Math.min(count, due) - applied)),
+    };
+    console.log(JSON.stringify(result));
     slice = newSlice();
     sliceBegan = now;
   }
-  const sliceMs = (plan.sliceSeconds ?? 1e6) * 1000;
-  const timer = setInterval(() => endSlice(performance.now()), sliceMs);
 
-  await Promise.all(Array.from({ length: plan.connections }, async (_, n) => {
-    using connection = await Deno.connect({
-      hostname: "127.0.0.1",
-      port: plan.ports[n % plan.ports.length]!,
-    });
+  /** Returns what to send next; undefined if all is sent, and nothing due again yet. */
+  function nextDelivery(): Delivery | undefined {
+    const again = later.findIndex(({ due }) => due <= performance.now());
+    if (again >= 0) return later.splice(again, 1)[0];
+    if (made >= count) return undefined;
+    const i = made++;
+    return { due: dueOf(i), i, tries: 0, request: built[i] ?? build(i) };
+  }
+
+  function countAnswer(
+    delivery: Delivery,
+    { status, sent, answered }: {
+      status: number;
+      sent: number;
+      answered: number;
+    },
+  ): void {
+    const { i, tries } = delivery;
+    answers++;
+    const part = slice[plannedAt(plan, i).isCrowded ? 1 : 0]!;
+    if (sent >= began) part.times.push(answered - sent);
+
+    if (status === 200) {
+      applied++;
+      if (answered >= began && answered <= end) part.ok++;
+      return;
+    }
+    errors++;
+    if (sent >= began) part.errors++;
+    const due = answered + PAUSE_MS * 2 ** tries;
+    if (plan.retries) later.push({ ...delivery, due, tries: tries + 1 });
+  }
+
+  async function sendOver(port: number): Promise<void> {
+    using connection = await Deno.connect({ hostname: "127.0.0.1", port });
     connection.setNoDelay();
     const space = new Uint8Array(65_536);
+
     while (performance.now() < end && !isDone()) {
-      const again = later.findIndex(({ due }) => due <= performance.now());
-      if (again < 0 && made >= count) {
+      const delivery = nextDelivery();
+      if (delivery === undefined) {
         await sleep(20); // an answer that is under way may be an error
         continue;
       }
-      const [event] = again < 0
-        ? [{ due: dueOf(made), i: made++, tries: 0, it: undefined }]
-        : later.splice(again, 1);
-      const { due, i, tries, it = built[i] ?? build(i) } = event!;
+      const { due, request } = delivery;
       const early = due - performance.now();
       if (early > 1) await sleep(early);
+
       const sent = performance.now();
-      for (let at = 0; at < it.length;) {
-        at += await connection.write(it.subarray(at));
+      for (let at = 0; at < request.length;) {
+        at += await connection.write(request.subarray(at));
       }
       const status = await readAnswer(connection, space);
-      const answered = performance.now();
-      answers++;
-      const part = slice[plannedAt(plan, i).isCrowded ? 1 : 0]!;
-      if (sent >= began) part.times.push(answered - sent);
-      if (status === 200) {
-        applied++;
-        if (answered >= began && answered <= end) part.ok++;
-      } else {
-        errors++;
-        if (sent >= began) part.errors++;
-        const due = answered + PAUSE_MS * 2 ** tries;
-        if (plan.retries) later.push({ due, i, tries: tries + 1, it });
-      }
+      countAnswer(delivery, { status, sent, answered: performance.now() });
     }
-  }));
+  }
+
+  const sliceMs = (plan.sliceSeconds ?? 1e6) * 1000;
+  const timer = setInterval(() => endSlice(performance.now()), sliceMs);
+  const { connections, ports } = plan;
+  await Promise.all(
+    Array.from(
+      { length: connections },
+      (_, n) => sendOver(ports[n % ports.length]!),
+    ),
+  );
   clearInterval(timer);
+
   const ended = Math.min(end, performance.now());
   if (!plan.sliceSeconds || ended - sliceBegan > sliceMs / 2) endSlice(ended);
   console.log(JSON.stringify({ answers, errors }));
@@ -279,7 +324,7 @@ function plannedAt(plan: LoadPlan, i: number): Planned {
   return STREAMS[plan.stream](i, plan.subscriptions);
 }
 
-/** Returns what builds the i-th request. */
+/** Returns a function that builds the i-th request. */
 function builder(plan: LoadPlan): (i: number) => Uint8Array {
   const fillers = new Map<string, ReturnType<typeof filler>>();
   const encoder = new TextEncoder();
@@ -289,6 +334,7 @@ function builder(plan: LoadPlan): (i: number) => Uint8Array {
     const fill = fillers.get(name) ?? filler(name);
     fillers.set(name, fill);
     const body = fill(of, plan.start + at);
+
     const timestamp = Math.floor(Date.now() / 1000);
     // Node's HMAC: the stripe package takes ten times as long.
     const signature = createHmac("sha256", secret)
@@ -304,16 +350,17 @@ function builder(plan: LoadPlan): (i: number) => Uint8Array {
   };
 }
 
-/** Of the events of few subscriptions, which come second, and of the others. */
+/** Returns empty counts: of most events, and of those of few subscriptions. */
 function newSlice() {
   return [0, 1].map(() => ({ ok: 0, errors: 0, times: [] as number[] }));
 }
 
-/** Returns the answers other than 200, and milliseconds. */
+/** Returns the answers other than 200, and percentiles in milliseconds. */
 function summary({ errors, times }: ReturnType<typeof newSlice>[0]) {
   times.sort((a, b) => a - b);
-  const at = (share: number) => times[Math.floor(times.length * share)] ?? 0;
-  return { errors, p50: at(0.5), p99: at(0.99) };
+  const percentile = (share: number) =>
+    times[Math.floor(times.length * share)] ?? 0;
+  return { errors, p50: percentile(0.5), p99: percentile(0.99) };
 }
 
 /** Reads one answer to its end; its head must say how long it is. */
@@ -328,8 +375,8 @@ async function readAnswer(
     if (length === null) throw new Error("The server closed the connection");
     text += decoder.decode(space.subarray(0, length));
     const [head = "", body] = text.split("\r\n\r\n");
-    const told = /content-length: (\d+)/i.exec(head)?.[1];
-    if (body !== undefined && body.length >= Number(told)) {
+    const expected = /content-length: (\d+)/i.exec(head)?.[1];
+    if (body !== undefined && body.length >= Number(expected)) {
       return Number(head.slice(9, 12));
     }
   }

@@ -1,8 +1,9 @@
 /**
- * What shows in minutes only: whether memory grows under load, and what becomes of a day
- * on which all subscriptions renew.
+ * Measures what only minutes show: whether memory grows under load, and how a day goes on
+ * which all subscriptions renew.
  */
 import { setTimeout as sleep } from "node:timers/promises";
+import type postgres from "postgres";
 import { withDatabase } from "../scripts/local_stack/databases.ts";
 import type { Stack } from "../scripts/local_stack/stack.ts";
 import { processTree } from "../tests/support/machine.ts";
@@ -14,14 +15,14 @@ import { createSubscriptions, prepareLoad, warmUpLoad } from "./throughput.ts";
 
 const SLICES = 10;
 const SOAK_SECONDS = 300;
-/** Of what the receiver can take. */
+/** The load of the soak, compared with the most that the receiver can take. */
 const PERCENT = 80;
 
 const RENEWED = 200_000;
 const RENEWAL_SECONDS = 600;
 const OUTAGE_SECONDS = 5;
 
-/** Sends a load of many slices; returns a table of them, with one more figure of each. */
+/** Sends a load, and returns a table of its slices, with one more figure for each. */
 async function sendSlices(
   send: Awaited<ReturnType<typeof prepareLoad>>,
   { name, measure }: { name: string; measure: () => Promise<number> },
@@ -29,33 +30,51 @@ async function sendSlices(
   const rows: string[][] = [];
   const measured: number[] = [];
   const head = ["Slice", "Per second", "p50", "p99", "Not 200", "Backlog"];
+
   const { answers } = await send(async (slice) => {
     const { perSecond, p50, p99, errors, backlog } = slice;
-    measured.push(await measure());
-    const figures = [perSecond, p50, p99, errors, backlog, measured.at(-1)!];
-    rows.push([`${rows.length + 1}`, ...figures.map((it) => show(it))]);
-    console.log(`  ${rows.at(-1)!.join(" | ")}`);
+    const more = await measure();
+    measured.push(more);
+
+    const figures = [perSecond, p50, p99, errors, backlog, more];
+    const row = [
+      `${rows.length + 1}`,
+      ...figures.map((figure) => show(figure)),
+    ];
+    rows.push(row);
+    console.log(`  ${row.join(" | ")}`);
   });
+
   return { answers, measured, table: table([...head, name], rows) };
 }
 
-/** Sends the receiver most of what it can take: whether its memory grows. */
+/** Sends the receiver most of what it can take, and measures its memory. */
 export async function soak(stack: Stack, { scale }: Options): Promise<string> {
   const target = receiverTarget(stack);
   await createSubscriptions(target);
-  await (await prepareLoad(target, warmUpLoad(5)))();
-  const load = { connections: 64, seconds: 5 };
-  const most = await prepareLoad(target, { ...load, built: 40_000 });
-  const { slices: [fastest] } = await most();
+  const warmUp = await prepareLoad(target, warmUpLoad(5));
+  await warmUp();
+
+  const connections = 64;
+  const sendMost = await prepareLoad(target, {
+    connections,
+    seconds: 5,
+    built: 40_000,
+  });
+  const { slices: [fastest] } = await sendMost();
+
   const seconds = SOAK_SECONDS * scale;
   const send = await prepareLoad(target, {
-    ...{ ...load, seconds, sliceSeconds: seconds / SLICES },
+    connections,
+    seconds,
+    sliceSeconds: seconds / SLICES,
     perSecond: fastest!.perSecond * PERCENT / 100,
   });
   const measure = () => residentMemory(stack);
   const { measured, table } = await sendSlices(send, { name: "MiB", measure });
   const half = measured.length / 2;
   const growth = median(measured.slice(half)) / median(measured.slice(0, half));
+
   return `
 At ${PERCENT} % of the maximum for ${seconds} s, with the memory of the receiver: in the second
 half, it is ${growth.toFixed(2)} times that of the first.
@@ -63,7 +82,7 @@ half, it is ${growth.toFixed(2)} times that of the first.
 ${table}`;
 }
 
-/** Of the receiver's process, in MiB. */
+/** Returns the memory of the receiver's process, in MiB. */
 async function residentMemory({ ports }: Stack): Promise<number> {
   for (const [id, { command }] of await processTree(Deno.pid)) {
     if (!command.includes(`--port ${ports.webhook}`)) continue;
@@ -81,32 +100,39 @@ export async function renewals(
   const subscriptions = Math.round(RENEWED * scale);
   const count = subscriptions * RENEWAL_EVENTS;
   const seconds = RENEWAL_SECONDS * scale;
+
   async function outage() {
     await sleep(seconds * 450);
     await stack.postgrest.stop();
     await sleep(OUTAGE_SECONDS * 1000);
     await stack.postgrest.start();
   }
+
   return await withDatabase(stack.dbUrl, async (sql) => {
     await copySubscriptions(sql, subscriptions);
     await sql`truncate billing.processed_events`;
-    const size = async () => {
-      const [row] = await sql`select pg_database_size('postgres') as bytes`;
-      return Number(row?.["bytes"]) / 2 ** 20;
-    };
-    const [sizeBefore, logBefore] = [await size(), await logPosition(sql)];
+    const sizeBefore = await databaseSize(sql);
+    const logBefore = await logPosition(sql);
+
     const start = Math.floor(Date.now() / 1000);
     const send = await prepareLoad(receiverTarget(stack), {
-      ...{ stream: "renewals", subscriptions, start, count, retries: true },
-      ...{ connections: 200, perSecond: count / seconds },
+      stream: "renewals",
+      subscriptions,
+      start,
+      count,
+      retries: true,
+      connections: 200,
+      perSecond: count / seconds,
       sliceSeconds: seconds / SLICES,
     });
-    const measure = async () => await size() - sizeBefore;
+    const measure = async () => await databaseSize(sql) - sizeBefore;
     const [sent] = await Promise.all([
       sendSlices(send, { name: "MiB more", measure }),
       outage(),
     ]);
     const log = (await logPosition(sql) - logBefore) / 2 ** 20;
+
+    const found = await countRenewed(sql, start);
     const failed = Math.ceil(subscriptions / FAILS);
     const wanted = {
       "subscriptions renewed": subscriptions,
@@ -115,17 +141,11 @@ export async function renewals(
       "notifications": failed,
       "open failures": 0,
     };
-    const [found] = await sql<[Record<string, number>]>`
-      select
-        (select count(*) from billing.subscriptions
-          where changed_as_of >= ${start}::bigint * 4000000) as "subscriptions renewed",
-        (select count(*) from billing.subscriptions where status = 'past_due') as "subscriptions past due",
-        (select count(*) from billing.processed_events) as "events in the ledger",
-        (select count(*) from billing.notifications) as "notifications",
-        (select count(*) from billing.open_failures) as "open failures"`;
     const rows = Object.entries(wanted)
       .map(([what, count]) => [what, show(Number(found[what])), show(count)]);
-    const [renewed, deliveries] = [show(subscriptions), show(sent.answers)];
+    const renewed = show(subscriptions);
+    const deliveries = show(sent.answers);
+
     return `
 ${renewed} subscriptions renew in ${seconds} s: an update and three events of an
 invoice each; one in ${FAILS} is not paid. ${deliveries} deliveries over 200 connections, with
@@ -136,4 +156,28 @@ ${sent.table}
 
 ${table(["In the database", "There", "Wanted"], rows)}`;
   });
+}
+
+/** Returns the size of the database, in MiB. */
+async function databaseSize(sql: postgres.Sql): Promise<number> {
+  const [row] = await sql`select pg_database_size('postgres') as bytes`;
+  return Number(row?.["bytes"]) / 2 ** 20;
+}
+
+/** Returns how many rows there are of each kind that renewals since a time leave. */
+async function countRenewed(sql: postgres.Sql, start: number) {
+  const [found] = await sql<[Record<string, number>]>`
+    select
+      (
+        select count(*) from billing.subscriptions
+        where changed_as_of >= ${start}::bigint * 4000000
+      ) as "subscriptions renewed",
+      (
+        select count(*) from billing.subscriptions
+        where status = 'past_due'
+      ) as "subscriptions past due",
+      (select count(*) from billing.processed_events) as "events in the ledger",
+      (select count(*) from billing.notifications) as "notifications",
+      (select count(*) from billing.open_failures) as "open failures"`;
+  return found;
 }

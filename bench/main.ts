@@ -11,7 +11,7 @@ import { ending, TARGETS, withStack } from "./servers.ts";
 import { growth, sql } from "./sql.ts";
 import { parts, PEERS, throughput } from "./throughput.ts";
 
-/** What measures a part, and returns its results as Markdown. */
+/** The functions that measure a part and return its results as Markdown. */
 const PARTS: Readonly<
   Record<string, (stack: Stack, options: Options) => Promise<string>>
 > = { throughput, parts, isolates, renewals, growth, sql, coldStart, soak };
@@ -36,6 +36,7 @@ async function run(): Promise<void> {
     },
     details: `Parts: ${Object.keys(PARTS).join(", ")}`,
   });
+
   const options: Options = {
     rounds: Number(values.rounds ?? 5),
     seconds: Number(values.seconds ?? 5),
@@ -45,11 +46,13 @@ async function run(): Promise<void> {
     scale: Number(values.scale ?? 1),
     older: values.older && await Deno.realPath(values.older),
   };
+
   const names = operands.length > 0 ? operands : Object.keys(PARTS);
   for (const value of names) oneOf(Object.keys(PARTS), { value, what: "part" });
   for (const value of options.peers) {
     oneOf(Object.keys(TARGETS), { value, what: "peer" });
   }
+
   for (const name of names) {
     console.log(`\n${name}, at ${new Date().toTimeString().slice(0, 8)}`);
     // Each in a new stack: what one leaves would slow down the next.

@@ -16,8 +16,11 @@ export interface Options {
 export type Spread = ReturnType<typeof spread>;
 
 export function spread(values: readonly number[]) {
-  const [min, max] = [Math.min(...values), Math.max(...values)];
-  return { median: median(values), min, max };
+  return {
+    median: median(values),
+    min: Math.min(...values),
+    max: Math.max(...values),
+  };
 }
 
 export function median(values: readonly number[]): number {
@@ -51,7 +54,10 @@ export function table(
     .map((row) => `| ${row} |`).join("\n");
 }
 
-/** In random order: what ran before matters, since Postgres still writes what it left. */
+/**
+ * Returns values in random order. What ran before matters, since Postgres still writes
+ * what it left.
+ */
 export function shuffled<T>(values: readonly T[]): T[] {
   const places = new Map(values.map((value) => [value, Math.random()]));
   return values.toSorted((a, b) => places.get(a)! - places.get(b)!);
@@ -62,7 +68,7 @@ const NONE = { Receiver: 0, Gateway: 0, PostgREST: 0, Postgres: 0 };
 export type ProcessorTimes = typeof NONE;
 export const PROCESSES = Object.keys(NONE) as (keyof ProcessorTimes)[];
 
-/** What a process is, by its command line. A peer is a receiver, too. */
+/** Names a process by its command line. A peer is a receiver, too. */
 const COMMANDS = [
   [/bench\/load\.ts|billing-worker/, undefined],
   [/postgrest/, "PostgREST"],
@@ -71,8 +77,8 @@ const COMMANDS = [
 ] as const;
 
 /**
- * Returns the seconds so far of this process, which the gateway is a part of, and of all
- * that it has started but the load generator and the worker.
+ * Returns the processor time of this process so far, which the gateway is a part of, and
+ * of all that it has started except the load generator and the worker.
  */
 export async function processorTimes(): Promise<ProcessorTimes> {
   const times = { ...NONE };
@@ -85,9 +91,9 @@ export async function processorTimes(): Promise<ProcessorTimes> {
   return times;
 }
 
-const TICKS_PER_SECOND = 100; // of `utime` and its like, on Linux
+const TICKS_PER_SECOND = 100; // on Linux, in `utime` and the like
 
-/** Returns the seconds of a process, and of those that it has started and waited for. */
+/** Returns the seconds of a process, and of processes that it started and waited for. */
 export async function processorTime(id: number) {
   const stat = await Deno.readTextFile(`/proc/${id}/stat`).catch(() => "");
   // The second field is a name in brackets, with anything in it.

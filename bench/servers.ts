@@ -1,6 +1,6 @@
 /**
- * What events are sent to: this receiver, and what it is compared with, each in a
- * process of its own.
+ * The servers that events are sent to: this receiver and the ones that it is compared
+ * with, each in a process of its own.
  */
 import { aborted } from "../scripts/common/abort_on_end.ts";
 import {
@@ -31,7 +31,7 @@ interface TargetSpec {
   readonly env?: Environment;
   /** What it is sent; by default updates. */
   readonly stream?: "ignored";
-  /** What selects the newest event's time of each record, as `at`; if it has any. */
+  /** Selects the time of the newest event of each record, as `at`. */
   readonly query?: string;
 }
 
@@ -47,7 +47,7 @@ const ENGINE = {
   query: "select _last_synced_at as at from stripe.subscriptions order by id",
 };
 
-/** What there is to measure, by the name that the command line takes. */
+/** The servers to measure, by the name that the command line takes. */
 export const TARGETS = {
   receiver: {
     title: "this receiver",
@@ -78,7 +78,7 @@ export const TARGETS = {
 
 export type TargetName = keyof typeof TARGETS;
 
-/** Aborts on Ctrl-C or a signal: then whatever runs ends, too. */
+/** Aborts on Ctrl-C or a signal: then everything that runs ends, too. */
 export const ending = new AbortController();
 const services = new AsyncDisposableStack();
 
@@ -105,7 +105,7 @@ export async function withStack<T>(
   }
 }
 
-/** Serves what is named, until it is disposed of. */
+/** Serves a target until `started` is disposed of. */
 export async function serveTarget(
   stack: Stack,
   { name, started }: { name: TargetName; started: AsyncDisposableStack },
@@ -113,6 +113,7 @@ export async function serveTarget(
   const spec: TargetSpec = TARGETS[name];
   const { file, env } = spec;
   if (file === undefined) return { ...receiverTarget(stack), ...spec };
+
   const isEngine = file.endsWith("engine");
   const databaseUrl = isEngine
     ? (await createDatabase(stack.ports.db, { name })).url
@@ -120,20 +121,26 @@ export async function serveTarget(
   if (name === "byHand") {
     await withDatabase(databaseUrl, (sql) => sql.unsafe(BY_HAND_SQL).simple());
   }
+
   const port = await freePort();
-  await use(started, {
+  await startService(started, {
     name,
     command: Deno.execPath(),
     // With the packages of `peers` alone. A call of Stripe's API would fail.
     args: [
-      ...["run", "--quiet", "-A", "--deny-net=api.stripe.com", "--no-check"],
-      ...["--no-config", "--no-lock"],
-      ...["--import-map", "bench/peers/import_map.json"],
+      "run",
+      "--quiet",
+      "-A",
+      "--deny-net=api.stripe.com",
+      "--no-check",
+      "--no-config",
+      "--no-lock",
+      "--import-map=bench/peers/import_map.json",
       `bench/peers/${file}.ts`,
     ],
     env: {
       ...toolEnvironment(),
-      ...ofPlatform(stack),
+      ...platformOf(stack),
       DENO_SERVE_ADDRESS: `tcp:127.0.0.1:${port}`,
       DATABASE_URL: databaseUrl,
       STRIPE_WEBHOOK_SECRET: LOCAL_SIGNING_SECRETS.PROVIDER_A_SIGNING_SECRET,
@@ -146,30 +153,30 @@ export async function serveTarget(
   return { ...spec, ports: [port], databaseUrl };
 }
 
-/** This receiver, at its own port, or at those of several instances. */
+/** Returns this receiver, at the stack's port, or at those of several instances. */
 export function receiverTarget(
-  { ports, dbUrl }: Stack,
-  others: readonly number[] = [ports.webhook],
+  stack: Stack,
+  ports: readonly number[] = [stack.ports.webhook],
 ): Target {
-  return { ...TARGETS.receiver, ports: others, databaseUrl: dbUrl };
+  return { ...TARGETS.receiver, ports, databaseUrl: stack.dbUrl };
 }
 
-/** Serves this receiver so many times; returns the ports. */
+/** Serves several instances of this receiver, and returns their ports. */
 export async function serveReceivers(
   stack: Stack,
   { count, started }: { count: number; started: AsyncDisposableStack },
 ): Promise<number[]> {
-  const env = { ...ofPlatform(stack), ...functionEnvironment({}) };
+  const env = { ...platformOf(stack), ...functionEnvironment({}) };
   const ports = await Array.fromAsync({ length: count }, freePort);
   const denoPath = Deno.execPath();
   for (const port of ports) {
     const options = { denoPath, env, port };
-    await use(started, functionService("billing-webhook", options));
+    await startService(started, functionService("billing-webhook", options));
   }
   return ports;
 }
 
-async function use(started: AsyncDisposableStack, spec: ServiceSpec) {
+async function startService(started: AsyncDisposableStack, spec: ServiceSpec) {
   const service = createService(spec, {
     onLog() {},
     onUnexpectedEnd: (text) => console.error(text),
@@ -179,20 +186,31 @@ async function use(started: AsyncDisposableStack, spec: ServiceSpec) {
   started.defer(service.stop);
 }
 
-function ofPlatform({ urls, dbUrl, keys }: Stack): Environment {
+function platformOf({ urls, dbUrl, keys }: Stack): Environment {
   return platformEnvironment({ apiUrl: urls.api, dbUrl, keys });
 }
 
-/** What somebody who writes the function has in schema public. */
+/** The tables of the function by hand, in schema public. */
 const BY_HAND_SQL = `
   create table public.customers_by_hand (
-    id text primary key, account_id text, updated_at timestamptz not null
+    id text primary key,
+    account_id text,
+    updated_at timestamptz not null
   );
+
   create table public.subscriptions_by_hand (
-    id text primary key, customer_id text not null, account_id text, status text not null,
-    price_id text, quantity integer, cancel_at_period_end boolean not null,
-    cancel_at timestamptz, canceled_at timestamptz, current_period_end timestamptz,
-    trial_end timestamptz, updated_at timestamptz not null
+    id text primary key,
+    customer_id text not null,
+    account_id text,
+    status text not null,
+    price_id text,
+    quantity integer,
+    cancel_at_period_end boolean not null,
+    cancel_at timestamptz,
+    canceled_at timestamptz,
+    current_period_end timestamptz,
+    trial_end timestamptz,
+    updated_at timestamptz not null
   );
   create index on public.subscriptions_by_hand (account_id);
   grant all on public.customers_by_hand, public.subscriptions_by_hand to service_role`;

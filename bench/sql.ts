@@ -1,5 +1,5 @@
 /**
- * The database function by itself: what a call costs Postgres, beside that of an older
+ * Measures the database function by itself: what a call costs Postgres, beside an older
  * version, and with years of rows in the tables.
  */
 import postgres from "postgres";
@@ -23,20 +23,23 @@ interface Version {
   /** The process that serves the connection. */
   readonly processId: number;
   readonly call: string;
-  /** Makes of an event what the receiver sends to the database. */
+  /** Turns an event into what the receiver sends to the database. */
   readonly wire: (event: object) => unknown;
-  /** Every how many-th subscription is changed. */
+  /** The distance between the numbers of changed subscriptions. */
   readonly step: number;
-  /** The time of the next event, and the number of the next new subscription. */
+  /** The time of the next event. */
   time: number;
+  /** The number of the next new subscription. */
   next: number;
 }
 
+/** How many subscriptions are changed. */
 const CHANGED = 2_000;
+
 /** When the first event occurred, in Unix seconds. */
 const START = 1_750_000_000;
 
-/** How many events are called together, how often, and of which kinds. */
+/** How many events a call has, how many calls there are, and which kinds of events. */
 const UPDATES = { together: 50, calls: 300, kinds: ["update"] };
 const CREATIONS = { ...UPDATES, kinds: ["creation"] };
 const CALLS = {
@@ -44,8 +47,12 @@ const CALLS = {
   "50 updates": UPDATES,
   "50, mixed": {
     ...UPDATES,
-    kinds: ["creation", "deletion", "invoice.payment_failed"]
-      .concat(Array(7).fill("update")),
+    kinds: [
+      "creation",
+      "deletion",
+      "invoice.payment_failed",
+      ...Array<string>(7).fill("update"),
+    ],
   },
   "50 creations": CREATIONS,
 };
@@ -65,13 +72,20 @@ async function openVersion(
   const { url } = await createDatabase(stack.ports.db, { name });
   await migrate(url, project);
   const sql = postgres(url, { max: 1, onnotice() {} });
+
   const [row] = await sql`
-    select pg_backend_pid() as id, to_regproc('public.apply_billing_events') is not null as is_old`;
+    select
+      pg_backend_pid() as id,
+      to_regproc('public.apply_billing_events') is not null as is_old`;
   const isOld = row?.["is_old"];
   return {
-    ...{ sql, processId: row?.["id"], step, time: START, next: 0 },
+    sql,
+    processId: row?.["id"],
     call: isOld ? "apply_billing_events" : "billing_apply_events",
     wire: await wireForm(project, { isOld }),
+    step,
+    time: START,
+    next: 0,
   };
 }
 
@@ -81,17 +95,18 @@ async function wireForm(
 ): Promise<Version["wire"]> {
   const folder = `file://${project}/supabase/functions/_shared/billing`;
   if (isOld) {
-    // Before the SQL was founded anew.
+    // A version from before the SQL was founded anew.
     const { handledEvent } = await import(`${folder}/events.ts`);
     return (event) => ({ ...handledEvent.parse(event), provider: "a" });
   }
+
   const { stripe } = await import(`${folder}/events/stripe.ts`);
   return (event) => {
     const settings = { planItem: "first", isHandled: true };
     const { payment, ...data } = stripe.read(event, settings);
-    // As by default: accounts are told of nothing else.
-    const isTold = payment?.kind === "payment_failed";
-    return { place: 1, provider: "a", ...data, ...(isTold && { payment }) };
+    // By default, accounts are notified of nothing else.
+    const isNotified = payment?.kind === "payment_failed";
+    return { place: 1, provider: "a", ...data, ...(isNotified && { payment }) };
   };
 }
 
@@ -100,20 +115,11 @@ async function wireForm(
  *
  * @returns per call: milliseconds, those of the processor, and bytes of log
  */
-async function measureCalls(
-  version: Version,
-  { together, calls, kinds }: Calls,
-) {
-  const { sql, processId, call, wire, step } = version;
-  const makers = kinds.map((kind) => filler(kind, wire));
-  const events = Array.from({ length: calls * together }, (_, i) => {
-    const isNew = kinds[i % kinds.length] === "creation";
-    // In a mixture, one in ten is of the subscription of the one before.
-    const nth = i % 10 === 5 && kinds.length > 1 ? i - 1 : i;
-    const of = isNew ? version.next++ : nth % CHANGED * step;
-    return makers[i % kinds.length]!(of, version.time++)
-      .replace('"place":1', `"place":${i % together + 1}`);
-  });
+async function measureCalls(version: Version, plan: Calls) {
+  const { sql, processId, call } = version;
+  const { together, calls } = plan;
+  const events = makeEvents(version, plan);
+
   const times: number[] = [];
   const logBefore = await logPosition(sql);
   const { own: before } = await processorTime(processId);
@@ -125,12 +131,14 @@ async function measureCalls(
       { prepare: true },
     );
     times.push(performance.now() - began);
+
     const failed = rows.find(({ outcome }) => outcome !== "applied");
     if (failed || rows.length < together) {
       throw new Error(`Cannot measure: ${JSON.stringify(failed)}`);
     }
   }
   const { own: after } = await processorTime(processId);
+
   times.sort((a, b) => a - b);
   return {
     p50: median(times),
@@ -140,7 +148,23 @@ async function measureCalls(
   };
 }
 
-/** Where the write-ahead log ends, in bytes. */
+/** Returns the events of all calls, as text, in the form that is sent. */
+function makeEvents(
+  version: Version,
+  { together, calls, kinds }: Calls,
+): string[] {
+  const makers = kinds.map((kind) => filler(kind, version.wire));
+  return Array.from({ length: calls * together }, (_, i) => {
+    const isNew = kinds[i % kinds.length] === "creation";
+    // In a mixture, one in ten is about the same subscription as the one before.
+    const nth = i % 10 === 5 && kinds.length > 1 ? i - 1 : i;
+    const of = isNew ? version.next++ : nth % CHANGED * version.step;
+    return makers[i % kinds.length]!(of, version.time++)
+      .replace('"place":1', `"place":${i % together + 1}`);
+  });
+}
+
+/** Returns where the write-ahead log ends, in bytes. */
 export async function logPosition(sql: postgres.Sql): Promise<number> {
   const [row] = await sql`
     select (pg_current_wal_lsn() - '0/0'::pg_lsn)::float8 as bytes`;
@@ -155,10 +179,14 @@ async function alternate(
 ) {
   const results = Object.entries(calls).flatMap(([name, plan]) =>
     Object.entries(versions).map(([title, version]) => ({
-      ...{ name, plan, title, version },
+      name,
+      plan,
+      title,
+      version,
       rounds: [] as CallResult[],
     }))
   );
+
   for (let round = 0; round <= rounds; round++) {
     for (const { name, plan, title, version, rounds: measured } of results) {
       const result = await measureCalls(version, plan);
@@ -167,6 +195,7 @@ async function alternate(
       console.log(`  ${round}/${rounds} ${name}, ${title}: ${shown} ms`);
     }
   }
+
   for (const { sql } of Object.values(versions)) await sql.end();
   return results;
 }
@@ -182,13 +211,21 @@ export async function sql(
     await measureCalls(version, { ...CREATIONS, calls: 400 });
     await version.sql`vacuum analyze`;
   }
+
   const results = await alternate({ now, older }, CALLS, rounds);
   const rows = Object.keys(CALLS).map((name) => {
-    const [ours = [], theirs = []] = results.filter((it) => it.name === name)
+    const [ours = [], theirs = []] = results
+      .filter((result) => result.name === name)
       .map(({ rounds }) => rounds.map(({ processor }) => processor));
     const ratios = ours.map((time, round) => time / theirs[round]!);
-    return [name, ...[ours, theirs, ratios].map((it) => show(spread(it), 2))];
+    return [
+      name,
+      show(spread(ours), 2),
+      show(spread(theirs), 2),
+      show(spread(ratios), 2),
+    ];
   });
+
   return `
 Milliseconds of Postgres' processor time per call, beside ${project}.
 
@@ -209,28 +246,40 @@ export async function growth(
   const empty = await openVersion(stack, { name: "growth_empty" });
   const full = await openVersion(stack, { name: "growth_full", step });
   await copySubscriptions(empty.sql, CHANGED);
+
   console.log("  Filling the tables");
   await copySubscriptions(full.sql, counts.subscriptions);
   await copyFailures(full.sql, counts.failed_events);
   await fillLedger(full.sql, counts.processed_events);
   for (const { sql } of [empty, full]) await sql`vacuum analyze`;
   await withDatabase(stack.adminUrl, (sql) => sql`checkpoint`);
+
   const sizes = [];
   for (const [name, rows] of Object.entries(counts)) {
+    const table = `billing.${name}`;
     const [row] = await full.sql`
-      select pg_total_relation_size(${`billing.${name}`}::regclass)::float8 as bytes`;
+      select pg_total_relation_size(${table}::regclass)::float8 as bytes`;
     sizes.push([name, show(rows), show(row?.["bytes"] / rows)]);
   }
-  const { "an update": one, "50 updates": fifty } = CALLS;
-  const calls = { "an update": one, "50 updates": fifty };
+
+  const calls = {
+    "an update": CALLS["an update"],
+    "50 updates": CALLS["50 updates"],
+  };
   const results = await alternate({ empty, full }, calls, rounds);
   const rows = results.map(({ name, plan, title, rounds }) => {
-    const middle = (of: keyof CallResult) =>
-      median(rounds.map((round) => round[of]));
-    const times = [middle("p50"), middle("p99"), middle("processor")];
-    const log = show(middle("log") / plan.together);
-    return [name, title, ...times.map((time) => show(time, 2)), log];
+    const middle = (figure: keyof CallResult) =>
+      median(rounds.map((round) => round[figure]));
+    return [
+      name,
+      title,
+      show(middle("p50"), 2),
+      show(middle("p99"), 2),
+      show(middle("processor"), 2),
+      show(middle("log") / plan.together),
+    ];
   });
+
   return `
 Milliseconds per call; bytes of log per event.
 
@@ -239,7 +288,7 @@ ${table(["Call", "Tables", "p50", "p99", "Processor", "Log"], rows)}
 ${table(["Table", "Rows", "Bytes per row, with indexes"], sizes)}`;
 }
 
-/** Fills the table with copies of what the function makes of a creation. */
+/** Fills the table with copies of the record that a creation makes. */
 export async function copySubscriptions(
   sql: postgres.Sql,
   count: number,
@@ -247,12 +296,17 @@ export async function copySubscriptions(
   const wire = await wireForm(REPOSITORY);
   const body = `[${filler("creation", wire)(0, START)}]`;
   await sql`select from public.billing_apply_events(${body}::text::jsonb)`;
+
+  const values = `jsonb_build_object(
+    'account_id', 'acc_' || i,
+    'id', ${numbered("sub")},
+    'customer_id', ${numbered("cus")}
+  )`;
   await sql.unsafe(`
     insert into billing.subscriptions
     select r.*
     from generate_series(1, ${count - 1}) as i, billing.subscriptions as s,
-      jsonb_populate_record(s, jsonb_build_object('account_id', 'acc_' || i,
-        'id', ${numbered("sub")}, 'customer_id', ${numbered("cus")})) as r
+      jsonb_populate_record(s, ${values}) as r
     where s.id = '${numberedId("sub", 0)}'`);
 }
 
@@ -274,25 +328,29 @@ async function copyFailures(sql: postgres.Sql, count: number): Promise<void> {
       'account_id', 'acc_1',
       'occurred_at', now()
     ))`;
+
+  const values = `jsonb_build_object(
+    'event_id', ${numbered("evt")},
+    'subscription_id', ${numbered("x")},
+    'customer_id', ${numbered("y")}
+  )`;
   await sql.unsafe(`
     insert into billing.failed_events
     select r.*
     from generate_series(2, ${count}) as i, billing.failed_events as f,
-      jsonb_populate_record(f, jsonb_build_object('event_id', ${
-    numbered("evt")
-  },
-        'subscription_id', ${numbered("x")}, 'customer_id', ${
-    numbered("y")
-  })) as r
+      jsonb_populate_record(f, ${values}) as r
     where f.event_id = 'evt_failed'`);
 }
 
-/** In SQL, what {@linkcode numberedId} returns of i. */
+/** Returns SQL for the ID that {@linkcode numberedId} makes from the number i. */
 function numbered(prefix: string): string {
   return `'${prefix}_1' || lpad(i::text, 13, '0') || '${ACCOUNT}'`;
 }
 
-/** Rows in the order of their time, as Stripe's IDs are: ten begin with the same. */
+/**
+ * Fills the ledger in the order of time. IDs are in the same order, as Stripe's nearly are:
+ * ten in a row begin with the same characters.
+ */
 async function fillLedger(sql: postgres.Sql, count: number): Promise<void> {
   await sql.unsafe(`
     insert into billing.processed_events (provider, event_id, type, processed_at)

@@ -1,6 +1,6 @@
 /**
- * Events per second, how long each takes and what it costs, end to end over real HTTP, in
- * rounds of random order: this receiver, its peers, and its parts.
+ * Measures this receiver, its peers and its parts end to end over real HTTP, in rounds of
+ * random order: events per second, how long each takes, and what it costs.
  */
 import { createInterface } from "node:readline";
 import { Readable } from "node:stream";
@@ -31,16 +31,20 @@ import {
 /** How many subscriptions the events are about. */
 export const SUBSCRIPTIONS = 2_000;
 
-/** What is compared. */
+/** The servers to compare. */
 export const PEERS: readonly TargetName[] = [
-  ...["receiver", "byHand", "engine", "enginePool", "older"] as const,
+  "receiver",
+  "byHand",
+  "engine",
+  "enginePool",
+  "older",
   "verify",
 ];
 
-/** Each takes a part more than the one before it. */
+/** Servers that each do one thing more than the one before. */
 const STEPS = ["bare", "verify", "ignored", "receiver"] as const;
 
-/** What a load came to. */
+/** The result of a load. */
 interface Measured extends Slice {
   readonly name: TargetName;
   readonly connections: number;
@@ -55,33 +59,27 @@ export async function throughput(
 ): Promise<string> {
   const names = options.peers as TargetName[];
   const select = await measureTargets(stack, names, options);
+
   const rows = options.connections.flatMap((connections) => {
     const [ours = []] = select(connections, ["receiver"]);
-    return select(connections, names).map((rounds) => {
-      const middle = (of: "p50" | "p99" | "perSecond", all = rounds) =>
-        median(all.map((one) => one[of]));
-      return [
-        ...[`${connections}`, TARGETS[rounds[0]!.name].title],
-        show(spread(rounds.map(({ perSecond }) => perSecond))),
-        ...[middle("p50"), middle("p99")].map((ms) =>
-          show(ms, ms < 99 ? 1 : 0)
-        ),
-        show(middle("perSecond", ours) / middle("perSecond"), 2),
-        show(middle("p99", ours) / middle("p99"), 2),
-      ];
-    });
+    return select(connections, names).map((rounds) => [
+      `${connections}`,
+      ...comparison(rounds, ours),
+    ]);
   });
+
   if (options.chart) {
     const groups = options.connections.map((connections) => ({
       heading: `Connections: ${connections}`,
       bars: select(connections, names).map((rounds) => ({
         title: TARGETS[rounds[0]!.name].title,
-        value: median(rounds.map(({ perSecond }) => perSecond)),
+        value: middle(rounds, "perSecond"),
       })),
     }));
     const title = "Subscription updates per second, over HTTP";
     await Deno.writeTextFile(options.chart, barChart(title, groups));
   }
+
   return `
 Subscription updates of 3 kB, each a new event, signed and verified: events per
 second (range of the rounds), and the milliseconds that half and 99 % of them take
@@ -91,19 +89,47 @@ database showed that every event was applied.
 ${table(["To", "What", "Per second", "p50", "p99", "Times", "p99"], rows)}`;
 }
 
+/** Returns the cells of a server's rounds, beside those of this receiver. */
+function comparison(
+  rounds: readonly Measured[],
+  ours: readonly Measured[],
+): string[] {
+  const milliseconds = (value: number) => show(value, value < 99 ? 1 : 0);
+  const ratio = (figure: Figure) =>
+    middle(ours, figure) / middle(rounds, figure);
+  return [
+    TARGETS[rounds[0]!.name].title,
+    show(spread(rounds.map(({ perSecond }) => perSecond))),
+    milliseconds(middle(rounds, "p50")),
+    milliseconds(middle(rounds, "p99")),
+    show(ratio("perSecond"), 2),
+    show(ratio("p99"), 2),
+  ];
+}
+
+type Figure = "p50" | "p99" | "perSecond";
+
+function middle(rounds: readonly Measured[], figure: Figure): number {
+  return median(rounds.map((round) => round[figure]));
+}
+
 /** Shows where a delivery's processor time goes. */
 export async function parts(stack: Stack, options: Options): Promise<string> {
   const select = await measureTargets(stack, STEPS, options);
   const rows = options.connections.flatMap((connections) => {
     const times = select(connections, STEPS).map((rounds) =>
-      PROCESSES.map((_, i) => median(rounds.map((one) => one.processor[i]!)))
+      PROCESSES.map((_, i) =>
+        median(rounds.map(({ processor }) => processor[i]!))
+      )
     );
     return STEPS.map((name, i) => [
-      ...[`${connections}`, TARGETS[name].title],
+      `${connections}`,
+      TARGETS[name].title,
       show(times[i]![0]! - (times[i - 1]?.[0] ?? 0), 3),
       ...times[i]!.map((time) => show(time, 3)),
     ]);
   });
+
   return `
 Milliseconds of one core per event, by process, and what the receiver takes more than
 the server above it: for HTTP; the signature; parsing and the log; and the call. The
@@ -115,7 +141,7 @@ ${table(["To", "What", "More", ...PROCESSES], rows)}`;
 /**
  * Measures each target in each round, over each number of connections.
  *
- * @returns what selects the rounds of each of some targets
+ * @returns a function that selects the rounds of each of some targets
  */
 async function measureTargets(
   stack: Stack,
@@ -127,8 +153,9 @@ async function measureTargets(
   for (const name of names) {
     targets.push([name, await serveTarget(stack, { name, started })]);
   }
-  // The others make what is not there.
+  // The other targets create a subscription with the first event about it.
   await createSubscriptions(receiverTarget(stack));
+
   const measured: Measured[] = [];
   for (let round = 1; round <= rounds; round++) {
     for (const [name, target] of shuffled(targets)) {
@@ -138,22 +165,16 @@ async function measureTargets(
       const warmUp = await prepareLoad(target, warmUpLoad(seconds));
       const prepared = [];
       for (const count of shuffled(connections)) {
-        const load = { connections: count, seconds, warmUpSeconds: 1 };
-        const [most, each] = target.query ? [8_000, 400] : [20_000, 4_000];
-        const built = Math.min(most, count * each) * (seconds + 1);
-        const send = await prepareLoad(target, { ...load, built });
+        const send = await prepareMeasured(target, count, seconds);
         prepared.push({ connections: count, send });
       }
       await warmUp();
+
       for (const { connections, send } of prepared) {
-        const before = await processorTimes();
-        const { slices: [slice], answers } = await send();
-        const after = await processorTimes();
-        const processor = PROCESSES
-          .map((name) => (after[name] - before[name]) * 1000 / answers);
-        measured.push({ ...slice!, name, connections, processor });
-        const { perSecond, p50, p99, errors } = slice!;
-        const figures = [perSecond, p50, p99].map((it) => show(it, 1));
+        const { processor, slice } = await measureLoad(send);
+        measured.push({ ...slice, name, connections, processor });
+        const { perSecond, p50, p99, errors } = slice;
+        const figures = [perSecond, p50, p99].map((figure) => show(figure, 1));
         const failed = errors > 0 ? `, FAILED: ${errors}` : "";
         console.log(
           `  ${round}/${rounds} ${target.title}, ${connections}: ${figures}${failed}`,
@@ -161,17 +182,43 @@ async function measureTargets(
       }
     }
   }
+
   return (connections: number, names: readonly TargetName[]) =>
     names.map((name) =>
-      measured.filter((one) =>
-        one.name === name && one.connections === connections
+      measured.filter((result) =>
+        result.name === name && result.connections === connections
       )
     );
 }
 
+/** Prepares a load of one slice, with about as many requests as the target can take. */
+async function prepareMeasured(
+  target: Target,
+  connections: number,
+  seconds: number,
+) {
+  const [most, each] = target.query ? [8_000, 400] : [20_000, 4_000];
+  return await prepareLoad(target, {
+    connections,
+    seconds,
+    warmUpSeconds: 1,
+    built: Math.min(most, connections * each) * (seconds + 1),
+  });
+}
+
+/** Sends a load, and measures what an event costs each process. */
+async function measureLoad(send: Awaited<ReturnType<typeof prepareLoad>>) {
+  const before = await processorTimes();
+  const { slices: [slice], answers } = await send();
+  const after = await processorTimes();
+  const processor = PROCESSES
+    .map((name) => (after[name] - before[name]) * 1000 / answers);
+  return { processor, slice: slice! };
+}
+
 /**
- * While a server is idle, V8 may let go of its compiled code. Under load, it takes
- * some eight seconds until the code is as fast as it was.
+ * Returns a load that makes a server fast again. While a server is idle, V8 may let go of
+ * its compiled code; under load, that takes some eight seconds to recover.
  */
 export function warmUpLoad(seconds: number) {
   return { connections: 64, seconds: 2 * seconds, perSecond: 4_000 };
@@ -182,15 +229,16 @@ export async function restartPostgrest({ postgrest }: Stack): Promise<void> {
   await postgrest.start();
 }
 
-/** Events are of the last months: each load has later ones than those before it. */
+/** The time of the next load's first event: each load has later events than the last. */
 let nextStart = Math.floor(Date.now() / 1000) - 90 * 86_400;
 const LOAD_SECONDS = 10_000;
 
 /**
- * Has the events for a target built, which takes seconds.
+ * Builds the events for a target, which takes seconds.
  *
- * @returns what sends them, once, and checks in its database that each is applied.
- *   Updates have to be sent in the order in which they were prepared: others are stale
+ * @returns a function that sends them, once, and checks in the target's database that
+ *   each was applied. Send loads in the order in which they were prepared: an earlier
+ *   one would be stale
  */
 export async function prepareLoad(
   target: Target,
@@ -199,9 +247,12 @@ export async function prepareLoad(
   const plan: LoadPlan = {
     ports: target.ports,
     stream: target.stream ?? "updates",
-    ...{ subscriptions: SUBSCRIPTIONS, start: nextStart, ...load },
+    subscriptions: SUBSCRIPTIONS,
+    start: nextStart,
+    ...load,
   };
   nextStart += LOAD_SECONDS;
+
   const child = createCommand(Deno.execPath(), {
     args: ["run", "-A", "--no-check", "bench/load.ts", JSON.stringify(plan)],
     stdin: "piped",
@@ -215,20 +266,23 @@ export async function prepareLoad(
 
   return async function send(onSlice: (slice: Slice) => unknown = () => {}) {
     await child.stdin.getWriter().write(new Uint8Array(1));
+
     const slices: Slice[] = [];
-    // With those of the warm-up.
+    // The result counts the answers of the warm-up, too.
     let result: { answers: number; errors: number } | undefined;
     for await (const line of { [Symbol.asyncIterator]: () => lines }) {
       const read = JSON.parse(line);
-      if ("answers" in read) result = read;
-      else {
+      if ("answers" in read) {
+        result = read;
+      } else {
         slices.push(read);
         await onSlice(read);
       }
     }
     await child.status;
     if (!result) throw new Error("Cannot measure: the load generator failed");
-    // Which one failed is not known.
+
+    // If one has failed, it is not known which.
     if (result.errors === 0 && target.query && plan.stream === "updates") {
       await checkApplied(target, { ...plan, sent: result.answers });
     }
@@ -241,16 +295,20 @@ export async function createSubscriptions(
   target: Target,
   count: number = SUBSCRIPTIONS,
 ): Promise<void> {
-  const creations = { stream: "creations", connections: 8 } as const;
-  const all = { ...creations, subscriptions: count, count };
-  const { errors } = await (await prepareLoad(target, all))();
+  const send = await prepareLoad(target, {
+    stream: "creations",
+    connections: 8,
+    subscriptions: count,
+    count,
+  });
+  const { errors } = await send();
   if (errors === 0) return;
   throw new Error(
     `Cannot measure: ${target.title} refused ${errors} creations`,
   );
 }
 
-/** Checks that each record is as of the newest event that was sent about it. */
+/** Checks that each record is that of the newest event that was sent about it. */
 async function checkApplied(
   { title, databaseUrl, query }: Target,
   { subscriptions, start, sent }: LoadPlan & { readonly sent: number },
@@ -259,6 +317,7 @@ async function checkApplied(
     databaseUrl,
     (sql) => sql.unsafe<{ at: Date | null }[]>(query!),
   );
+
   for (let i = 0; i < Math.min(sent, subscriptions); i++) {
     const newest = start + Math.floor((sent - 1 - i) / subscriptions);
     if (rows[i]?.at?.getTime() === newest * 1000) continue;

@@ -63,6 +63,7 @@ async function main(args: readonly string[]): Promise<number> {
     warn: printError,
     local: await findRunningStack(env),
   });
+
   const ending = new AbortController();
   await abortOnEnd(ending, env);
   await using running = serveConsole(access, { port });
@@ -96,7 +97,7 @@ function readPort(text = `${DEFAULT_PORT}`): number {
   throw new UsageError("--port takes a number from 0 to 65535.");
 }
 
-/** Listens until it is disposed of. Returns the link that lets a browser in, once. */
+/** Listens until it is disposed of, and returns the link that lets a browser in once. */
 export function serveConsole(
   access: ProjectAccess,
   { port }: { port: number },
@@ -106,10 +107,11 @@ export function serveConsole(
   const app = createConsole({ project, session, host: () => host });
   const server = listen(port, (request) => app.fetch(request));
   const host = `${HOSTNAME}:${server.addr.port}`;
+
   return {
     link: `http://${host}/?token=${session.token}`,
     [Symbol.asyncDispose]: async () => {
-      // A browser keeps its connections open: it is not waited for.
+      // Browsers keep connections open, so this does not wait until all are closed.
       const waited = new Promise((resolve) => setTimeout(resolve, 500));
       await Promise.race([server.shutdown(), waited]);
     },
@@ -128,14 +130,15 @@ function listen(port: number, handler: Deno.ServeHandler) {
 }
 
 /**
- * Opens a URL in the user's browser, if there is one; the URL is printed too. If
- * this starts the browser, it does not get the secret key, and Ctrl-C here does
- * not end it.
+ * Opens a URL in the user's browser, if there is one; the URL is printed too. A
+ * browser that this starts does not get the secret key, and Ctrl-C does not end it.
  */
 export function openBrowser(url: string): void {
   const [command, ...args] = OPENERS[Deno.build.os] ?? [];
   if (command === undefined) return;
-  const { SUPABASE_SECRET_KEY: _, ...env } = Deno.env.toObject();
+
+  const env = Deno.env.toObject();
+  delete env["SUPABASE_SECRET_KEY"];
   try {
     createCommand(command, {
       args: [...args, url],

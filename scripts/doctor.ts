@@ -59,11 +59,13 @@ async function doctor(args: readonly string[]): Promise<number> {
   const env = Deno.env.toObject();
   const local = await findRunningStack(env);
   const target = parseDoctorArguments(args, { env, warn: printError, local });
+
   const { url, projectUrl } = target;
   const project = projectUrl ? `project ${projectUrl}` : "without a project";
   const width = Deno.stdout.isTerminal() ? Deno.consoleSize().columns : 0;
   const columns = width < 40 ? 80 : width; // Some terminals say 0.
   printError(...wrap(`Checking ${url}, ${project}`, columns));
+
   const settings = functionEnvironment(env, await readEnvFile());
   const here = { env: settings, fetch, clock: Date.now };
   const counts = { ok: 0, warning: 0, FAIL: 0, skipped: 0 };
@@ -71,6 +73,7 @@ async function doctor(args: readonly string[]): Promise<number> {
     print(...findingLines(finding, columns));
     counts[finding.state] += 1;
   }
+
   const { warning, ...always } = counts;
   const shown = Object.entries(warning > 0 ? counts : always);
   print(shown.map(([state, count]) => `${count} ${state}`).join(", "));
@@ -99,15 +102,12 @@ export function findingLines(
   const title = `${name.padEnd("unsigned event ".length)} `;
   const longest = Math.max(...text.split(" ").map(({ length }) => length));
   const isColumn = head.length + title.length + longest <= columns;
-  const indent = " ".repeat(
-    isColumn ? head.length + title.length : head.length,
-  );
-  const lines = isColumn
-    ? wrap(text, columns - indent.length)
-    : wrap(title + text, columns - indent.length);
-  return lines.map((line, i) => {
-    const start = i > 0 ? indent : isColumn ? head + title : head;
-    return `${start}${line.trimEnd()}`;
+
+  const start = isColumn ? head + title : head;
+  const content = isColumn ? text : title + text;
+  return wrap(content, columns - start.length).map((line, i) => {
+    const before = i === 0 ? start : " ".repeat(start.length);
+    return `${before}${line.trimEnd()}`;
   });
 }
 
@@ -121,6 +121,7 @@ export function parseDoctorArguments(
     values.url === undefined || givenProjectUrl(option, here.env)
       ? readProject(option, here)
       : { secrets: here.env };
+
   const url = values.url ?? `${projectUrl}/functions/v1/billing-webhook`;
   // The project's secret key may be sent there too.
   if (!safeUrl(url)) {
@@ -128,6 +129,7 @@ export function parseDoctorArguments(
       "--url takes an https URL, or an http URL on this machine.",
     );
   }
+
   const { origin, pathname } = new URL(url);
   const isOfProject = pathname.startsWith("/functions/v1/");
   return {
@@ -142,7 +144,7 @@ export function parseDoctorArguments(
 function checkedDatabase(text: string | undefined): string | undefined {
   if (text === undefined) return undefined;
   const isDatabase = /^postgres(ql)?:$/.test(URL.parse(text)?.protocol ?? "");
-  // With a second @, a part of the password would be taken for the host.
+  // With a second @, part of the password would be read as the host.
   if (isDatabase && text.split("@").length <= 2) return text;
   // The message leaves the text out: it may contain a password.
   throw new UsageError(

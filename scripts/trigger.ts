@@ -40,6 +40,7 @@ async function trigger(args: readonly string[]): Promise<number> {
   const env = functionEnvironment(command, await readEnvFile());
   const sent = parseTriggerArguments(args, env);
   const { provider, format, source } = sent;
+
   const url = sent.url ?? local?.webhookUrl ?? LOCAL_WEBHOOK_URL;
   const settings = providerSettings(env, provider, format);
   const project = projectOf(url, { local, env: command });
@@ -48,6 +49,7 @@ async function trigger(args: readonly string[]): Promise<number> {
     print(...new TextDecoder().decode(body).split("\n"));
     return 0;
   }
+
   const id = "type" in source && format !== "stripe" ? source.event : undefined;
   const headers: Record<string, string> = {
     "content-type": "application/json; charset=utf-8",
@@ -55,15 +57,16 @@ async function trigger(args: readonly string[]): Promise<number> {
   };
   const deliveryId = headers["webhook-id"];
   const event = await sentEvent(body, { provider, format, deliveryId });
-
   const wasApplied = project && await readLedger(project, event)
     .then((outcome) => outcome !== undefined, () => undefined);
+
   const about = event.subscription && ` about ${event.subscription}`;
   const title = "payload" in source
     ? source.payload
     : `${event.type} ${event.id}${about}`;
   const signed = `signed as provider ${provider} (${settings.scheme})`;
   printError(...wrap(`Sending ${title}, ${signed}, to ${url}`, MAX_COLUMNS));
+
   const reply = await sendRequest(url, { method: "POST", headers, body });
   if ("fault" in reply) {
     const isNotStarted = isLoopback(url) && /refused/i.test(reply.fault);
@@ -96,20 +99,21 @@ async function bodyOf(
     new TextEncoder().encode(
       JSON.stringify(buildEvent(source, { format, ...more }), null, 2),
     );
+
   const isCreation = kindOf(FORMATS[format], source.type) === "creation";
   if (isCreation && !print) {
-    // Within one second, a creation counts as older than a deletion. One that is
-    // sent after it means a new start.
+    // Within one second, a creation counts as older than a deletion. If it is sent
+    // after the deletion, it is meant as a new start.
     await sleep(1000 - Date.now() % 1000);
   }
   if (project === undefined) return write({});
-  // What cannot be read is not known: sending the event says why.
+
+  // If the database cannot be read, sending the event says why.
   const known = { provider, format, deliveryId: undefined };
   const about = await sentEvent(write({}), known);
   if (isChange(format, source.type)) {
-    return write({
-      record: await readRecord(project, about).catch(() => undefined),
-    });
+    const record = await readRecord(project, about).catch(() => undefined);
+    return write({ record });
   }
   // An event that waits for its creation occurred after it.
   const created = isCreation && !print

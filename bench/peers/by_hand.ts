@@ -1,5 +1,5 @@
 /**
- * What people write by hand, in the way of Supabase's example `stripe-webhooks`: the
+ * A function as people write it by hand, like Supabase's example `stripe-webhooks`: the
  * stripe package verifies with SubtleCrypto, and supabase-js upserts the subscription
  * and its customer; both at the same time, which no foreign key forbids.
  */
@@ -24,6 +24,7 @@ Deno.serve(async (request) => {
     cryptoProvider,
   ).catch(() => undefined);
   if (!event) return new Response("Invalid signature", { status: 400 });
+
   try {
     switch (event.type) {
       case "customer.subscription.created":
@@ -45,11 +46,14 @@ async function storeSubscription(
   const { id, customer, metadata, items: { data: [item] } } = subscription;
   const customer_id = typeof customer === "string" ? customer : customer.id;
   const account_id = metadata["accountId"];
+
   const results = await Promise.all([
     supabase.from("customers_by_hand")
       .upsert({ id: customer_id, account_id, updated_at }),
     supabase.from("subscriptions_by_hand").upsert({
-      ...{ id, customer_id, account_id, updated_at },
+      id,
+      customer_id,
+      account_id,
       status: subscription.status,
       price_id: item?.price.id,
       quantity: item?.quantity,
@@ -58,6 +62,7 @@ async function storeSubscription(
       canceled_at: timeOf(subscription.canceled_at),
       current_period_end: timeOf(item?.current_period_end),
       trial_end: timeOf(subscription.trial_end),
+      updated_at,
     }),
   ]);
   for (const { error } of results) if (error) throw error;

@@ -1,15 +1,17 @@
 /**
- * `@stripe/sync-engine`, in one of two ways: as its installer and Supabase's
- * dashboard serve it, by the code of the edge function `stripe-webhook`, which the
- * package has as a text; it opens a database connection for each event. Or, with
- * POOL, as its command line holds it while it listens: one instance with a pool of
- * that many connections, here behind Deno's server.
+ * `@stripe/sync-engine`, in one of two ways:
+ *
+ * - As its installer and Supabase's dashboard serve it: with the code of the edge
+ *   function `stripe-webhook`, which the package has as a text. It opens a database
+ *   connection for each event.
+ * - With POOL, as its command line runs it: one instance with a pool of that many
+ *   connections, here behind Deno's server.
  *
  * It is set up as its function `stripe-setup` does it, but without a network. For
- * the columns, its migrations read Stripe's OpenAPI specification of the version
- * that is their default; `COLUMNS` has what that says of subscriptions and
- * their items. The account and the signing secret are stored where it looks them
- * up for each event, so it never calls Stripe.
+ * the columns, its migrations read Stripe's OpenAPI specification, by default of one
+ * version; `COLUMNS` has what that says of subscriptions and their items. The account
+ * and the signing secret are stored where it looks them up for each event, so it never
+ * calls Stripe.
  */
 import {
   embeddedMigrations,
@@ -20,7 +22,7 @@ import { webhookFunctionCode } from "@stripe/sync-engine/supabase";
 
 const ACCOUNT = "acct_1Bx7kQ2mVr4Bench";
 
-/** What `StripeSync.create` needs in any case. */
+/** The options of `StripeSync.create` that both ways need. */
 const CONFIG = {
   stripeSecretKey: "sk_test_unused",
   schemaName: "stripe",
@@ -84,6 +86,7 @@ if (pool === undefined) {
 async function setUp(): Promise<void> {
   const openApiSpecPath = await Deno.makeTempFile({ suffix: ".json" });
   await Deno.writeTextFile(openApiSpecPath, JSON.stringify(openApi()));
+
   await runMigrationsFromContent(
     {
       databaseUrl,
@@ -94,6 +97,7 @@ async function setUp(): Promise<void> {
     embeddedMigrations,
   );
   await Deno.remove(openApiSpecPath);
+
   const sync = await StripeSync.create({
     ...CONFIG,
     stripeAccountId: ACCOUNT,
@@ -110,7 +114,7 @@ async function setUp(): Promise<void> {
   await sync.close();
 }
 
-/** Returns Stripe's specification of them. */
+/** Returns Stripe's specification of these columns. */
 function openApi(): object {
   const schemas: Record<string, object> = {};
   for (const [name, columns] of Object.entries(COLUMNS)) {

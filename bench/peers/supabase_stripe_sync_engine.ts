@@ -28,7 +28,7 @@ const sync = new StripeSync({
 Deno.serve(async (request) => {
   const body = new Uint8Array(await request.arrayBuffer());
   const signature = request.headers.get("stripe-signature") ?? undefined;
-  // The library's type asks for Node's Buffer; it only ever hashes and parses it.
+  // The library's type asks for Node's Buffer; it only hashes and parses it.
   await sync.processWebhook(body as never, signature);
   return Response.json({ received: true });
 });

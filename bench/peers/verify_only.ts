@@ -1,5 +1,5 @@
 /**
- * What no receiver can be faster than: it verifies a delivery of Stripe with
+ * A server that no receiver can be faster than: it verifies a delivery of Stripe with
  * SubtleCrypto, answers, and does nothing with it. Without a secret, it only answers.
  */
 const encoder = new TextEncoder();
@@ -16,6 +16,7 @@ async function isSigned(headers: Headers, body: Uint8Array): Promise<boolean> {
   const header = headers.get("stripe-signature") ?? "";
   const [, time, hex] = /^t=(\d+),v1=([0-9a-f]{64})$/.exec(header) ?? [];
   if (!(Math.abs(Date.now() / 1000 - Number(time)) < 300)) return false;
+
   const prefix = encoder.encode(`${time}.`);
   const signed = new Uint8Array(prefix.length + body.length);
   signed.set(prefix);

@@ -1,5 +1,5 @@
 /** @jsxImportSource hono/jsx */
-/** Whether an account has access, by the rule that apps ask, and why. */
+/** The card that says whether an account has access, by the rule that apps ask, and why. */
 import type { Child } from "hono/jsx";
 import type { Row } from "../common/project_api.ts";
 import type { Project } from "./project.ts";
@@ -36,6 +36,7 @@ export function accessCard({ account, isGiven, subscriptions }: Access): Child {
       {isGiven ? reasonFor(subscription) : reasonAgainst(subscription)}
     </li>
   ));
+
   return (
     <article class={isGiven ? "good" : "bad"}>
       <h2>Has access: {isGiven ? ["yes, ", until(giving)] : "no"}</h2>
@@ -47,7 +48,7 @@ export function accessCard({ account, isGiven, subscriptions }: Access): Child {
   );
 }
 
-function until(giving: readonly Subscription[]): Child {
+function until(giving: readonly Subscription[]) {
   const paid = giving.filter(({ paid_until }) => paid_until === "infinity");
   if (paid.length === 0) return "while the grace for a late payment lasts";
   const ends = paid.map(({ cancel_at }) => Date.parse(cancel_at ?? ""));
@@ -57,14 +58,14 @@ function until(giving: readonly Subscription[]): Child {
     : ["until ", ui.time(new Date(last).toISOString())];
 }
 
-function reasonFor(subscription: Subscription): Child {
+function reasonFor(subscription: Subscription) {
   const { paid_until, cancel_at } = subscription;
   if (paid_until !== "infinity") return pastDue(subscription);
   const status = ui.value(statusOf(subscription));
   return cancel_at ? [status, ", ends ", ui.time(cancel_at)] : status;
 }
 
-function reasonAgainst(subscription: Subscription): Child {
+function reasonAgainst(subscription: Subscription) {
   const { status, canceled_at, cancel_at, paused, paid_until } = subscription;
   if (status === "canceled") return ["canceled ", ui.time(canceled_at)];
   if (Date.parse(cancel_at ?? "") <= Date.now()) {
@@ -80,7 +81,7 @@ function reasonAgainst(subscription: Subscription): Child {
   return ui.value(statusOf(subscription));
 }
 
-function pastDue({ past_due_since, paid_until }: Subscription): Child {
+function pastDue({ past_due_since, paid_until }: Subscription) {
   return ["past due since ", ui.time(past_due_since ?? paid_until)];
 }
 

@@ -24,7 +24,7 @@ import { type Console, type Notice, visibleLines } from "./ui.tsx";
 /** A repaired payload may be long, and a form makes it longer. */
 const MAX_FORM_BYTES = 16 * 1024 * 1024;
 
-/** On every answer. Pages hold personal data, so that no cache keeps them. */
+/** The headers of every answer. Pages hold personal data, so no cache keeps them. */
 const HEADERS = {
   // No script runs, and nothing is loaded from anywhere else.
   "content-security-policy":
@@ -38,13 +38,13 @@ const HEADERS = {
   "x-frame-options": "DENY",
 };
 
-/** What this process knows about the one browser that it lets in. */
+/** The secrets of the one browser that this process lets in. */
 type Session = ReturnType<typeof createSession>;
 
 export function createSession() {
   const secret = () => randomBytes(32).toString("base64url");
   return {
-    /** In the URL that is opened; it lets in one browser, once. */
+    /** Part of the URL that is opened. It lets in one browser, once. */
     token: secret(),
     cookie: secret(),
     isTokenUsed: false,
@@ -81,11 +81,13 @@ export function createConsole(
     await next();
     for (const [name, value] of Object.entries(HEADERS)) c.header(name, value);
   });
+
   app.use(bodyLimit({
     maxSize: MAX_FORM_BYTES,
     onError: (c) => refuse(c, 413, "This form is too long."),
   }));
   app.use(guard(session, host));
+
   app.get(
     "/style.css",
     (c) => c.body(STYLE, 200, { "content-type": "text/css" }),
@@ -103,12 +105,14 @@ export function createConsole(
     ];
     return console.show(c, "Not found", content, 404);
   });
+
   app.onError((error, c) => {
-    const isOwn = !(error instanceof ProjectError);
-    if (isOwn) printError(...(error.stack ?? error.message).split("\n"));
-    const message = isOwn
-      ? "The console itself failed. The terminal has the error: please report it."
-      : error.message;
+    let { message } = error;
+    if (!(error instanceof ProjectError)) {
+      printError(...(error.stack ?? message).split("\n"));
+      message =
+        "The console itself failed. The terminal has the error: please report it.";
+    }
     const content = [
       <h1>The project did not answer as expected</h1>,
       <p>{visibleLines(message)}</p>,
@@ -119,7 +123,7 @@ export function createConsole(
   return app;
 }
 
-/** Lets through what the browser of the session asks for by itself. */
+/** Lets through only requests that pages of the console make in the session's browser. */
 function guard(session: Session, host: () => string): MiddlewareHandler {
   const cookieName = () => `billing_console_${host().split(":")[1]}`;
 
@@ -127,8 +131,9 @@ function guard(session: Session, host: () => string): MiddlewareHandler {
     if (c.req.header("host") !== host()) {
       return refuse(c, 421, "This console answers only under its own address.");
     }
-    // It tells nothing about the project.
+    // The style sheet says nothing about the project.
     if (c.req.path === "/style.css") return await next();
+
     const cookie = getCookie(c, cookieName()) ?? "";
     const isKnown = await timingSafeEqual(cookie, session.cookie);
     const token = c.req.query("token");
@@ -139,8 +144,9 @@ function guard(session: Session, host: () => string): MiddlewareHandler {
     if (!isKnown) {
       return refuse(c, 401, "Open the link that the console has printed.");
     }
+
     const isRead = c.req.method === "GET" || c.req.method === "HEAD";
-    // Browsers send it with every form, and no page can choose it.
+    // Browsers send this header with every form, and no page can choose it.
     if (!isRead && c.req.header("origin") !== `http://${host()}`) {
       return refuse(
         c,
@@ -161,6 +167,7 @@ function guard(session: Session, host: () => string): MiddlewareHandler {
         "This link is wrong, or it was used already. End the console with Ctrl-C, and start it again for a new one.",
       );
     }
+
     session.isTokenUsed = true;
     setCookie(c, cookieName(), session.cookie, {
       httpOnly: true,

@@ -19,17 +19,19 @@ import {
 } from "./failures.tsx";
 import {
   type Draft,
-  formatOf,
   parseExactly,
   payloadSection,
-  repair,
   versionOf,
 } from "./payload.tsx";
 import type { Call, Project } from "./project.ts";
+import { formatOf, repair } from "./repair.ts";
 import * as ui from "./ui.tsx";
 
 const FACTS =
   "type,provider,subscription_id,account_id,occurred_at,first_failed_at,last_failed_at,attempts,next_retry_at,retry_requested_at,resolved_at,resolution,resolved_by,resolution_note";
+
+const RETRY_NEXT =
+  "retry the event: until then, deliveries of it are refused, so that the old payload is not applied.";
 
 function actionsOn(
   { provider, event_id }: Failure,
@@ -57,24 +59,25 @@ export function addFailure(console: ui.Console): void {
     const { account, version = "", ...fields } = await ui.readForm(c);
     const failure = await readFailure(project, fields);
     if (failure === undefined) return c.notFound();
+
     const format = await formatToName(project, failure);
     const named = account && format
       ? withAccount(failure.payload, account.trim(), format)
       : undefined;
-    const text = named ?? fields["text"] ?? "";
-    const draft = { text, version };
-    const next =
-      "retry the event: until then, deliveries of it are refused, so that the old payload is not applied.";
+    const draft = { text: named ?? fields["text"] ?? "", version };
+
     try {
       const problem = await repair(project, failure, draft);
       const notice = problem
-        ? { problem: `Saved. ${problem}\nFix that first, then ${next}` }
-        : { done: `Saved. Now ${next}` };
+        ? { problem: `Saved. ${problem}\nFix that first, then ${RETRY_NEXT}` }
+        : { done: `Saved. Now ${RETRY_NEXT}` };
       return showResult(c, failureLink(failure), notice);
     } catch (error) {
       const faults = faultsOf(error);
-      const shown = { format, draft: { ...draft, faults } };
-      const page = failurePage(failure, shown);
+      const page = failurePage(failure, {
+        format,
+        draft: { ...draft, faults },
+      });
       return show(c, failure.event_id, page, 422);
     }
   });
@@ -83,23 +86,28 @@ export function addFailure(console: ui.Console): void {
     const fields = await ui.readForm(c);
     const failure = await readFailure(project, fields);
     if (failure === undefined) return c.notFound();
-    const { retry, resolve, reopen } = actionsOn(failure, fields);
-    const action = c.req.param("action");
-    const acting = action === "retry"
-      ? retryNow(project, failure, retry)
-      : project.call(action === "resolve" ? resolve : reopen)
-        .then((done) => ({ done }));
-    const notice = await acting
-      .catch((error) => ({ problem: faultsOf(error).join("\n") }));
+
+    const actions = actionsOn(failure, fields);
+    const action = c.req.param("action") as keyof typeof actions;
+    let notice: ui.Notice;
+    try {
+      notice = action === "retry"
+        ? await retryNow(project, failure, actions.retry)
+        : { done: await project.call(actions[action]) };
+    } catch (error) {
+      notice = { problem: faultsOf(error).join("\n") };
+    }
     return showResult(c, failureLink(failure), notice);
   });
 }
 
 function faultsOf(error: unknown): readonly string[] {
   if (!(error instanceof ProjectError)) throw error;
-  const unknown = error.isUnknown &&
-    "Perhaps it was done: open the failure in another tab to see.";
-  return [...error.message.split("\n"), ...(unknown ? [unknown] : [])];
+  const faults = error.message.split("\n");
+  if (error.isUnknown) {
+    faults.push("Perhaps it was done: open the failure in another tab to see.");
+  }
+  return faults;
 }
 
 async function retryNow(
@@ -109,12 +117,14 @@ async function retryNow(
 ): Promise<ui.Notice> {
   const answer = await project.call(retry);
   const waking = await project.wakeWorker("retries");
+
   const failure = await readFailure(project, { provider, event });
   if (!failure) return { done: "Erased, as its account was." };
   if (failure.resolved_at) return { done: `Retried: ${failure.resolution}.` };
   if (failure.retry_requested_at === null) {
     return { problem: `Retried, and it failed again: ${failure.error_code}.` };
   }
+
   const done = ui.firstSentences(answer);
   if (waking !== "") return { done, problem: waking };
   return { done: `${done}\nThe worker takes it at its next run.` };
@@ -123,7 +133,7 @@ async function retryNow(
 function failurePage(
   failure: Failure,
   { format, draft }: { format: Format | undefined; draft?: Draft },
-): Child {
+) {
   const guide = ERRORS[failure.error_code as ErrorCode];
   return (
     <>
@@ -132,6 +142,7 @@ function failurePage(
         {stateOf(failure)}
         {failure.original !== null && <strong>, repaired</strong>}
       </p>
+
       <div class="grid">
         <div>
           <h2>Why it failed</h2>
@@ -146,67 +157,82 @@ function failurePage(
         </div>
         <aside>{actionCards(failure, format)}</aside>
       </div>
+
       <h2>Payload</h2>
       {payloadSection(failure, draft)}
     </>
   );
 }
 
-/** Returns the format of an event if all that it needs is an account; else undefined. */
+/** Returns the format of an event that lacks only an account; else undefined. */
 async function formatToName(
   project: Project,
   failure: Failure,
 ): Promise<Format | undefined> {
-  const { error_code, payload, payload_encoding, original, resolved_at } =
-    failure;
-  const lacksIt = error_code === "account_unknown" && resolved_at === null &&
-    payload_encoding === "json" && original === null;
-  if (!lacksIt) return undefined;
+  const lacksAccount = failure.error_code === "account_unknown" &&
+    failure.resolved_at === null &&
+    failure.payload_encoding === "json" &&
+    failure.original === null;
+  if (!lacksAccount) return undefined;
+
   const format = formatOf(failure, await project.settings());
-  return withAccount(payload, "", format) === undefined ? undefined : format;
+  const canTakeIt = withAccount(failure.payload, "", format) !== undefined;
+  return canTakeIt ? format : undefined;
 }
 
-function actionCards(failure: Failure, format: Format | undefined): Child {
-  const actions = actionsOn(failure);
-  const key = { provider: failure.provider, event: failure.event_id };
-  const card = (name: keyof typeof actions, text: string, content: Child) => (
+function actionCards(failure: Failure, format: Format | undefined) {
+  if (failure.resolved_at === null) {
+    return [
+      format && accountCard(failure, format),
+      retryCard(failure),
+      resolveCard(failure),
+    ];
+  }
+  const canReopen = /^(by hand|ignored)$/.test(failure.resolution ?? "");
+  return canReopen ? reopenCard(failure) : "Nothing is left to do.";
+}
+
+function retryCard(failure: Failure) {
+  if (failure.payload === null) {
+    return "The payload was deleted, so it cannot be retried. Have the provider send the event again.";
+  }
+  const text = "The worker tries the event again, with the payload shown here.";
+  return actionCard(failure, "retry", text, <button>Retry</button>);
+}
+
+function resolveCard(failure: Failure) {
+  const text =
+    "If the event need not be applied. It opens again if it fails again.";
+  return actionCard(failure, "resolve", text, [
+    ui.field("Reason", { name: "reason", required: true, maxlength: 1000 }),
+    ui.field("Your name", { name: "who", required: true, maxlength: 200 }),
+    <button class="outline">Resolve by hand</button>,
+  ]);
+}
+
+function reopenCard(failure: Failure) {
+  const text =
+    "The event was not applied. Open it again if it should be, and then retry it.";
+  return actionCard(failure, "reopen", text, <button>Open again</button>);
+}
+
+function actionCard(
+  failure: Failure,
+  name: keyof ReturnType<typeof actionsOn>,
+  text: string,
+  content: Child,
+) {
+  const fields = { provider: failure.provider, event: failure.event_id };
+  const action = actionsOn(failure)[name];
+  return (
     <article>
       <p>{text}</p>
-      {ui.form(`/failure/${name}`, key, content, actions[name])}
+      {ui.form(`/failure/${name}`, fields, content, action)}
     </article>
   );
-  if (failure.resolved_at !== null) {
-    const button = <button>Open again</button>;
-    return /^(by hand|ignored)$/.test(failure.resolution ?? "")
-      ? card(
-        "reopen",
-        "The event was not applied. Open it again if it should be, and then retry it.",
-        button,
-      )
-      : "Nothing is left to do.";
-  }
-  return [
-    format && accountCard(failure, format),
-    failure.payload === null
-      ? "The payload was deleted, so it cannot be retried. Have the provider send the event again."
-      : card(
-        "retry",
-        "The worker tries the event again, with the payload shown here.",
-        <button>Retry</button>,
-      ),
-    card(
-      "resolve",
-      "If the event need not be applied. It opens again if it fails again.",
-      [
-        ui.field("Reason", { name: "reason", required: true, maxlength: 1000 }),
-        ui.field("Your name", { name: "who", required: true, maxlength: 200 }),
-        <button class="outline">Resolve by hand</button>,
-      ],
-    ),
-  ];
 }
 
-function accountCard(failure: Failure, { names }: Format): Child {
+function accountCard(failure: Failure, { names }: Format) {
   const account = { name: "account", required: true, maxlength: 255 };
   const content = [
     ui.field("Account ID", account),
@@ -236,6 +262,7 @@ function withAccount(
   try {
     const event = parseExactly(json ?? "");
     if (!isRecord(at(event, data))) return undefined;
+
     const path = account_ids[0].split(".");
     const name = path.pop()!;
     let holder = event;

@@ -63,6 +63,7 @@ export function addFailures(console: ui.Console): void {
     const filter = readFilter(c.req.query());
     const isOpen = filter.state === "";
     const page = Number(/^[1-9]\d{0,4}$/.exec(c.req.query("page") ?? "") ?? 1);
+
     const list = await project.count("billing_failed_events", {
       select: LISTED,
       ...conditions(filter),
@@ -70,39 +71,20 @@ export function addFailures(console: ui.Console): void {
       offset: `${(page - 1) * ui.PAGE_SIZE}`,
       limit: `${ui.PAGE_SIZE}`,
     }).catch((error: ProjectError) => {
-      // A page after the last: while somebody read, failures were resolved.
+      // A page after the last one: failures were resolved since it was linked.
       if (error.code !== "PGRST103") throw error;
     });
     if (!list) return c.redirect(ui.link("/failures", filter), 303);
+
     const { data, count } = list;
-    const last = Math.ceil(count / ui.PAGE_SIZE);
-    const to = (page: number) =>
-      ui.link("/failures", { ...filter, page: `${page}` });
-    const retry = <button>Retry {ui.counted(count, "failure")}</button>;
     const content = (
       <>
         <h1>{isOpen ? "Open failures" : "Resolved in the last 90 days"}</h1>
         {filterForm(filter, data)}
         <p>{ui.counted(count, "failure matches.", "failures match.")}</p>
-        {isOpen && count > 0 && (
-          <details>
-            <summary>Retry all that match</summary>
-            <p>
-              In the order in which the events occurred. Nothing is applied
-              twice: a retry goes through the same ledger as a delivery.
-              Failures whose payload was pruned are left out.
-            </p>
-            {ui.form("/failures/retry", filter, retry, retryAll(filter))}
-          </details>
-        )}
+        {isOpen && count > 0 && retryForm(filter, count)}
         {count > 0 ? failureTable(data) : <p>Events that fail appear here.</p>}
-        {last > 1 && (
-          <p class="spread">
-            {page > 1 && <a href={to(page - 1)}>Newer</a>}
-            Page {page} of {last}
-            {page < last && <a href={to(page + 1)}>Older</a>}
-          </p>
-        )}
+        {pager(filter, { page, last: Math.ceil(count / ui.PAGE_SIZE) })}
       </>
     );
     return show(c, "Failures", content);
@@ -112,9 +94,10 @@ export function addFailures(console: ui.Console): void {
     const filter = readFilter(await ui.readForm(c));
     const answer = await project.call(retryAll(filter));
     const problem = await project.wakeWorker("retries");
-    const run = problem === "" &&
-      "The worker has run: what failed again is at the top. What waits for the next run, such as behind a lock of another session, says so.";
-    const done = `${ui.firstSentences(answer)}\n${run || ""}`;
+    const run = problem === ""
+      ? "The worker has run: what failed again is at the top. What waits for the next run, such as behind a lock of another session, says so."
+      : "";
+    const done = `${ui.firstSentences(answer)}\n${run}`;
     return showResult(c, "/failures", { done, problem });
   });
 }
@@ -123,17 +106,7 @@ export function addFailures(console: ui.Console): void {
 function filterForm(
   { state, code, type }: Filter,
   listed: readonly Listed[],
-): Child {
-  const choice = (label: string, name: string, ...options: string[]) => (
-    <label>
-      {label}{" "}
-      <select name={name}>
-        {[...new Set(options)].map((one) => (
-          <option value={one}>{one || "any"}</option>
-        ))}
-      </select>
-    </label>
-  );
+) {
   const types = listed.map(({ type }) => type ?? "")
     .filter((type) => /^[\w.-]{1,100}$/.test(type));
   const codes = listed.map(({ error_code }) => error_code);
@@ -142,13 +115,61 @@ function filterForm(
       <summary>Filter</summary>
       <form action="/failures">
         <div class="grid">
-          {choice("State", "state", state || "open", "open", "resolved")}
-          {choice("Error code", "code", code, "", ...codes)}
-          {choice("Event type", "type", type, "", ...types)}
+          {choice("State", "state", [state || "open", "open", "resolved"])}
+          {choice("Error code", "code", [code, "", ...codes])}
+          {choice("Event type", "type", [type, "", ...types])}
         </div>
         <button>Filter</button> <a href="/failures">Clear</a>
       </form>
     </details>
+  );
+}
+
+function choice(
+  label: string,
+  name: string,
+  options: readonly string[],
+) {
+  return (
+    <label>
+      {label}{" "}
+      <select name={name}>
+        {[...new Set(options)].map((option) => (
+          <option value={option}>{option || "any"}</option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+function retryForm(filter: Filter, count: number) {
+  const button = <button>Retry {ui.counted(count, "failure")}</button>;
+  return (
+    <details>
+      <summary>Retry all that match</summary>
+      <p>
+        In the order in which the events occurred. Nothing is applied twice: a
+        retry goes through the same ledger as a delivery. Failures whose payload
+        was pruned are left out.
+      </p>
+      {ui.form("/failures/retry", filter, button, retryAll(filter))}
+    </details>
+  );
+}
+
+function pager(
+  filter: Filter,
+  { page, last }: { page: number; last: number },
+) {
+  if (last <= 1) return false;
+  const to = (page: number) =>
+    ui.link("/failures", { ...filter, page: `${page}` });
+  return (
+    <p class="spread">
+      {page > 1 && <a href={to(page - 1)}>Newer</a>}
+      Page {page} of {last}
+      {page < last && <a href={to(page + 1)}>Older</a>}
+    </p>
   );
 }
 

@@ -1,5 +1,5 @@
 /** @jsxImportSource hono/jsx */
-/** The notifications that are not sent, and what sends them again. */
+/** The list of notifications that are not sent, and the actions that send them again. */
 import type { Child } from "hono/jsx";
 import type { Row } from "../common/project_api.ts";
 import type { Update } from "./project.ts";
@@ -33,8 +33,7 @@ export function addNotifications(console: ui.Console): void {
       count(["pending", ...GIVEN_UP], ui.PAGE_SIZE),
       count(GIVEN_UP, 1),
     ]);
-    const all = givenUp.count.toLocaleString("en");
-    const send = <button>Send {all} again</button>;
+
     const content = (
       <>
         <h1>Notifications</h1>
@@ -44,17 +43,7 @@ export function addNotifications(console: ui.Console): void {
             `The oldest ${list.data.length} are shown. `}
           Pending ones are tried again when they are due.
         </p>
-        {givenUp.count > 0 && (
-          <article>
-            <h2>Send all again that were given up</h2>
-            <p>
-              {all}{" "}
-              are dead, or undeliverable because billing.account_email has no
-              address. First fix what their errors name.
-            </p>
-            {ui.form("/notifications/send", {}, send, sendAgain())}
-          </article>
-        )}
+        {givenUp.count > 0 && sendAllCard(givenUp.count)}
         {notificationTable(list.data)}
       </>
     );
@@ -69,6 +58,22 @@ export function addNotifications(console: ui.Console): void {
   });
 }
 
+function sendAllCard(givenUp: number) {
+  const all = givenUp.toLocaleString("en");
+  const send = <button>Send {all} again</button>;
+  return (
+    <article>
+      <h2>Send all again that were given up</h2>
+      <p>
+        {all}{" "}
+        are dead, or undeliverable because billing.account_email has no address.
+        First fix what their errors name.
+      </p>
+      {ui.form("/notifications/send", {}, send, sendAgain())}
+    </article>
+  );
+}
+
 export function notificationTable(
   notifications: readonly Notification[],
 ): Child {
@@ -80,24 +85,25 @@ export function notificationTable(
       </p>
     );
   }
-  const button = <button class="outline">Send again</button>;
+
   return ui.table("Notifications", notifications, {
     To: (row) => ui.linked(row.account_id),
     Subscription: (row) => ui.linked(row.subscription_id),
     Kind: (row) => ui.value(row.kind),
-    Status: (row) => {
-      const { id, status, attempts } = row;
-      const isGivenUp = GIVEN_UP.includes(status);
-      return [
-        <strong class={isGivenUp ? "bad" : ""}>{ui.visible(status)}</strong>,
-        <small>{ui.counted(attempts, "attempt")}</small>,
-        isGivenUp &&
-        ui.form("/notifications/send", { id }, button, sendAgain(id)),
-      ];
-    },
+    Status: statusCell,
     "Last error, or why withdrawn": (row) => ui.value(row.last_error),
     Made: (row) => ui.time(row.created_at),
     "Sent or due": (row) =>
       ui.time(row.status === "pending" ? row.next_attempt_at : row.sent_at),
   });
+}
+
+function statusCell({ id, status, attempts }: Notification) {
+  const isGivenUp = GIVEN_UP.includes(status);
+  const button = <button class="outline">Send again</button>;
+  return [
+    <strong class={isGivenUp ? "bad" : ""}>{ui.visible(status)}</strong>,
+    <small>{ui.counted(attempts, "attempt")}</small>,
+    isGivenUp && ui.form("/notifications/send", { id }, button, sendAgain(id)),
+  ];
 }

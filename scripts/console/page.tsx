@@ -1,12 +1,12 @@
 /** @jsxImportSource hono/jsx */
-/** What surrounds each page, and the style sheet that pages load. */
+/** The frame of each page, and the style sheet that pages load. */
 import pico from "@picocss/pico" with { type: "text" };
 import type { Context } from "hono";
 import type { Child } from "hono/jsx";
 import { isLoopback } from "../common/loopback.ts";
 import { HIDDEN, type Notice, visibleLines } from "./ui.tsx";
 
-/** Pico's, and what it leaves open. */
+/** Pico's style sheet, and what it leaves open. */
 export const STYLE = `${pico}
 :root { --pico-font-size: 95%; }
 h1 { --pico-font-size: 1.4rem; }
@@ -32,7 +32,7 @@ nav, .spread { display: flex; flex-wrap: wrap; gap: 0 1.5rem; justify-content: s
 }
 `;
 
-/** The title may come from outside. */
+/** Returns an HTML document. Its title may come from outside. */
 export function html(
   c: Context,
   { title, head, body }: { title?: string; head?: Child; body: Child },
@@ -40,6 +40,7 @@ export function html(
 ): Response {
   const name = title ? `${title} · Billing console` : "Billing console";
   const hidden = new RegExp(HIDDEN, "gu");
+
   const document = (
     <html lang="en">
       <head>
@@ -70,29 +71,14 @@ export function page(
     content: Child;
   },
 ): Child {
-  const { host } = new URL(url);
-  const ids = "Account, subscription, customer or event ID";
   const searched = c.req.path === "/search" ? c.req.query("q") : "";
-  const isHere = (to: string) =>
-    c.req.path === to || to !== "/" && c.req.path.startsWith(to.slice(0, -1));
   return (
     <>
       <header class="container">
-        <nav aria-label="Pages">
-          <strong>Billing console</strong>
-          {Object.entries(MENU).map(([to, name]) => (
-            <a href={to} aria-current={isHere(to) && "page"}>{name}</a>
-          ))}
-          <small>{isLoopback(url) ? `local, ${host}` : host}</small>
-        </nav>
-        <form role="search" action="/search">
-          <input
-            {...{ name: "q", value: searched, required: true }}
-            {...{ placeholder: ids, "aria-label": ids }}
-          />
-          <button>Search</button>
-        </form>
+        {menu(c.req.path, url)}
+        {searchForm(searched)}
       </header>
+
       <main class="container">
         {notice && (
           <article class={notice.problem ? "bad" : "good"} role="status">
@@ -103,6 +89,7 @@ export function page(
         )}
         {content}
       </main>
+
       <footer class="container">
         <small>
           All times are UTC. The SQL that an action shows can also be run in the
@@ -110,5 +97,36 @@ export function page(
         </small>
       </footer>
     </>
+  );
+}
+
+function menu(path: string, url: string) {
+  const { host } = new URL(url);
+  const isHere = (to: string) =>
+    path === to || to !== "/" && path.startsWith(to.slice(0, -1));
+  return (
+    <nav aria-label="Pages">
+      <strong>Billing console</strong>
+      {Object.entries(MENU).map(([to, name]) => (
+        <a href={to} aria-current={isHere(to) && "page"}>{name}</a>
+      ))}
+      <small>{isLoopback(url) ? `local, ${host}` : host}</small>
+    </nav>
+  );
+}
+
+function searchForm(searched: string | undefined) {
+  const ids = "Account, subscription, customer or event ID";
+  return (
+    <form role="search" action="/search">
+      <input
+        name="q"
+        value={searched}
+        required
+        placeholder={ids}
+        aria-label={ids}
+      />
+      <button>Search</button>
+    </form>
   );
 }

@@ -41,6 +41,7 @@ export function openProject(
   const tools = { fetch, clock: Date.now };
   const { rest, read } = openApi(access, { ...tools, timeoutMs: 10_000 });
   const { projectUrl: url, secretKey } = access;
+
   /** Wakes the worker. A page waits a few seconds for its run to end. */
   const wake = (queue: string) => {
     const init = { method: "POST", headers: restHeaders(secretKey) };
@@ -68,11 +69,11 @@ export function openProject(
 
     call: ({ call, args }: Call) => callSql<string>(call, args),
 
-    /** Asks by the rule that apps ask, with the default grace. */
+    /** Asks whether an account has access, as apps do, with the default grace. */
     hasAccess: (account_id: string) =>
       callSql<boolean>("has_access", { account_id }),
 
-    /** Asks what an event would come to, without any effect. */
+    /** Asks what the result of an event would be, without any effect. */
     tryEvent: async (event: object) =>
       (await callSql<[Tried]>("try_event", { event }))[0],
 
@@ -85,13 +86,17 @@ export function openProject(
       { update, set, where }: Update,
       { more = {}, body = JSON.stringify(set) } = {},
     ): Promise<number> {
-      // A single value may have a comma; the lists have words.
-      const conditions = Object.entries(where).map(([name, one]) =>
-        [name, typeof one === "string" ? `eq.${one}` : `in.(${one})`] as const
-      );
-      const query = { ...Object.fromEntries(conditions), ...more };
+      // A single value may have a comma; those in lists are words.
+      const conditions = Object.entries(where).map(([name, value]) => [
+        name,
+        typeof value === "string" ? `eq.${value}` : `in.(${value})`,
+      ]);
       const { data } = await rest<unknown[]>("PATCH", `billing_${update}`, {
-        query: { ...query, select: "event_id" },
+        query: {
+          ...Object.fromEntries(conditions),
+          ...more,
+          select: "event_id",
+        },
         body,
         prefer: "return=representation",
       });
@@ -110,6 +115,7 @@ export function openProject(
         return `The worker has not answered: ${reply.fault}. If it is running, reload this page in a moment.`;
       }
       if (reply.status === 200) return "";
+
       const check = `check the deployment with ${asTyped("doctor")}`;
       return `The worker answered ${reply.status}: look at its log, and ${check}.`;
     },

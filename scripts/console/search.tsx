@@ -12,18 +12,33 @@ import * as ui from "./ui.tsx";
 const FACTS =
   "status,provider_status,account_id,customer_id,plan_id,quantity,current_period_end,trial_end,cancel_at,canceled_at,past_due_since,paused,paused_until,provider,livemode,changed_as_of";
 
+type Found = Awaited<ReturnType<typeof search>>;
+
+export function addSearch({ app, project, show }: ui.Console): void {
+  app.get("/search", async (c) => {
+    // No ID has a NUL, but what is pasted may.
+    const id = (c.req.query("q") ?? "").replaceAll("\0", "").trim();
+    const found = await search(project, id);
+    return show(c, "Search", searchPage(id, found));
+  });
+}
+
 async function search(project: Project, id: string) {
   async function find<Name extends Parameters<Project["read"]>[0]>(
     name: Name,
     columns: readonly string[],
     query: Query,
   ) {
-    const found = await Promise.all(columns.map((column) => {
-      const condition = { ...query, [column]: `eq.${id}` };
-      return project.read(name, { ...condition, limit: `${ui.PAGE_SIZE}` });
-    }));
+    const found = await Promise.all(columns.map((column) =>
+      project.read(name, {
+        ...query,
+        [column]: `eq.${id}`,
+        limit: `${ui.PAGE_SIZE}`,
+      })
+    ));
     return found.flat();
   }
+
   // It matches every provider, for indexes that begin with it.
   const provider = `in.(${PROVIDER_NAMES})`;
   const [records, failures, notifications, ledger] = await Promise.all([
@@ -40,72 +55,75 @@ async function search(project: Project, id: string) {
     ),
     find("billing_processed_events", ["event_id"], { provider }),
   ]);
-  // A failure says nothing of another account's records.
-  const ofFailures = failures.some(({ account_id }) => account_id === id);
+
+  // An account that only failures name is shown if it is the one searched for.
   const accounts = new Set(records.map(({ account_id }) => account_id));
-  if (ofFailures) accounts.add(id);
+  if (failures.some(({ account_id }) => account_id === id)) accounts.add(id);
   const access = await Promise.all(
     [...accounts].map((account) => readAccess(project, account)),
   );
+
   return { access, records, failures, notifications, ledger };
 }
 
-export function addSearch({ app, project, show }: ui.Console): void {
-  app.get("/search", async (c) => {
-    // No ID has a NUL, but what is pasted may.
-    const q = (c.req.query("q") ?? "").replaceAll("\0", "").trim();
-    const found = await search(project, q);
-    const { access, records, failures, notifications, ledger } = found;
-    const content = (
-      <>
-        <h1>Search: {ui.visible(q)}</h1>
-        {Object.values(found).every((rows) => rows.length === 0) && (
+function searchPage(id: string, found: Found) {
+  const { access, records, failures, notifications, ledger } = found;
+  return (
+    <>
+      <h1>Search: {ui.visible(id)}</h1>
+      {Object.values(found).every((rows) => rows.length === 0) && (
+        <p>
+          Nothing has this ID. The search compares whole IDs, of accounts,
+          subscriptions, customers and events. An event that never arrived is
+          not here either: <code>{asTyped("reconcile")}</code>{" "}
+          asks Stripe for it.
+        </p>
+      )}
+
+      {access.map(accessCard)}
+      {ledger.map(handledCard)}
+      {records.map(recordSection)}
+
+      {failures.length > 0 && [
+        records.length === 0 && failures[0]?.subscription_id === id && (
           <p>
-            Nothing has this ID. The search compares whole IDs, of accounts,
-            subscriptions, customers and events. An event that never arrived is
-            not here either: <code>{asTyped("reconcile")}</code>{" "}
-            asks Stripe for it.
+            There is no record: no creation of this subscription was applied.
           </p>
-        )}
-        {access.map(accessCard)}
-        {ledger.map((row) => (
-          <article class="good">
-            Event {ui.visible(row.event_id)} ({ui.value(row.type)}, provider
-            {" "}
-            {ui.visible(row.provider)}) was handled: {ui.value(row.outcome)}.
-            {" "}
-            {ui.time(row.processed_at)}
-          </article>
-        ))}
-        {records.map((row) => [
-          <h2>Subscription {ui.linked(row.id)}</h2>,
-          ui.facts(row, FACTS),
-          ui.table(
-            `Items of ${row.id}`,
-            (row.items ?? []) as unknown as Row<"billing_subscription_items">[],
-            {
-              Price: (item) => ui.value(item.price_id),
-              Product: (item) => ui.value(item.product_id),
-              Quantity: (item) => ui.value(item.quantity ?? item.usage_type),
-              "Period end": (item) => ui.time(item.current_period_end),
-            },
-          ),
-        ])}
-        {failures.length > 0 && [
-          records.length === 0 && failures[0]?.subscription_id === q && (
-            <p>
-              There is no record: no creation of this subscription was applied.
-            </p>
-          ),
-          <h2>Failures</h2>,
-          failureTable(failures),
-        ]}
-        {notifications.length > 0 && [
-          <h2>Notifications</h2>,
-          notificationTable(notifications),
-        ]}
-      </>
-    );
-    return show(c, "Search", content);
-  });
+        ),
+        <h2>Failures</h2>,
+        failureTable(failures),
+      ]}
+
+      {notifications.length > 0 && [
+        <h2>Notifications</h2>,
+        notificationTable(notifications),
+      ]}
+    </>
+  );
+}
+
+function handledCard(row: Found["ledger"][number]) {
+  return (
+    <article class="good">
+      Event {ui.visible(row.event_id)} ({ui.value(row.type)}, provider{" "}
+      {ui.visible(row.provider)}) was handled: {ui.value(row.outcome)}.{" "}
+      {ui.time(row.processed_at)}
+    </article>
+  );
+}
+
+function recordSection(row: Found["records"][number]) {
+  const items = (row.items ?? []) as unknown as Row<
+    "billing_subscription_items"
+  >[];
+  return [
+    <h2>Subscription {ui.linked(row.id)}</h2>,
+    ui.facts(row, FACTS),
+    ui.table(`Items of ${row.id}`, items, {
+      Price: (item) => ui.value(item.price_id),
+      Product: (item) => ui.value(item.product_id),
+      Quantity: (item) => ui.value(item.quantity ?? item.usage_type),
+      "Period end": (item) => ui.time(item.current_period_end),
+    }),
+  ];
 }

@@ -1,7 +1,7 @@
 /** @jsxImportSource hono/jsx */
 /**
- * What pages are made of. JSX escapes markup; {@linkcode visible} shows what the
- * eye would miss in text from outside, such as characters that reorder it.
+ * The parts that pages are made of. JSX escapes markup; {@linkcode visible} shows
+ * characters in text from outside that the eye would miss, such as those that reorder it.
  */
 import type { Context, Hono } from "hono";
 import type { Child } from "hono/jsx";
@@ -11,7 +11,7 @@ export const PAGE_SIZE = 50;
 
 export type Fields = Readonly<Record<string, string>>;
 
-/** What to tell the operator after an action. */
+/** The message to the operator after an action. */
 export interface Notice {
   readonly done?: string;
   readonly problem?: string;
@@ -78,7 +78,7 @@ export function shortened(text: string, length: number): string {
 }
 
 export function value(text: unknown): Child {
-  // As long as the reason for a resolution may be.
+  // The limit is that of the reason for a resolution.
   return text === null ? "–" : visible(shortened(String(text), 1_000));
 }
 
@@ -88,7 +88,7 @@ export function linked(
   href = link("/search", { q: id ?? "" }),
 ): Child {
   if (id === null) return "–";
-  // The receiver accepts no longer one, but stores what it refuses.
+  // The receiver refuses a longer ID, but stores the event with it.
   const shown = shortened(id, 255);
   return shown === id ? <a href={href}>{visible(id)}</a> : visible(shown);
 }
@@ -123,6 +123,7 @@ export function facts(row: object, columns: string): Child {
       ? linked(content)
       : value(content);
   };
+
   const rows = columns.split(",").filter((name) => values.get(name) !== null)
     .map((name) => (
       <tr>
@@ -139,13 +140,14 @@ export function table<Row>(
   rows: readonly Row[],
   columns: Readonly<Record<string, (row: Row) => Child>>,
 ): Child {
-  const all = Object.entries(columns);
+  const shown = Object.entries(columns);
   const cells = (row: Row) =>
-    all.map(([name, show]) => <td data-label={name}>{show(row)}</td>);
+    shown.map(([name, show]) => <td data-label={name}>{show(row)}</td>);
+
   return (
-    <table aria-label={label} class={all.length > 3 ? "cards" : ""}>
+    <table aria-label={label} class={shown.length > 3 ? "cards" : ""}>
       <thead>
-        <tr>{all.map(([name]) => <th scope="col">{name}</th>)}</tr>
+        <tr>{shown.map(([name]) => <th scope="col">{name}</th>)}</tr>
       </thead>
       <tbody>{rows.map((row) => <tr>{cells(row)}</tr>)}</tbody>
     </table>
@@ -164,6 +166,7 @@ export function form(
         <input type="hidden" name={name} value={value} />
       ))}
       <fieldset>{content}</fieldset>
+
       {action && (
         <details>
           <summary>The SQL that this runs</summary>
@@ -190,9 +193,10 @@ export function sqlString(text: string): string {
   const unseen = new RegExp(`\\\\|(?!\\n)${HIDDEN.source}`, "gu");
   const escaped = text.replace(
     unseen,
-    (one) => one === "\\" ? "\\\\" : `\\U${hex(one, 8)}`,
+    (match) => match === "\\" ? "\\\\" : `\\U${hex(match, 8)}`,
   );
-  return `${escaped === text ? "" : "e"}'${escaped.replaceAll("'", "''")}'`;
+  const prefix = escaped === text ? "" : "e";
+  return `${prefix}'${escaped.replaceAll("'", "''")}'`;
 }
 
 function sqlOf(action: Call | Update): string {
@@ -201,10 +205,12 @@ function sqlOf(action: Call | Update): string {
   const pairs = (values: Call["args"], sign: string) =>
     Object.entries(values)
       .map(([name, value]) => `${name} ${sign} ${constant(value)}`);
+
   if ("call" in action) {
     const args = pairs(action.args, "=>").join(", ");
     return `select billing.${action.call}(${args});`;
   }
+
   const where = Object.entries(action.where).map(([name, values]) => {
     const list = [values].flat().map(constant);
     return list.length === 1 ? `${name} = ${list}` : `${name} in (${list})`;

@@ -38,13 +38,13 @@ export class Failed extends Error {}
 
 class Down extends Failed {}
 
-/** Thrown by a check that finds what may be intended. The message ends like that. */
+/** Thrown by a check that finds what may be intended. The message ends with what to do. */
 export class Warned extends Error {}
 
 /** Thrown by a check that cannot be made; the message says why. */
 export class Skipped extends Error {}
 
-/** Makes a check: `look` returns what is right, and throws what is not. */
+/** Makes a check: `look` returns the text of a success, and throws what is wrong. */
 export async function check(
   name: string,
   look: () => string | Promise<string>,
@@ -81,19 +81,20 @@ export async function answerTo(
 ): Promise<Reply> {
   const reply = await sendRequest(url, init, here);
   if (!("fault" in reply)) return reply;
+
   const { fault } = reply;
   if (todo === undefined) {
     throw new Failed(
       `no answer: ${fault}. Run this again; if it fails again, look at the function's log`,
     );
   }
+
   const [place] = url.split("?");
+  const text = isLoopback(url) && /refused/i.test(fault)
+    ? `nothing is running at ${place}. ${todo}`
+    : `cannot reach ${place}: ${fault}. ${todo}`;
   const isSlow = fault.startsWith("no answer within");
-  throw new (isSlow ? Failed : Down)(
-    isLoopback(url) && /refused/i.test(fault)
-      ? `nothing is running at ${place}. ${todo}`
-      : `cannot reach ${place}: ${fault}. ${todo}`,
-  );
+  throw isSlow ? new Failed(text) : new Down(text);
 }
 
 export function instructionsFor(url: string, functionName = "") {

@@ -12,11 +12,11 @@ import {
   Skipped,
   type Target,
 } from "./check.ts";
-import { acceptsKey } from "./project.ts";
+import { acceptsKey } from "./worker.ts";
 
 const MIGRATIONS = new URL("../../supabase/migrations/", import.meta.url);
 
-/** It makes 200 calls a second. */
+/** More calls wait only if pg_net has ended: it makes 200 a second. */
 const MOST_QUEUED = 100;
 
 type CodedError = Error & { readonly code?: string };
@@ -28,6 +28,7 @@ export async function* checkDatabase(
   const place = projectUrl ?? dbUrl ?? "";
   await using opened = new AsyncDisposableStack();
   let sql: postgres.Sql | undefined;
+
   if (dbUrl !== undefined) {
     yield check("database", async () => {
       try {
@@ -41,6 +42,7 @@ export async function* checkDatabase(
           onnotice() {},
         });
         opened.defer(() => connection.end());
+
         const version = await supportedVersion(connection);
         sql = connection;
         return ssl && !ssl.rejectUnauthorized
@@ -52,6 +54,7 @@ export async function* checkDatabase(
       }
     });
   }
+
   const database = () => {
     orSkip(dbUrl, "needs SUPABASE_DB_URL");
     return orSkip(sql, "fix the database first");
@@ -82,14 +85,18 @@ async function supportedVersion(sql: postgres.Sql): Promise<string> {
 function notConnected(error: CodedError, url: string): Failed {
   const { message, code = "" } = error;
   const { database, databaseUrl } = instructionsFor(url);
-  const isDown = /^(?:CONNECT_TIMEOUT|ECONNREFUSED|57P0[1-5])$/.test(code);
-  const isUnproven = /CERT|UNABLE_TO_(VERIFY|GET)/.test(code);
+  if (/^(?:CONNECT_TIMEOUT|ECONNREFUSED|57P0[1-5])$/.test(code)) {
+    return new Failed(
+      `does not answer: ${message}. ${database}. If no command could ever connect, the URL is wrong. ${databaseUrl}`,
+    );
+  }
+  if (/CERT|UNABLE_TO_(VERIFY|GET)/.test(code)) {
+    return new Failed(
+      `its certificate cannot be verified, so the password was not sent: ${message}. Download the root certificate (dashboard, Database, Settings, SSL Configuration), and set PGSSLROOTCERT to the file`,
+    );
+  }
   return new Failed(
-    isDown
-      ? `does not answer: ${message}. ${database}. If no command could ever connect, the URL is wrong. ${databaseUrl}`
-      : isUnproven
-      ? `its certificate cannot be verified, so the password was not sent: ${message}. Download the root certificate (dashboard, Database, Settings, SSL Configuration), and set PGSSLROOTCERT to the file`
-      : `cannot connect: ${message}. ${databaseUrl}, with the database's password`,
+    `cannot connect: ${message}. ${databaseUrl}, with the database's password`,
   );
 }
 
@@ -106,15 +113,17 @@ async function databaseTls(databaseUrl: string, env: Environment) {
   const usual = isHere ? "disable" : "verify-full";
   const mode = url.searchParams.get("sslmode") ?? usual;
   const file = url.searchParams.get("sslrootcert") ?? env["PGSSLROOTCERT"];
-  // `postgres` would pass them on to the server.
+  // `postgres` would pass these on to the server.
   url.searchParams.delete("sslmode");
   url.searchParams.delete("sslrootcert");
   const { href } = url;
+
   if (mode === "disable" && isHere) return { url: href, ssl: false as const };
   const isVerified = mode === "verify-full" || mode === "verify-ca";
   if (!isVerified && mode !== "require") {
     throw new Error("the sslmode in its URL may send the password unencrypted");
   }
+
   const host = url.hostname.replace(/^\[|\]$/g, "");
   const ssl = { host, rejectUnauthorized: isVerified };
   if (!isVerified || !file || file === "system") return { url: href, ssl };
@@ -127,7 +136,7 @@ async function databaseTls(databaseUrl: string, env: Environment) {
   }
 }
 
-/** A query that fails is the result of its check, and ends no other. */
+/** Makes a query that failed the result of its check, so that the others go on. */
 function notRead(error: CodedError, url: string): never {
   if (error instanceof Failed || error instanceof Skipped) throw error;
   const todo = error.code === "42501" // insufficient_privilege
@@ -137,8 +146,8 @@ function notRead(error: CodedError, url: string): never {
 }
 
 /**
- * The database has what the migration creates in schema public. Its history says
- * nothing, because a squash removes the migration from there.
+ * Checks that the database has what the migration creates in schema public. Its history
+ * of migrations does not say so, because a squash removes the migration from there.
  */
 async function isApplied(sql: postgres.Sql, url: string): Promise<string> {
   const migrations = Array.from(
@@ -148,6 +157,7 @@ async function isApplied(sql: postgres.Sql, url: string): Promise<string> {
   const created = migrations.join("\n")
     .matchAll(/^create or replace (?:view|function) public\.(\w+)/gm);
   const names = new Set(Array.from(created, ([, name = ""]) => name));
+
   const missing = await sql`
     select n.name
     from unnest(${[...names]}::text[]) as n (name)
@@ -157,6 +167,7 @@ async function isApplied(sql: postgres.Sql, url: string): Promise<string> {
         where p.pronamespace = 'public'::regnamespace and p.proname = n.name
       )`;
   if (missing.length === 0) return "is applied";
+
   const what = missing.length === names.size
     ? "is not applied"
     : `is another version's: public.${missing[0]!.name} is missing`;
@@ -167,6 +178,7 @@ async function wakesWorker(sql: postgres.Sql, project: string, here: Here) {
   const { query } = instructionsFor(project);
   const todo =
     `${query}: select billing.schedule_worker('${project}', 'sb_secret_...');`;
+
   const [has] = await sql`
     select
       to_regclass('cron.job') is not null as cron,
@@ -177,6 +189,7 @@ async function wakesWorker(sql: postgres.Sql, project: string, here: Here) {
     throw new Skipped(`the local stack wakes the worker itself (${stack})`);
   }
   if (!has?.cron) throw new Failed(`pg_cron is not installed. ${todo}`);
+
   const [missing] = await sql`
     select string_agg(name, ' and ') as jobs
     from unnest(array['billing-worker', 'billing-prune']) as name
@@ -185,6 +198,7 @@ async function wakesWorker(sql: postgres.Sql, project: string, here: Here) {
   // Disabling an extension leaves the job behind, which then wakes nothing.
   if (!has.net) throw new Failed(`pg_net is not installed. ${todo}`);
   if (!has.vault) throw new Failed(`Vault is not installed. ${todo}`);
+
   const [secret] = await sql`
     select
       max(decrypted_secret) filter (where name = 'billing_worker_url') as url,
@@ -194,12 +208,13 @@ async function wakesWorker(sql: postgres.Sql, project: string, here: Here) {
     const url = secret?.url ?? "nothing";
     throw new Failed(`wakes ${url} instead of this project's worker. ${todo}`);
   }
-  // Both jobs and the key may look right, and nothing works.
+  // The jobs and the key may exist, but the worker may refuse the key.
   await acceptsKey(secret.url, secret.key ?? "", here).catch((error) => {
     throw /^refuses/.test(error.message)
       ? new Failed(`the worker refuses its key, which is in Vault. ${todo}`)
       : error;
   });
+
   const [last] = await sql`
     select
       (select count(*)::int from net.http_request_queue) as queued,

@@ -37,13 +37,17 @@ async function sendUnsigned(url: string, here: Here): Promise<Reply> {
   const init = { method: "POST", body: "{}" };
   const reply = await answerTo(url, init, here, reach);
   const { status } = reply;
-  const isRedirect = status >= 300 && status < 400;
-  if (status !== 404 && !isRedirect) return reply;
-  throw new Failed(
-    isRedirect
-      ? `${url} answered ${status}, a redirect, which providers do not follow. Register the URL that it redirects to, with https`
-      : `${url} answered 404. If its path is /functions/v1/billing-webhook, ${deploy}`,
-  );
+  if (status === 404) {
+    throw new Failed(
+      `${url} answered 404. If its path is /functions/v1/billing-webhook, ${deploy}`,
+    );
+  }
+  if (status >= 300 && status < 400) {
+    throw new Failed(
+      `${url} answered ${status}, a redirect, which providers do not follow. Register the URL that it redirects to, with https`,
+    );
+  }
+  return reply;
 }
 
 function isRefused(url: string, { status, body }: Reply): string {
@@ -51,17 +55,23 @@ function isRefused(url: string, { status, body }: Reply): string {
   if (status === 401 && body === "Invalid signature") {
     return "refused with 401; the signature_missing in the receiver's log is this check's";
   }
+  if (status === 401) {
+    throw new Failed(
+      `refused with 401 by Supabase's key check, before it reached the receiver. Keep "verify_jwt = false" in supabase/config.toml, and ${deploy}`,
+    );
+  }
+  if (status >= 500) {
+    throw new Failed(
+      `answered ${status}: the function does not start. The first lines of its log name what is missing (${log})`,
+    );
+  }
   throw new Failed(
-    status === 401
-      ? `refused with 401 by Supabase's key check, before it reached the receiver. Keep "verify_jwt = false" in supabase/config.toml, and ${deploy}`
-      : status >= 500
-      ? `answered ${status}: the function does not start. The first lines of its log name what is missing (${log})`
-      : `answered ${status} instead of 401: this is not the receiver. Check what runs at this URL; a rewrite in front of the receiver must lead to /functions/v1/billing-webhook`,
+    `answered ${status} instead of 401: this is not the receiver. Check what runs at this URL; a rewrite in front of the receiver must lead to /functions/v1/billing-webhook`,
   );
 }
 
 function agreesOnTime({ headers, startedAtMs, endedAtMs }: Reply): string {
-  // RFC 9110, section 6.6.1: in whole seconds.
+  // The header has whole seconds (RFC 9110, section 6.6.1).
   const dateMs = Date.parse(headers.get("date") ?? "");
   if (Number.isNaN(dateMs)) throw new Skipped("the answer has no Date header");
   const aheadMs = Math.max(0, startedAtMs - (dateMs + 1000));
@@ -70,51 +80,62 @@ function agreesOnTime({ headers, startedAtMs, endedAtMs }: Reply): string {
   if (seconds <= MAX_SKEW_SECONDS) {
     return `within ${Math.max(seconds, 1)} s of this machine's`;
   }
+
   const way = aheadMs > 0 ? "ahead of" : "behind";
   throw new Failed(
     `this machine's clock is ${seconds} s ${way} the endpoint's. Synchronize it (timedatectl set-ntp true): the receiver refuses signatures that are off by more than SIGNATURE_TOLERANCE_SECONDS`,
   );
 }
 
-async function isAcknowledged({ url, provider }: Target, here: Here) {
+async function isAcknowledged(target: Target, here: Here): Promise<string> {
+  const { url, provider } = target;
+  const prefix = settingsPrefix(provider);
+  const delivery = signedPing(target, here);
+  const init = orSkip(delivery, `needs ${prefix}SIGNING_SECRET`);
+  const { status, body } = await answerTo(url, init, here);
+
+  if (status === 200 && body === "OK") {
+    return `acknowledged with 200, for provider ${provider}`;
+  }
+  const { log, set } = instructionsFor(url, "billing-webhook");
+  const faults: Record<number, string> = {
+    401:
+      `answered 401. This command and the deployment need the same ${prefix}SIGNING_SECRET, ${prefix}FORMAT, ${prefix}SIGNATURE_HEADER and ${prefix}SIGNATURE_SCHEME: set them ${set}, and for this command. If they are equal, check the clock above`,
+    500:
+      `answered 500. The deployment's secret is missing, weak or malformed: set ${prefix}SIGNING_SECRET ${set}. Or HANDLE_EVENT_TYPES is: see handlers below`,
+  };
+  throw new Failed(
+    faults[status] ??
+      `answered ${status}. The function's log has the reason (${log})`,
+  );
+}
+
+/** Returns the request with a signed event; undefined if no secret is known. */
+function signedPing(
+  { url, provider }: Target,
+  here: Here,
+): RequestInit | undefined {
   const timestamp = Math.floor(here.clock() / 1000);
-  // In no format does the receiver handle this type, and it never stores it.
-  const name = PING_TYPE;
   const body = JSON.stringify({
     id: `evt_doctor_${crypto.randomUUID()}`,
     object: "event",
-    type: name,
-    // Where Paddle and Lemon Squeezy have it.
-    event_type: name,
-    meta: { event_name: name },
+    // In no format does the receiver handle this type, and it never stores it.
+    type: PING_TYPE,
+    event_type: PING_TYPE, // for Paddle
+    meta: { event_name: PING_TYPE }, // for Lemon Squeezy
     created: timestamp,
     data: { object: {} },
   });
-  const prefix = settingsPrefix(provider);
-  let headers;
+
   try {
     const settings = providerSettings(here.env, provider);
-    // What stands in for a secret that is not set: no deployment accepts it.
-    if (!isPublished(settings.secret) || isLoopback(url)) {
-      headers = signatureHeaders({ ...settings, body, timestamp });
-    }
+    // No other deployment accepts the published secret, the default for this machine.
+    if (isPublished(settings.secret) && !isLoopback(url)) return undefined;
+    const signature = signatureHeaders({ ...settings, body, timestamp });
+    const headers = { "content-type": "application/json", ...signature };
+    return { method: "POST", headers, body };
   } catch (error) {
     const { message } = error as Error;
     throw new Failed(`not sent. ${message.replace(/\.$/, "")}`);
   }
-  const signed = orSkip(headers, `needs ${prefix}SIGNING_SECRET`);
-  const type = { "content-type": "application/json" };
-  const init = { method: "POST", headers: { ...type, ...signed }, body };
-  const { status, body: said } = await answerTo(url, init, here);
-  if (status === 200 && said === "OK") {
-    return `acknowledged with 200, for provider ${provider}`;
-  }
-  const { log, set } = instructionsFor(url, "billing-webhook");
-  throw new Failed(
-    status === 401
-      ? `answered 401. This command and the deployment need the same ${prefix}SIGNING_SECRET, ${prefix}FORMAT, ${prefix}SIGNATURE_HEADER and ${prefix}SIGNATURE_SCHEME: set them ${set}, and for this command. If they are equal, check the clock above`
-      : status === 500
-      ? `answered 500. The deployment's secret is missing, weak or malformed: set ${prefix}SIGNING_SECRET ${set}. Or HANDLE_EVENT_TYPES is: see handlers below`
-      : `answered ${status}. The function's log has the reason (${log})`,
-  );
 }

@@ -12,7 +12,7 @@ import { uniqueId } from "./unique_id.ts";
 type Invoice = typeof TEMPLATES["invoice.payment_failed"]["data"]["object"];
 type Line = Omit<Invoice["lines"]["data"][0], "parent">;
 
-/** An invoice; `parent`, here and in its line, is there since 2025-03-31.basil. */
+/** An invoice. It and its line have a `parent` since 2025-03-31.basil. */
 type InvoiceObject = Omit<Invoice, "customer" | "parent" | "lines"> & {
   customer: string | null;
   subscription?: string;
@@ -29,7 +29,7 @@ export interface InvoiceEventOptions extends EventOptions {
   readonly customer?: string | null;
 }
 
-/** Returns what became of the renewal of a monthly plan: by default, it failed. */
+/** Returns an event of the invoice for a month's renewal: by default, payment failed. */
 export function invoiceEvent(
   options: InvoiceEventOptions = {},
   type: Extract<EventType, `invoice.${string}`> = "invoice.payment_failed",
@@ -46,6 +46,7 @@ export function invoiceEvent(
       [line.metadata.accountId, options.account],
     ],
   });
+
   const { object } = event.data;
   if (options.customer !== undefined) object.customer = options.customer;
   if (event.api_version === "2024-06-20" && object.parent !== undefined) {

@@ -76,13 +76,15 @@ export function subscriptionEvent(
       [items.data[0].current_period_end, options.periodEnd],
     ],
   });
+
   const { data } = event;
-  setReport(event, options);
+  setStatedValues(event, options);
   if (options.previous === null) {
     delete data.previous_attributes;
   } else if (data.previous_attributes !== undefined) {
     data.previous_attributes = previousAttributes(event, options);
   }
+
   const { data: list } = data.object.items;
   if (event.api_version === "2024-06-20") {
     Object.assign(data.object, takePeriod(list[0]));
@@ -91,13 +93,16 @@ export function subscriptionEvent(
   return event;
 }
 
-/** Sets what stands in one place only. */
-function setReport(
+/** Sets values that have a place of their own in the event. */
+function setStatedValues(
   event: StripeEvent<SubscriptionObject>,
   options: SubscriptionEventOptions,
 ): void {
   const { object } = event.data;
   const { status, customer, quantity = 1, livemode = false, paused } = options;
+  if (customer !== undefined) object.customer = customer;
+  if (options.account === null) delete object.metadata.accountId;
+
   object.status = status ?? object.status;
   object.cancel_at = options.cancelAt ?? null;
   object.cancel_at_period_end = options.cancelAtPeriodEnd ?? false;
@@ -105,11 +110,12 @@ function setReport(
   object.pause_collection = paused
     ? { behavior: paused, resumes_at: null }
     : null;
-  if (customer !== undefined) object.customer = customer;
-  if (options.account === null) delete object.metadata.accountId;
+
   const [item] = object.items.data;
-  for (const holder of [object, item]) setQuantity(holder, quantity);
+  setQuantity(object, quantity);
+  setQuantity(item, quantity);
   item.price.recurring.usage_type = options.usageType ?? "licensed";
+
   for (const holder of [event, object]) {
     if (livemode === null) delete holder.livemode;
     else holder.livemode = livemode;
@@ -131,7 +137,8 @@ function itemsOf(
   return addOns.map(({ price, quantity, usageType = "licensed" }) => {
     const item = structuredClone(first);
     item.id = `si_${price}`;
-    item.plan.id = item.price.id = price;
+    item.plan.id = price;
+    item.price.id = price;
     item.price.product = `prod_${price}`;
     item.price.recurring.usage_type = usageType;
     setQuantity(item, quantity);
@@ -160,7 +167,10 @@ function previousAttributes(
   const { plan, periodEnd, quantity, addOns, paused, ...others } = previous;
 
   const item = structuredClone(plan === undefined ? current : former);
-  if (plan !== undefined) item.plan.id = item.price.id = plan;
+  if (plan !== undefined) {
+    item.plan.id = plan;
+    item.price.id = plan;
+  }
   setQuantity(item, quantity === undefined ? current.quantity : quantity);
   item.current_period_end = periodEnd ?? current.current_period_end!;
   const ownPeriod = event.api_version === "2024-06-20"
@@ -177,12 +187,11 @@ function previousAttributes(
     items: isItemChanged
       ? { data: [item, ...itemsOf(addOns ?? options.addOns, item)] }
       : undefined,
-    // Of a pause that goes on, only what changed.
-    pause_collection: paused &&
-      {
-        ...(!object.pause_collection && { resumes_at: null }),
-        behavior: paused,
-      },
+    // If the pause goes on, only what changed in it.
+    pause_collection: paused && {
+      ...(!object.pause_collection && { resumes_at: null }),
+      behavior: paused,
+    },
     plan: plan === undefined ? undefined : { id: plan },
     quantity,
     status: others.status,

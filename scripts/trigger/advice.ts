@@ -12,7 +12,7 @@ import { eventTypesOf } from "../events/provider_events.ts";
 import { defaultSubscription, type TriggerArguments } from "./arguments.ts";
 import { MAX_COLUMNS, type Result } from "./result.ts";
 
-/** What was sent, and where, if that is not the default. */
+/** What was sent; and where, unless that is the default. */
 export type Sent = Pick<
   TriggerArguments,
   "provider" | "format" | "source" | "url"
@@ -21,42 +21,48 @@ export type Sent = Pick<
 /** The status of an answer, with what could be read of its event in the database. */
 type Answer = Omit<Result, "lines"> & { readonly status: number };
 
-export function advice(
-  { status, errorCode = "", isClaimed }: Answer,
+export function advice(answer: Answer, sent: Sent): readonly string[] {
+  const isStored = answer.status >= 200 && answer.status <= 299;
+  return isStored ? afterSuccess(answer, sent) : afterFailure(answer, sent);
+}
+
+function afterFailure(
+  { status, errorCode = "" }: Answer,
   sent: Sent,
 ): readonly string[] {
-  if (status < 200 || status > 299) {
-    const todo = nextStep(errorCode, sent.provider);
+  const lines: string[] = [];
+  if (status === 401 && sent.format !== "stripe") {
     const setting = `${settingsPrefix(sent.provider)}FORMAT=${sent.format}`;
-    const isEarly = /^(?:subscription_unknown|creation_pending)$/;
-    return [
-      ...(status === 401 && sent.format !== "stripe"
-        ? [`The receiver needs ${setting}: docs/providers.md.`]
-        : []),
-      ...(todo ? wrap(`${errorCode}: ${todo}`, MAX_COLUMNS) : []),
-      // The row of a failure, shown already, has its reason.
-      ...(errorCode ? [] : ["The receiver's log has the reason."]),
-      ...(isEarly.test(errorCode) ? creationOf(sent) : []),
-      ...(errorCode
-        ? [
-          "The event is in billing.failed_events.",
-          "To repair it (docs/operate.md has the SQL):",
-          `  ${asTyped("console")}${projectOption(sent.url)}`,
-        ]
-        : []),
-    ];
+    lines.push(`The receiver needs ${setting}: docs/providers.md.`);
   }
+  const todo = nextStep(errorCode, sent.provider);
+  if (todo) lines.push(...wrap(`${errorCode}: ${todo}`, MAX_COLUMNS));
+  // The row of a failure, shown already, has its reason.
+  if (!errorCode) return [...lines, "The receiver's log has the reason."];
+
+  if (/^(?:subscription_unknown|creation_pending)$/.test(errorCode)) {
+    lines.push(...creationOf(sent));
+  }
+  return [
+    ...lines,
+    "The event is in billing.failed_events.",
+    "To repair it (docs/operate.md has the SQL):",
+    `  ${asTyped("console")}${projectOption(sent.url)}`,
+  ];
+}
+
+function afterSuccess({ isClaimed }: Answer, sent: Sent): readonly string[] {
   const format: Format = FORMATS[sent.format];
   const type = "type" in sent.source ? sent.source.type : undefined;
-  const isOwn = (kindOf(format, type) ?? "notice") !== "notice";
-  if (type === undefined || isOwn || isClaimed) return [];
+  const isHandled = (kindOf(format, type) ?? "notice") !== "notice";
+  if (type === undefined || isHandled || isClaimed) return [];
+
   const notice = format.notices?.[type];
+  const handler = handlerName(type);
   return wrap(
     notice
       ? `To notify the account of it, add ${notice} to NOTIFY: docs/notifications.md.`
-      : `To handle this type, add it to HANDLE_EVENT_TYPES, and create the function billing.${
-        handlerName(type)
-      }: docs/handlers.md.`,
+      : `To handle this type, add it to HANDLE_EVENT_TYPES, and create the function billing.${handler}: docs/handlers.md.`,
     MAX_COLUMNS,
   );
 }
@@ -75,7 +81,8 @@ function creationOf({ provider, format, source, url }: Sent): string[] {
   const type = eventTypesOf(format).find((type) =>
     /^(?:creation|opening_update)$/.test(kindOf(FORMATS[format], type) ?? "")
   );
-  return [[
+
+  const command = [
     asTyped(`trigger ${type}`),
     ...(provider === "a" ? [] : [`--provider ${provider}`]),
     ...(format === "stripe" ? [] : [`--format ${format}`]),
@@ -83,5 +90,6 @@ function creationOf({ provider, format, source, url }: Sent): string[] {
       ? []
       : [`--subscription ${shellWord(subscription)}`]),
     ...(url === undefined ? [] : [`--url ${shellWord(url)}`]),
-  ].join(" ")];
+  ];
+  return [command.join(" ")];
 }

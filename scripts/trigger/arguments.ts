@@ -1,3 +1,4 @@
+import { parseArgs } from "node:util";
 import { kindOf } from "../../supabase/functions/_shared/billing/events/format.ts";
 import {
   FORMAT_NAMES,
@@ -29,11 +30,7 @@ import {
   statusesOf,
 } from "../events/provider_events.ts";
 import { subscriptionEvent } from "../events/subscription_event.ts";
-import {
-  API_VERSIONS,
-  EVENT_TYPES,
-  type EventType,
-} from "../events/templates.ts";
+import { API_VERSIONS, type EventType } from "../events/templates.ts";
 import {
   isOfSubscription,
   statedEvent,
@@ -68,10 +65,10 @@ const COMMAND_LINE = {
     "--payload FILE": "sign and send the bytes of a file, instead of an event",
     "--print": "print the event, and send nothing",
   },
-  details: `Event types of Stripe; of another one: trigger --format paddle
-${EVENT_TYPES.map((type) => `  ${type}`).join("\n")}
+} as const satisfies CommandLine;
 
-What is not given stays as the record has it, if the record can be read. If
+const DETAILS =
+  `What is not given stays as the record has it, if the record can be read. If
 nothing is, customer.subscription.updated is the change to a yearly plan that is
 not paid.
 
@@ -85,31 +82,34 @@ Exit code: 0 for a 2xx answer, 1 for any other or none, 2 for a wrong command
 line.
 
 The signing secrets are those of the functions: from the environment, from
-supabase/functions/.env, or else the ones of the local stack.`,
-} as const satisfies CommandLine;
+supabase/functions/.env, or else the ones of the local stack.`;
 
 export function parseTriggerArguments(
   args: readonly string[],
   env: Environment = {},
 ) {
-  const { values, operands } = parseCommandLine(args, COMMAND_LINE);
+  const { values, operands } = parseCommandLine(args, {
+    ...COMMAND_LINE,
+    details: `${typesOfFormat(args)}\n\n${DETAILS}`,
+  });
   const {
     url,
     payload,
     print = false,
-    format: form,
-    provider: name,
+    format: formatName,
+    provider: providerName,
     ...event
   } = values;
-  const { quantity, "cancel-at": cancelAt, ...texts } = event;
-  const provider = readProvider(name);
-  const format = form === undefined
+  const provider = readProvider(providerName);
+  const format = formatName === undefined
     ? readFormatName(env, provider)
-    : oneOf(FORMAT_NAMES, { value: form, what: "format" });
+    : oneOf(FORMAT_NAMES, { value: formatName, what: "format" });
+
   if (print && payload !== undefined) {
     throw new UsageError("--print is for an event, not for a --payload.");
   }
-  const others = [...operands, ...Object.keys(event).map((one) => `--${one}`)];
+  const options = Object.keys(event).map((name) => `--${name}`);
+  const others = [...operands, ...options];
   if (payload !== undefined && others.length > 0) {
     throw new UsageError(
       `--payload sends the file as it is, so leave out: ${others.join(", ")}.`,
@@ -118,6 +118,8 @@ export function parseTriggerArguments(
   if (url !== undefined && !/^https?:$/.test(URL.parse(url)?.protocol ?? "")) {
     throw new UsageError("--url takes an http or https URL.");
   }
+
+  const { quantity, "cancel-at": cancelAt, ...texts } = event;
   const source = payload === undefined
     ? {
       type: eventType(operands, format),
@@ -131,7 +133,18 @@ export function parseTriggerArguments(
   return { provider, format, url, print, source };
 }
 
-/** One for each provider: a subscription belongs to the one that created it. */
+/** Returns the event types of the format that is asked for, by default Stripe's. */
+function typesOfFormat(args: readonly string[]): string {
+  const options = { format: { type: "string" } } as const;
+  const { values } = parseArgs({ args: [...args], options, strict: false });
+  const format = FORMAT_NAMES.find((name) => name === values.format);
+  const head = format === undefined || format === "stripe"
+    ? "Event types of Stripe; of another one: trigger --format paddle"
+    : `Event types of ${format}:`;
+  return [head, ...eventTypesOf(format ?? "stripe")].join("\n  ");
+}
+
+/** Returns a subscription for each provider: it belongs to the one that created it. */
 export function defaultSubscription(provider: ProviderName): string {
   return `sub_local_${provider}`;
 }
@@ -173,7 +186,7 @@ type EventSource = Extract<TriggerArguments["source"], { type: string }>;
 
 const CHECKOUT_STATUSES = ["paid", "unpaid", "no_payment_required"];
 
-/** Besides the types that change a subscription. */
+// Besides the types that change a subscription.
 const WITH_STATUS = /\bsubscription\.|^checkout\./;
 const WITH_PLAN = /\bsubscription\.|^(?:transaction|order)\./;
 
@@ -182,26 +195,26 @@ function requireFitting(
   { type, status, plan, quantity, cancelAt }: EventSource,
   format: FormatName,
 ): void {
-  const isOf = isOfSubscription(format, type);
-  if (!isOf && (quantity !== undefined || cancelAt !== undefined)) {
+  const isChange = isOfSubscription(format, type);
+  if (!isChange && (quantity !== undefined || cancelAt !== undefined)) {
     throw new UsageError(
       `--quantity and --cancel-at are for a subscription, and ${type} has neither.`,
     );
   }
-  if (status !== undefined && !isOf && !WITH_STATUS.test(type)) {
+  if (status !== undefined && !isChange && !WITH_STATUS.test(type)) {
     throw new UsageError(
       `--status is for a subscription or a checkout, and ${type} is neither.`,
     );
   }
-  if (plan !== undefined && !isOf && !WITH_PLAN.test(type)) {
+  if (plan !== undefined && !isChange && !WITH_PLAN.test(type)) {
     throw new UsageError(
       `--plan is for a subscription, and ${type} has no plan to choose.`,
     );
   }
   if (status === undefined) return;
 
-  const known = isOf ? statusesOf(format) : CHECKOUT_STATUSES;
-  // Another one may be meant, to see what comes of it.
+  const known = isChange ? statusesOf(format) : CHECKOUT_STATUSES;
+  // An unknown status may be intended, to see how the receiver handles it.
   const meant = known.includes(status) ? undefined : closest(status, known);
   if (meant === undefined) return;
   throw new UsageError(`Unknown status "${status}". Did you mean ${meant}?`);
@@ -216,27 +229,29 @@ function requireFitting(
 export function buildEvent(
   { type, subscription, event, ...asked }: EventSource,
   { created, format = "stripe", record }: {
-    readonly created?: number | undefined;
-    readonly format?: FormatName;
-    readonly record?: SubscriptionRecord | undefined;
+    created?: number | undefined;
+    format?: FormatName;
+    record?: SubscriptionRecord | undefined;
   } = {},
 ): JsonObject {
   const ids = { subscription, ...(event !== undefined && { id: event }) };
   if (isOfSubscription(format, type)) {
     return statedEvent(type, { asked, ids, format, created, record });
   }
+
   const { account = "acc_local", plan, status } = asked;
-  const said = {
+  const stated = {
     ...ids,
     account,
     ...(plan !== undefined && { plan }),
     ...(status !== undefined && { status }),
   };
-  if (format !== "stripe") return providerEvent(format, type, said);
+  if (format !== "stripe") return providerEvent(format, type, stated);
+
   // Handlers read events as Stripe sends them today.
   const isRead = (kindOf(stripe, type) ?? "notice") !== "notice";
   const options = {
-    ...said,
+    ...stated,
     ...(created !== undefined && { created }),
     ...(!isRead && { apiVersion: API_VERSIONS[1]! }),
   };

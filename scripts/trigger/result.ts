@@ -18,7 +18,7 @@ import type { RunningStack } from "../common/running_stack.ts";
 import { wrap } from "../common/print.ts";
 import type { SubscriptionRecord } from "./stated_event.ts";
 
-/** Of a line on standard error: what a terminal of 80 columns shows whole. */
+/** The length of lines on standard error that a terminal of 80 columns shows whole. */
 export const MAX_COLUMNS = 79;
 
 const SUBSCRIPTION_COLUMNS =
@@ -30,7 +30,7 @@ type SentEvent = Awaited<ReturnType<typeof sentEvent>>;
 
 export interface Result {
   readonly lines: readonly string[];
-  /** Of its row in `billing.failed_events`. */
+  /** The code in its row in `billing.failed_events`. */
   readonly errorCode?: string | undefined;
   /** Whether the ledger has the event. */
   readonly isClaimed?: boolean;
@@ -40,8 +40,8 @@ export interface Result {
 export function projectOf(
   url: string,
   { local, env }: {
-    readonly local: RunningStack | undefined;
-    readonly env: Environment;
+    local: RunningStack | undefined;
+    env: Environment;
   },
 ): ProjectAccess | undefined {
   const isOf = (project: string) => url.startsWith(`${project}/`);
@@ -58,40 +58,49 @@ export function projectOf(
     : undefined;
 }
 
-/** Returns what the receiver reads of a body, whatever it contains. */
+/** Returns what the receiver reads in a body, whatever that contains. */
 export async function sentEvent(
   body: Uint8Array<ArrayBuffer>,
   { provider, format: name, deliveryId }: {
-    readonly provider: string;
-    readonly format: FormatName;
-    readonly deliveryId: string | undefined;
+    provider: string;
+    format: FormatName;
+    deliveryId: string | undefined;
   },
 ) {
   const format: Format = FORMATS[name];
-  const handledTypes = { types: new Set<string>() };
-  const options = { format, deliveryId, handledTypes };
-  const eventId = await readEventId(body, options);
+  const eventId = await readEventId(body, {
+    format,
+    deliveryId,
+    handledTypes: { types: new Set<string>() },
+  });
   const { eventId: id, event } = await describeFailedBody(body, {
     format,
     eventId,
   });
-  const { type = "", subscription_id = "", customer_id = "" } = event;
-  const about = { subscription: subscription_id, customer: customer_id };
-  return { provider, format, id, type, ...about };
+  return {
+    provider,
+    format,
+    id,
+    type: event.type ?? "",
+    subscription: event.subscription_id ?? "",
+    customer: event.customer_id ?? "",
+  };
 }
 
 export async function readRecord(
   project: ProjectAccess,
   { provider, subscription }: Pick<SentEvent, "provider" | "subscription">,
 ): Promise<SubscriptionRecord | undefined> {
-  const ids = { provider: `eq.${provider}`, id: `eq.${subscription}` };
-  const [row] = await openApi(project).read("billing_subscriptions", ids);
+  const [row] = await openApi(project).read("billing_subscriptions", {
+    provider: `eq.${provider}`,
+    id: `eq.${subscription}`,
+  });
   return row;
 }
 
 /**
  * Returns when a subscription must have been created, in Unix seconds: before its
- * earliest event that failed for want of the creation; undefined if there is none.
+ * earliest event that failed because there was no creation; undefined if none did.
  */
 export async function createdBefore(
   project: ProjectAccess,
@@ -123,7 +132,7 @@ export async function readLedger(
 }
 
 /**
- * Returns what an event came to, and the row that it changed or left.
+ * Returns the result of an event, and the row that it changed or left.
  *
  * @param options.wasApplied Whether the ledger had the event before it was sent.
  */
@@ -131,52 +140,76 @@ export async function readResult(
   project: ProjectAccess,
   event: SentEvent,
   { status, wasApplied }: {
-    readonly status: number;
-    readonly wasApplied: boolean;
+    status: number;
+    wasApplied: boolean;
   },
 ): Promise<Result> {
-  const { provider, format, id, type, subscription, customer } = event;
-  const kind = kindOf(format, type);
-  const api = openApi(project);
-  const ofEvent = { provider: `eq.${provider}`, event_id: `eq.${id}` };
-  if (status < 200 || status > 299) {
-    const select = "error_code,error,attempts,last_failed_at";
-    const open = { select, ...ofEvent, resolved_at: "is.null" };
-    const [row] = await api.read("billing_failed_events", open);
-    return row === undefined ? { lines: ["failed: nothing was stored."] } : {
-      lines: ["failed. The row in billing.failed_events:", ...rowLines(row)],
-      errorCode: row.error_code,
-    };
-  }
+  if (status < 200 || status > 299) return await readFailure(project, event);
   const outcome = await readLedger(project, event);
   if (outcome === undefined) return { lines: ["ignored: nothing was stored."] };
-  const found = /payment_failed|notice/.test(kind ?? "")
-    ? ["notifications", { select: NOTIFICATION_COLUMNS, ...ofEvent }] as const
-    : type === format.checkout?.type
-    ? ["customers", {
-      select: "customer_id,account_id,created_at",
-      provider: ofEvent.provider,
-      customer_id: `eq.${customer}`,
-    }] as const
-    : kind
-    ? ["subscriptions", {
-      select: SUBSCRIPTION_COLUMNS,
-      id: `eq.${subscription}`,
-    }] as const
-    : undefined;
-  const [row] = found ? await api.read(`billing_${found[0]}`, found[1]) : [];
-  const isHandlers = row === undefined && kind === undefined;
-  const head = wasApplied
-    ? "duplicate: the event was applied before."
-    : outcome === "stale"
-    ? "stale: newer events had been applied."
-    : isHandlers
+
+  const { format, type } = event;
+  const [table, query] = placeOf(event) ?? [];
+  const [row] = table
+    ? await openApi(project).read(`billing_${table}`, query)
+    : [];
+  const isHandlers = row === undefined && kindOf(format, type) === undefined;
+
+  let head = isHandlers
     ? `applied: billing.${handlerName(type)} ran.`
     : "applied.";
-  const lines = row
-    ? [`${head} The row in billing.${found?.[0]}:`, ...rowLines(row)]
-    : [isHandlers ? head : `${head} There is no row in billing.${found?.[0]}.`];
+  if (outcome === "stale") head = "stale: newer events had been applied.";
+  if (wasApplied) head = "duplicate: the event was applied before.";
+
+  let lines = [head];
+  if (row) {
+    lines = [`${head} The row in billing.${table}:`, ...rowLines(row)];
+  } else if (!isHandlers) {
+    lines = [`${head} There is no row in billing.${table}.`];
+  }
   return { lines, isClaimed: true };
+}
+
+async function readFailure(
+  project: ProjectAccess,
+  { provider, id }: SentEvent,
+): Promise<Result> {
+  const [row] = await openApi(project).read("billing_failed_events", {
+    select: "error_code,error,attempts,last_failed_at",
+    provider: `eq.${provider}`,
+    event_id: `eq.${id}`,
+    resolved_at: "is.null",
+  });
+  if (row === undefined) return { lines: ["failed: nothing was stored."] };
+  return {
+    lines: ["failed. The row in billing.failed_events:", ...rowLines(row)],
+    errorCode: row.error_code,
+  };
+}
+
+/** Returns where the row is that an event changes; undefined if it is a handler's. */
+function placeOf(event: SentEvent) {
+  const { format, type } = event;
+  const provider = `eq.${event.provider}`;
+  const kind = kindOf(format, type);
+  if (/payment_failed|notice/.test(kind ?? "")) {
+    return ["notifications", {
+      select: NOTIFICATION_COLUMNS,
+      provider,
+      event_id: `eq.${event.id}`,
+    }] as const;
+  }
+  if (type === format.checkout?.type) {
+    return ["customers", {
+      select: "customer_id,account_id,created_at",
+      provider,
+      customer_id: `eq.${event.customer}`,
+    }] as const;
+  }
+  return kind && ["subscriptions", {
+    select: SUBSCRIPTION_COLUMNS,
+    id: `eq.${event.subscription}`,
+  }] as const;
 }
 
 function rowLines(row: object): readonly string[] {

@@ -1,6 +1,6 @@
 /**
- * An event that states what a subscription has: what the command line asks for,
- * and else what the record has, so that the event changes nothing more.
+ * Events that state all values of a subscription: those that the command line asks
+ * for, and otherwise those of the record, so that the event changes nothing more.
  */
 import { kindOf } from "../../supabase/functions/_shared/billing/events/format.ts";
 import {
@@ -32,7 +32,7 @@ interface Values {
   readonly periodEnd?: number;
   readonly cancelAt?: number | null;
   readonly trialEnd?: number | null;
-  /** Only Stripe's events say these two apart from the status. */
+  /** Only Stripe's events state these two apart from the status. */
   readonly paused?: string | null;
   readonly livemode?: boolean | null;
 }
@@ -68,7 +68,7 @@ export function statedEvent(type: string, stated: Stated): JsonObject {
     : otherEvent(type, { ...all, format });
 }
 
-/** Returns what a record has, its status in the provider's own word. */
+/** Returns the values of a record, with the status in the provider's own word. */
 function valuesOf(record: SubscriptionRecord, format: FormatName): Values {
   const words: Readonly<Record<string, string>> = format === "stripe"
     ? {}
@@ -120,11 +120,13 @@ function stripeEvent(
     const account = values.account || null;
     return subscriptionEvent(as, { ...ids, ...values, created, account });
   };
+
   const isUpdate = type === "customer.subscription.updated";
   if (isUpdate && Object.keys(asked).length === 0) {
     const { account = "", customer } = before;
     return { ...eventOf({ account, ...(customer && { customer }) }, type) };
   }
+
   const status = STRIPE_STATUS[type];
   const after = { ...before, ...(status && { status }), ...asked };
   // The templates of the later types have the yearly plan.
@@ -134,9 +136,11 @@ function stripeEvent(
   );
   const object: JsonObject = { ...event.data.object };
   if (status === "canceled") {
-    object["canceled_at"] = object["ended_at"] = created;
+    object["ended_at"] = created;
+    object["canceled_at"] = created;
   }
-  // What has changed, as Stripe says it: whole members of the subscription.
+
+  // Stripe sends the former values of what has changed: whole members.
   const { object: former } =
     eventOf(before, "customer.subscription.created").data;
   const replaced = Object.entries(former).filter(([name, value]) =>
@@ -154,14 +158,12 @@ function otherEvent(
   type: string,
   { asked, ids, format, created, before }: Known & { format: Provider },
 ): JsonObject {
-  // Other types than these say the status.
-  const isOpen = before.status && /(?:updated|plan_changed)$/.test(type);
-  const status = isOpen ? before.status : statusOfType(format, type);
-  const { periodEnd, cancelAt, trialEnd, ...rest } = withTrial({
-    ...before,
-    status,
-    ...asked,
-  }, created);
+  // The names of other types than these state the status.
+  const keepsStatus = /(?:updated|plan_changed)$/.test(type);
+  const status = keepsStatus && before.status || statusOfType(format, type);
+  const stated = withTrial({ ...before, status, ...asked }, created);
+
+  const { periodEnd, cancelAt, trialEnd, ...rest } = stated;
   const iso = (time: number) => new Date(time * 1000).toISOString();
   return providerEvent(format, type, {
     ...ids,

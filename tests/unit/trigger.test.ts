@@ -6,7 +6,7 @@ import {
   assertStringIncludes,
   assertThrows,
 } from "@std/assert";
-import { UsageError } from "../../scripts/common/cli.ts";
+import { HelpRequest, UsageError } from "../../scripts/common/cli.ts";
 import { EVENT_TYPES } from "../../scripts/events/templates.ts";
 import { advice } from "../../scripts/trigger/advice.ts";
 import {
@@ -137,6 +137,22 @@ Deno.test("parseTriggerArguments() refuses what it does not take", () => {
   ) {
     const refused = assertThrows(() => parsed(line), UsageError);
     for (const text of messages) assertStringIncludes(refused.message, text);
+  }
+});
+
+Deno.test("--help lists the event types of the format", () => {
+  for (
+    const [line, format] of [
+      ["--help", "stripe"],
+      ["--help --format x", "stripe"],
+      ["--format paddle --help", "paddle"],
+      ["--help --format=lemon-squeezy", "lemon-squeezy"],
+    ] as [string, FormatName][]
+  ) {
+    const { message } = assertThrows(() => parsed(line), HelpRequest);
+    const listed = message.matchAll(/^ {2}([a-z][\w.]+)$/gm);
+    const types = [...listed].map(([, type]) => type);
+    assertEquals(types, [...eventTypesOf(format)]);
   }
 });
 

@@ -1,0 +1,145 @@
+/** Checks a repaired payload as the receiver does, and stores it. */
+import { DEFAULT_TOLERANCE_SECONDS } from "../../supabase/functions/_shared/billing/events/event_settings.ts";
+import { databaseError } from "../../supabase/functions/_shared/billing/database/database_errors.ts";
+import { DeliveryError } from "../../supabase/functions/_shared/billing/errors.ts";
+import {
+  type Format,
+  withPlaces,
+} from "../../supabase/functions/_shared/billing/events/format.ts";
+import { FORMATS } from "../../supabase/functions/_shared/billing/events/formats.ts";
+import type { EventToApply } from "../../supabase/functions/_shared/billing/events/event.ts";
+import {
+  type ParsedEvent,
+  parseEvent,
+} from "../../supabase/functions/_shared/billing/events/parse_event.ts";
+import { whyIgnored } from "../../supabase/functions/_shared/billing/settings/why_ignored.ts";
+import { asTyped } from "../common/how_started.ts";
+import { ProjectError } from "../common/project_api.ts";
+import type { Failure } from "./failures.tsx";
+import { type Draft, prettyJson, repairOf } from "./payload.tsx";
+import type { Project } from "./project.ts";
+
+type Settings = Awaited<ReturnType<Project["settings"]>>;
+
+const UNCHANGED = "Nothing is changed. To try the event as it is, retry it.";
+const NO_EFFECT = {
+  duplicate:
+    "The event was applied already, so a retry would do nothing. Resolve it instead.",
+  erased:
+    "Its account was erased, so a retry would do nothing. Resolve it instead.",
+};
+const CHANGED =
+  "The failure has changed since you opened this page. Compare your text with the payload that is there now, and save again.";
+
+/**
+ * Stores a repaired payload as the text that it is, if the receiver would accept
+ * it, the event would have an effect, and the failure has not changed meanwhile.
+ *
+ * @returns why a retry would fail now, or an empty text
+ * @throws {ProjectError} With what is wrong, a line each.
+ */
+export async function repair(
+  project: Project,
+  failure: Failure,
+  { text, version }: Draft,
+): Promise<string> {
+  if (version !== failure.version) throw new ProjectError(CHANGED);
+  const settings = await project.settings();
+  const event = readRepair(text, failure, settings);
+
+  const { provider } = failure;
+  const tried = await project.tryEvent({ provider, ...event });
+  const { outcome } = tried;
+  if (outcome === "erased" || outcome === "duplicate") {
+    throw new ProjectError(NO_EFFECT[outcome]);
+  }
+  const { code, message } = withPlaces(
+    databaseError(tried.error_code ?? "", tried.error ?? ""),
+    formatOf(failure, settings),
+  );
+  const hasFailed = outcome === "failed";
+  if (hasFailed && /^(?:event_invalid|account_unknown)$/.test(code)) {
+    throw new ProjectError(message);
+  }
+
+  const changed = await project.update(repairOf(failure, text), {
+    // The API takes this column from the body, whatever else that holds.
+    more: { version: `eq.${version}`, columns: "payload" },
+    body: `{"payload":${text}}`,
+  });
+  if (changed !== 1) throw new ProjectError(CHANGED);
+  return hasFailed ? `A retry would fail now: ${code}: ${message}` : "";
+}
+
+/** Returns the format of a failure's provider; Stripe's if the worker does not say it. */
+export function formatOf({ provider }: Failure, settings: Settings): Format {
+  return FORMATS[settings?.formats?.[provider] ?? "stripe"];
+}
+
+/**
+ * Reads a repaired payload as the receiver does: it must have an effect, differ from
+ * what is stored, and still be about the same event.
+ */
+function readRepair(
+  json: string,
+  failure: Failure,
+  settings: Settings,
+): EventToApply {
+  const { provider, event_id, payload } = failure;
+  const parsed = parseRepair(json, failure, settings);
+
+  if (!parsed.handled) {
+    if (settings === undefined) {
+      throw new ProjectError(
+        `type: the worker does not answer, and only it knows whether HANDLE_EVENT_TYPES or NOTIFY needs ${parsed.type}. Check it with: ${
+          asTyped("doctor")
+        }`,
+      );
+    }
+    const format = formatOf(failure, settings);
+    const why = whyIgnored(parsed, { provider, format });
+    throw new ProjectError(
+      `type: ${why}. If the event is not needed, resolve it instead.`,
+    );
+  }
+
+  // An event without a usable ID is stored under the hash of its body.
+  if (!event_id.startsWith("sha256:") && event_id !== parsed.event.event_id) {
+    throw new ProjectError(
+      `id: must be ${event_id}. With another one, a retry would apply that event instead.`,
+    );
+  }
+  if (payload !== null && prettyJson(json) === prettyJson(payload)) {
+    throw new ProjectError(UNCHANGED);
+  }
+  return parsed.event;
+}
+
+function parseRepair(
+  json: string,
+  failure: Failure,
+  settings: Settings,
+): ParsedEvent {
+  const format = formatOf(failure, settings);
+  const { handledTypes, handledTypesFault: fault, notify, ...rest } =
+    settings ?? {};
+  try {
+    JSON.parse(json);
+    return parseEvent(json, {
+      ...rest,
+      format,
+      id: format.idOf && failure.event_id,
+      nowSeconds: Date.now() / 1000,
+      toleranceSeconds: DEFAULT_TOLERANCE_SECONDS,
+      handledTypes: { types: new Set(handledTypes), ...(fault && { fault }) },
+      notify: new Set(notify),
+    });
+  } catch (error) {
+    if (error instanceof DeliveryError) {
+      throw new ProjectError(error.message.replaceAll("; ", "\n"));
+    }
+    if (!(error instanceof SyntaxError)) throw error;
+    // In the words of the JSON parser, which say where.
+    throw new ProjectError(`This is not JSON: ${error.message}`);
+  }
+}
