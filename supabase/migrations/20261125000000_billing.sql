@@ -37,8 +37,9 @@ end;
 $$;
 
 -- supabase/schemas/billing_01_tables.sql
--- The tables, and the types that functions pass on. IDs have the collation "C": no new C library can split a key, and
--- Stripe's IDs, which begin with their time, go to the end of an index.
+-- The tables that events end in; those of a concern stand in its file. IDs have the collation "C":
+-- no new C library can split a key, and Stripe's IDs, which begin with their time, go to the end of
+-- an index.
 create schema if not exists billing;
 comment on schema billing is 'The billing webhook receiver. Not for the Data API.';
 
@@ -48,39 +49,76 @@ create table billing.subscriptions (
   account_id text collate "C" not null check (char_length(account_id) between 1 and 255),
   status text not null check (char_length(status) between 1 and 255),
   plan_id text collate "C" not null check (char_length(plan_id) between 1 and 255),
-  current_period_end timestamptz, canceled_at timestamptz,
-  provider_status text, customer_id text collate "C", quantity integer, cancel_at timestamptz, trial_end timestamptz,
-  paused text, paused_until timestamptz, livemode boolean,
-  items jsonb check (jsonb_typeof(items) = 'array'), items_complete boolean, past_due_since timestamptz,
-  -- Which event a field came from: all that the ordering rule (billing_03_rule.sql) remembers.
-  past_due_as_of timestamptz, -- the earliest time at which it is known to have been past_due after not_past_due_as_of
-  not_past_due_as_of timestamptz, -- the newest time at which it is known to have been something else
-  recovered_as_of timestamptz,
-  -- Of a creation or opening_update: the newest that reported past_due, unpaid or incomplete; -infinity: only a creation
-  unpaid_as_of timestamptz,
-  account_as_of bigint, -- mark of the creation that named the account; null if it had no time, or if nobody named it
-  changed_as_of bigint, -- mark of the newest creation or update: the provider's reports came from it
-  changed_in_second jsonb, -- what that update replaced; after more with this mark, what each stated and replaced
-  canceled_as_of bigint, -- mark of the newest deletion
-  alive_as_of bigint -- mark of the newest creation or update that reported no end
-)
--- Room on each page for the next version of a row: updates stay there and touch no index (no indexed column changes).
-with (fillfactor = 80);
-create index subscriptions_account_id on billing.subscriptions (account_id);
-create index subscriptions_customer_id on billing.subscriptions (provider, customer_id) where customer_id is not null;
-comment on table billing.subscriptions is 'One row per subscription; ..._as_of and changed_in_second order events.';
-comment on column billing.subscriptions.provider is 'a or b, as in the settings. The other one''s events for it are refused.';
-comment on column billing.subscriptions.account_id is 'Of the newest event that names one, else of its customer.';
-comment on column billing.subscriptions.status is 'active from a creation, canceled from a deletion, else as reported.';
-comment on column billing.subscriptions.plan_id is 'Price of the first item, or of the first licensed one (PLAN_ITEM).';
-comment on column billing.subscriptions.canceled_at is 'When this service handled its end; null without one.';
-comment on column billing.subscriptions.cancel_at is 'When it is going to end, also by cancel_at_period_end.';
-comment on column billing.subscriptions.paused is 'pause_collection.behavior; null if payments are collected.';
-comment on column billing.subscriptions.items_complete is 'False if the provider''s event did not have all items.';
-comment on column billing.subscriptions.past_due_since is 'Since when provider_status is past_due, as events show.';
-comment on column billing.subscriptions.recovered_as_of is 'When an update last ended past_due, unpaid or incomplete.';
+  current_period_end timestamptz,
+  canceled_at timestamptz,
 
--- Not partitioned: the primary key, which makes events unique, would have to contain the partition key.
+  -- As the provider reports it, if it does.
+  provider_status text,
+  customer_id text collate "C",
+  quantity integer,
+  cancel_at timestamptz,
+  trial_end timestamptz,
+  paused text,
+  paused_until timestamptz,
+  livemode boolean,
+  items jsonb check (jsonb_typeof(items) = 'array'),
+  items_complete boolean,
+  past_due_since timestamptz,
+
+  -- All that the ordering rule (billing_03_rule.sql) remembers of earlier events. Times:
+  -- the earliest at which it is known to have been past_due after not_past_due_as_of,
+  past_due_as_of timestamptz,
+  -- the newest at which it is known to have been something else,
+  not_past_due_as_of timestamptz,
+  recovered_as_of timestamptz,
+  -- of the newest creation or opening_update that reported past_due, unpaid or incomplete
+  -- (-infinity: only a creation).
+  unpaid_as_of timestamptz,
+
+  -- Marks (billing.mark) of the events that fields came from:
+  -- the creation that named the account (null if it had no time),
+  account_as_of bigint,
+  -- the newest creation or update, which the provider's reports came from,
+  changed_as_of bigint,
+  -- what that update, or each with its mark, replaced (billing.settle),
+  changed_in_second jsonb,
+  -- the newest deletion,
+  canceled_as_of bigint,
+  -- the newest creation or update that reported no end.
+  alive_as_of bigint
+)
+-- Room for the next version of a row: updates stay on its page and touch no index, since no indexed
+-- column changes.
+with (fillfactor = 80);
+
+create index subscriptions_account_id on billing.subscriptions (account_id);
+create index subscriptions_customer_id on billing.subscriptions (provider, customer_id)
+  where customer_id is not null;
+
+comment on table billing.subscriptions is
+  'One row per subscription; ..._as_of and changed_in_second order events.';
+comment on column billing.subscriptions.provider is
+  'a or b, as in the settings. Events of the other provider for it are refused.';
+comment on column billing.subscriptions.account_id is
+  'From the newest event that names one, else from its customer.';
+comment on column billing.subscriptions.status is
+  'active from a creation, canceled from a deletion, else as reported.';
+comment on column billing.subscriptions.plan_id is
+  'Price of the first item, or of the first licensed one (PLAN_ITEM).';
+comment on column billing.subscriptions.canceled_at is
+  'When this service handled its end; null if it has not ended.';
+comment on column billing.subscriptions.cancel_at is
+  'When it is going to end, also by cancel_at_period_end.';
+comment on column billing.subscriptions.paused is
+  'pause_collection.behavior; null if payments are collected.';
+comment on column billing.subscriptions.items_complete is
+  'False if the provider''s event did not have all items.';
+comment on column billing.subscriptions.past_due_since is
+  'Since when provider_status is past_due, as events show.';
+comment on column billing.subscriptions.recovered_as_of is
+  'When an update last ended past_due, unpaid or incomplete.';
+
+-- Not partitioned: the primary key, which makes events unique, would need the partition key.
 create table billing.processed_events (
   provider text collate "C" not null check (char_length(provider) between 1 and 32),
   event_id text collate "C" not null check (char_length(event_id) between 1 and 255),
@@ -89,11 +127,16 @@ create table billing.processed_events (
   processed_at timestamptz not null default now(),
   primary key (provider, event_id)
 );
-create index processed_events_processed_at on billing.processed_events (processed_at);
-comment on table billing.processed_events is 'The ledger of applied events: one that has a row here is a duplicate.';
-comment on column billing.processed_events.outcome is 'stale: the event was older than the record.';
 
--- For payment links, pricing tables, buy buttons. With ACCOUNT_FROM_CHECKOUT, the receiver adds rows, and changes none.
+create index processed_events_processed_at on billing.processed_events (processed_at);
+
+comment on table billing.processed_events is
+  'The ledger of applied events: an event that has a row here is a duplicate.';
+comment on column billing.processed_events.outcome is
+  'stale: the event was older than the record.';
+
+-- For payment links, pricing tables and buy buttons. With ACCOUNT_FROM_CHECKOUT, the receiver adds
+-- rows, and changes none.
 create table billing.customers (
   provider text collate "C" not null check (char_length(provider) between 1 and 32),
   customer_id text collate "C" not null check (char_length(customer_id) between 1 and 255),
@@ -101,8 +144,11 @@ create table billing.customers (
   created_at timestamptz not null default now(),
   primary key (provider, customer_id)
 );
+
 create index customers_account_id on billing.customers (account_id);
-comment on table billing.customers is 'Whose a customer is; yours to correct. A new row retries what lacked it.';
+
+comment on table billing.customers is
+  'Which account a customer belongs to; you may correct it. A new row retries what lacked it.';
 
 create table billing.plan_features (
   plan_id text collate "C" not null,
@@ -111,63 +157,126 @@ create table billing.plan_features (
   per_unit boolean not null default true,
   primary key (plan_id, feature)
 );
-comment on table billing.plan_features is 'What a plan includes, filled by you, for billing_feature_amount.';
-comment on column billing.plan_features.plan_id is 'A price, or a product: the row of the price wins.';
-comment on column billing.plan_features.amount is 'How much of it; null means unlimited.';
-comment on column billing.plan_features.per_unit is 'Whether the amount is per unit of the item''s quantity, or once.';
+
+comment on table billing.plan_features is
+  'What a plan includes, filled by you, for billing_feature_amount.';
+comment on column billing.plan_features.plan_id is
+  'A price, or a product: the row of the price wins.';
+comment on column billing.plan_features.amount is
+  'How much of it; null means unlimited.';
+comment on column billing.plan_features.per_unit is
+  'Whether the amount is per unit of the item''s quantity, or once.';
 -- supabase/schemas/billing_02_event.sql
 -- An event on its way through the database, and its place in the order of events.
 
--- The columns that the rule reads and writes. What an app adds to the table is not among them, and stays as it is.
-create or replace view billing.records with (security_invoker = true) as
+create or replace view billing.records
+with (security_invoker = true)
+as
 select
-  id, provider, account_id, status, plan_id, current_period_end, canceled_at, provider_status, customer_id,
-  quantity, cancel_at, trial_end, paused, paused_until, livemode, items, items_complete, past_due_since,
-  past_due_as_of, not_past_due_as_of, recovered_as_of, unpaid_as_of, account_as_of, changed_as_of, changed_in_second,
-  canceled_as_of, alive_as_of
+  id,
+  provider,
+  account_id,
+  status,
+  plan_id,
+  current_period_end,
+  canceled_at,
+  provider_status,
+  customer_id,
+  quantity,
+  cancel_at,
+  trial_end,
+  paused,
+  paused_until,
+  livemode,
+  items,
+  items_complete,
+  past_due_since,
+  past_due_as_of,
+  not_past_due_as_of,
+  recovered_as_of,
+  unpaid_as_of,
+  account_as_of,
+  changed_as_of,
+  changed_in_second,
+  canceled_as_of,
+  alive_as_of
 from billing.subscriptions;
-comment on view billing.records is 'The subscriptions as the ordering rule reads and writes them.';
 
--- An event as it is on the wire. A column that its report does not name keeps its value.
+comment on view billing.records is
+  'The subscriptions as the ordering rule reads and writes them, without columns of an app.';
+
+-- An event as it is on the wire.
 create type billing.event as (
   place integer, -- in the array of the call
-  provider text, event_id text,
+  provider text,
+  event_id text,
   type text, -- the provider's own name; nothing decides by it
-  kind text, -- creation, update, opening_update (makes the record, too), deletion, payment_failed, notice, checkout, other
+  -- creation, update, opening_update (makes the record, too), deletion, payment_failed, notice,
+  -- checkout or other
+  kind text,
   occurred_at timestamptz, -- null if the event does not say
-  subscription_id text, account_id text,
-  fallback_account text, -- what the provider keeps with the customer: counts if account_of_customer knows no account
-  report jsonb, -- names columns of billing.records, as does previous; of kind other, a subscription_id
-  previous jsonb, -- what an update replaced; null if it does not say
-  payment jsonb, -- what the account may be told, by column of billing.notifications; and once_per_invoice
-  retry jsonb, -- of a worker: event_id of the row in failed_events, and lease_id
-  named_account text, -- of an event that cannot set account_id: the account that it names
-  customers_account text, handled_at timestamptz, is_erased boolean, is_trial boolean -- added by the database
+  subscription_id text,
+  account_id text,
+  -- As the provider keeps it with the customer: counts if account_of_customer knows no account.
+  fallback_account text,
+
+  -- By column of billing.records: what the event states, and what an update replaced (null if it
+  -- does not say). A column that report does not name keeps its value. For kind other, report has a
+  -- subscription_id.
+  report jsonb,
+  previous jsonb,
+  -- News for the account, by column of billing.notifications; and once_per_invoice.
+  payment jsonb,
+  -- From a worker: event_id of the row in failed_events, and lease_id.
+  retry jsonb,
+  -- The account that is named by an event that cannot set account_id.
+  named_account text,
+
+  -- Added by the database.
+  customers_account text,
+  handled_at timestamptz,
+  is_erased boolean,
+  is_trial boolean
 );
 
--- What became of an event, and the record after it. The rule leaves event to its caller.
+-- The outcome of an event, and the record after it. The rule leaves event null.
 create type billing.step as (
-  event billing.event, record billing.records, account_id text, payment jsonb, outcome text, error_code text, error text
+  event billing.event,
+  record billing.records,
+  account_id text,
+  payment jsonb,
+  outcome text,
+  error_code text,
+  error text
 );
 
--- What a call answers for an event.
-create type billing.answer as (place integer, outcome text, error_code text, error text);
+create type billing.answer as (
+  place integer,
+  outcome text,
+  error_code text,
+  error text
+);
 
--- Returns the place of an event in the order of events: microseconds since 1970 times 4, plus 0 for a creation, 1 for
--- an update and 2 for a deletion. So at the same time, a creation comes first and a deletion last. Null without a time.
-create or replace function billing.mark(e billing.event)
-returns bigint language sql stable
-return (extract(epoch from e.occurred_at) * 1000000)::bigint * 4
-  + case e.kind when 'creation' then 0 when 'deletion' then 2 else 1 end;
+-- Returns the place of an event in the order of events: microseconds since 1970 times 4, plus 0 for
+-- a creation, 1 for an update and 2 for a deletion. Null without a time.
+create or replace function billing.mark(event billing.event)
+returns bigint
+language sql stable
+return (extract(epoch from event.occurred_at) * 1000000)::bigint * 4
+  + case event.kind when 'creation' then 0 when 'deletion' then 2 else 1 end;
 
 create or replace function billing.time_of(mark bigint)
-returns timestamptz language sql immutable
+returns timestamptz
+language sql immutable
 return to_timestamp((mark >> 2) / 1000000.0);
 
--- Returns whether an event makes the record if there is none. A deletion does if it reports the whole subscription.
-create or replace function billing.opens(e billing.event)
-returns boolean language sql immutable
-return e.kind in ('creation', 'opening_update') or e.kind = 'deletion' and (e.report ? 'plan_id') is true;
+-- Returns whether an event makes the record if there is none. A deletion does if it reports the
+-- whole subscription.
+create or replace function billing.opens(event billing.event)
+returns boolean
+language sql immutable
+return event.kind in ('creation', 'opening_update')
+  or event.kind = 'deletion' and (event.report ? 'plan_id') is true;
 -- supabase/schemas/billing_03_rule.sql
 -- The rule: what an event does to the record of its subscription. Nothing here reads or writes a table, so a list of
 -- cases tests it (supabase/tests/rule.test.sql).
