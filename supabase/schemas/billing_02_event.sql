@@ -88,6 +88,19 @@ create type billing.answer as (
   error text
 );
 
+-- The result of a batch of events. No array is empty: it is null.
+create type billing.work as (
+  answers billing.answer[],
+  changed billing.records[],
+  -- New, or of another customer or account: failures may wait for these.
+  gained billing.records[],
+  -- The events that do more than change a record.
+  steps billing.step[],
+  any_filed boolean, -- one comes from a retry, or has an open failure
+  any_failed boolean, -- or is erased
+  lacking integer[] -- places of events whose account is not known
+);
+
 -- Returns the place of an event in the order of events: microseconds since 1970 times 4, plus 0 for
 -- a creation, 1 for an update and 2 for a deletion. Null without a time.
 create or replace function billing.mark(event billing.event)
