@@ -37,8 +37,9 @@ end;
 $$;
 
 -- supabase/schemas/billing_01_tables.sql
--- The tables, and the types that functions pass on. IDs have the collation "C": no new C library can split a key, and
--- Stripe's IDs, which begin with their time, go to the end of an index.
+-- The tables that events end in; those of a concern stand in its file. IDs have the collation "C":
+-- no new C library can split a key, and Stripe's IDs, which begin with their time, go to the end of
+-- an index.
 create schema if not exists billing;
 comment on schema billing is 'The billing webhook receiver. Not for the Data API.';
 
@@ -50,6 +51,8 @@ create table billing.subscriptions (
   plan_id text collate "C" not null check (char_length(plan_id) between 1 and 255),
   current_period_end timestamptz,
   canceled_at timestamptz,
+
+  -- As the provider reports it, if it does.
   provider_status text,
   customer_id text collate "C",
   quantity integer,
@@ -61,38 +64,63 @@ create table billing.subscriptions (
   items jsonb check (jsonb_typeof(items) = 'array'),
   items_complete boolean,
   past_due_since timestamptz,
-  -- Which event a field came from: all that the ordering rule (billing_03_rule.sql) remembers.
-  past_due_as_of timestamptz, -- the earliest time at which it is known to have been past_due after not_past_due_as_of
-  not_past_due_as_of timestamptz, -- the newest time at which it is known to have been something else
+
+  -- All that the ordering rule (billing_03_rule.sql) remembers of earlier events. Times:
+  -- the earliest at which it is known to have been past_due after not_past_due_as_of,
+  past_due_as_of timestamptz,
+  -- the newest at which it is known to have been something else,
+  not_past_due_as_of timestamptz,
   recovered_as_of timestamptz,
-  -- Of a creation or opening_update: the newest that reported past_due, unpaid or incomplete; -infinity: only a creation
+  -- of the newest creation or opening_update that reported past_due, unpaid or incomplete
+  -- (-infinity: only a creation).
   unpaid_as_of timestamptz,
-  account_as_of bigint, -- mark of the creation that named the account; null if it had no time, or if nobody named it
-  changed_as_of bigint, -- mark of the newest creation or update: the provider's reports came from it
-  changed_in_second jsonb, -- what that update replaced; after more with this mark, what each stated and replaced
-  canceled_as_of bigint, -- mark of the newest deletion
-  alive_as_of bigint -- mark of the newest creation or update that reported no end
+
+  -- Marks (billing.mark) of the events that fields came from:
+  -- the creation that named the account (null if it had no time),
+  account_as_of bigint,
+  -- the newest creation or update, which the provider's reports came from,
+  changed_as_of bigint,
+  -- what that update, or each with its mark, replaced (billing.settle),
+  changed_in_second jsonb,
+  -- the newest deletion,
+  canceled_as_of bigint,
+  -- the newest creation or update that reported no end.
+  alive_as_of bigint
 )
--- Room on each page for the next version of a row: updates stay there and touch no index (no indexed column changes).
+-- Room for the next version of a row: updates stay on its page and touch no index, since no indexed
+-- column changes.
 with
   (fillfactor = 80);
+
 create index subscriptions_account_id on billing.subscriptions (account_id);
 create index subscriptions_customer_id on billing.subscriptions (provider, customer_id)
 where
   customer_id is not null;
-comment on table billing.subscriptions is 'One row per subscription; ..._as_of and changed_in_second order events.';
-comment on column billing.subscriptions.provider is 'a or b, as in the settings. The other one''s events for it are refused.';
-comment on column billing.subscriptions.account_id is 'Of the newest event that names one, else of its customer.';
-comment on column billing.subscriptions.status is 'active from a creation, canceled from a deletion, else as reported.';
-comment on column billing.subscriptions.plan_id is 'Price of the first item, or of the first licensed one (PLAN_ITEM).';
-comment on column billing.subscriptions.canceled_at is 'When this service handled its end; null without one.';
-comment on column billing.subscriptions.cancel_at is 'When it is going to end, also by cancel_at_period_end.';
-comment on column billing.subscriptions.paused is 'pause_collection.behavior; null if payments are collected.';
-comment on column billing.subscriptions.items_complete is 'False if the provider''s event did not have all items.';
-comment on column billing.subscriptions.past_due_since is 'Since when provider_status is past_due, as events show.';
-comment on column billing.subscriptions.recovered_as_of is 'When an update last ended past_due, unpaid or incomplete.';
 
--- Not partitioned: the primary key, which makes events unique, would have to contain the partition key.
+comment on table billing.subscriptions is
+  'One row per subscription; ..._as_of and changed_in_second order events.';
+comment on column billing.subscriptions.provider is
+  'a or b, as in the settings. Events of the other provider for it are refused.';
+comment on column billing.subscriptions.account_id is
+  'From the newest event that names one, else from its customer.';
+comment on column billing.subscriptions.status is
+  'active from a creation, canceled from a deletion, else as reported.';
+comment on column billing.subscriptions.plan_id is
+  'Price of the first item, or of the first licensed one (PLAN_ITEM).';
+comment on column billing.subscriptions.canceled_at is
+  'When this service handled its end; null if it has not ended.';
+comment on column billing.subscriptions.cancel_at is
+  'When it is going to end, also by cancel_at_period_end.';
+comment on column billing.subscriptions.paused is
+  'pause_collection.behavior; null if payments are collected.';
+comment on column billing.subscriptions.items_complete is
+  'False if the provider''s event did not have all items.';
+comment on column billing.subscriptions.past_due_since is
+  'Since when provider_status is past_due, as events show.';
+comment on column billing.subscriptions.recovered_as_of is
+  'When an update last ended past_due, unpaid or incomplete.';
+
+-- Not partitioned: the primary key, which makes events unique, would need the partition key.
 create table billing.processed_events (
   provider text collate "C" not null check (char_length(provider) between 1 and 32),
   event_id text collate "C" not null check (char_length(event_id) between 1 and 255),
@@ -101,11 +129,16 @@ create table billing.processed_events (
   processed_at timestamptz not null default now(),
   primary key (provider, event_id)
 );
-create index processed_events_processed_at on billing.processed_events (processed_at);
-comment on table billing.processed_events is 'The ledger of applied events: one that has a row here is a duplicate.';
-comment on column billing.processed_events.outcome is 'stale: the event was older than the record.';
 
--- For payment links, pricing tables, buy buttons. With ACCOUNT_FROM_CHECKOUT, the receiver adds rows, and changes none.
+create index processed_events_processed_at on billing.processed_events (processed_at);
+
+comment on table billing.processed_events is
+  'The ledger of applied events: an event that has a row here is a duplicate.';
+comment on column billing.processed_events.outcome is
+  'stale: the event was older than the record.';
+
+-- For payment links, pricing tables and buy buttons. With ACCOUNT_FROM_CHECKOUT, the receiver adds
+-- rows, and changes none.
 create table billing.customers (
   provider text collate "C" not null check (char_length(provider) between 1 and 32),
   customer_id text collate "C" not null check (char_length(customer_id) between 1 and 255),
@@ -113,8 +146,11 @@ create table billing.customers (
   created_at timestamptz not null default now(),
   primary key (provider, customer_id)
 );
+
 create index customers_account_id on billing.customers (account_id);
-comment on table billing.customers is 'Whose a customer is; yours to correct. A new row retries what lacked it.';
+
+comment on table billing.customers is
+  'Which account a customer belongs to; you may correct it. A new row retries what lacked it.';
 
 create table billing.plan_features (
   plan_id text collate "C" not null,
@@ -123,46 +159,89 @@ create table billing.plan_features (
   per_unit boolean not null default true,
   primary key (plan_id, feature)
 );
-comment on table billing.plan_features is 'What a plan includes, filled by you, for billing_feature_amount.';
-comment on column billing.plan_features.plan_id is 'A price, or a product: the row of the price wins.';
-comment on column billing.plan_features.amount is 'How much of it; null means unlimited.';
-comment on column billing.plan_features.per_unit is 'Whether the amount is per unit of the item''s quantity, or once.';
+
+comment on table billing.plan_features is
+  'What a plan includes, filled by you, for billing_feature_amount.';
+comment on column billing.plan_features.plan_id is
+  'A price, or a product: the row of the price wins.';
+comment on column billing.plan_features.amount is
+  'How much of it; null means unlimited.';
+comment on column billing.plan_features.per_unit is
+  'Whether the amount is per unit of the item''s quantity, or once.';
 -- supabase/schemas/billing_02_event.sql
 -- An event on its way through the database, and its place in the order of events.
 
--- The columns that the rule reads and writes. What an app adds to the table is not among them, and stays as it is.
-create or replace view billing.records with (security_invoker = true) as
+create or replace view billing.records
+with (security_invoker = true)
+as
 select
-  id, provider, account_id, status, plan_id, current_period_end, canceled_at, provider_status, customer_id,
-  quantity, cancel_at, trial_end, paused, paused_until, livemode, items, items_complete, past_due_since,
-  past_due_as_of, not_past_due_as_of, recovered_as_of, unpaid_as_of, account_as_of, changed_as_of, changed_in_second,
-  canceled_as_of, alive_as_of
+  id,
+  provider,
+  account_id,
+  status,
+  plan_id,
+  current_period_end,
+  canceled_at,
+  provider_status,
+  customer_id,
+  quantity,
+  cancel_at,
+  trial_end,
+  paused,
+  paused_until,
+  livemode,
+  items,
+  items_complete,
+  past_due_since,
+  past_due_as_of,
+  not_past_due_as_of,
+  recovered_as_of,
+  unpaid_as_of,
+  account_as_of,
+  changed_as_of,
+  changed_in_second,
+  canceled_as_of,
+  alive_as_of
 from billing.subscriptions;
-comment on view billing.records is 'The subscriptions as the ordering rule reads and writes them.';
 
--- An event as it is on the wire. A column that its report does not name keeps its value.
+comment on view billing.records is
+  'The subscriptions as the ordering rule reads and writes them, without columns of an app.';
+
+-- An event as it is on the wire.
 create type billing.event as (
   place integer, -- in the array of the call
   provider text,
   event_id text,
   type text, -- the provider's own name; nothing decides by it
-  kind text, -- creation, update, opening_update (makes the record, too), deletion, payment_failed, notice, checkout, other
+  -- creation, update, opening_update (makes the record, too), deletion, payment_failed, notice,
+  -- checkout or other
+  kind text,
   occurred_at timestamptz, -- null if the event does not say
   subscription_id text,
   account_id text,
-  fallback_account text, -- what the provider keeps with the customer: counts if account_of_customer knows no account
-  report jsonb, -- names columns of billing.records, as does previous; of kind other, a subscription_id
-  previous jsonb, -- what an update replaced; null if it does not say
-  payment jsonb, -- what the account may be told, by column of billing.notifications; and once_per_invoice
-  retry jsonb, -- of a worker: event_id of the row in failed_events, and lease_id
-  named_account text, -- of an event that cannot set account_id: the account that it names
+  -- As the provider keeps it with the customer: counts if account_of_customer knows no account.
+  fallback_account text,
+
+  -- By column of billing.records: what the event states, and what an update replaced (null if it
+  -- does not say). A column that report does not name keeps its value. For kind other, report has a
+  -- subscription_id.
+  report jsonb,
+  previous jsonb,
+  -- News for the account, by column of billing.notifications; and once_per_invoice.
+  payment jsonb,
+  -- From a worker: event_id of the row in failed_events, and lease_id.
+  retry jsonb,
+  -- The account that is named by an event that cannot set account_id.
+  named_account text,
+
+  -- Added by the database.
   customers_account text,
   handled_at timestamptz,
   is_erased boolean,
-  is_trial boolean -- added by the database
+  is_trial boolean
 );
 
--- What became of an event, and the record after it. The rule leaves event to its caller.
+-- The outcome of an event, and the record after it. The rule leaves event null.
 create type billing.step as (
   event billing.event,
   record billing.records,
@@ -173,7 +252,6 @@ create type billing.step as (
   error text
 );
 
--- What a call answers for an event.
 create type billing.answer as (
   place integer,
   outcome text,
@@ -181,27 +259,315 @@ create type billing.answer as (
   error text
 );
 
--- Returns the place of an event in the order of events: microseconds since 1970 times 4, plus 0 for a creation, 1 for
--- an update and 2 for a deletion. So at the same time, a creation comes first and a deletion last. Null without a time.
-create or replace function billing.mark(e billing.event)
-returns bigint language sql stable
-return (extract(epoch from e.occurred_at) * 1000000)::bigint * 4
-  + case e.kind when 'creation' then 0 when 'deletion' then 2 else 1 end;
+-- The result of a batch of events. No array is empty: it is null.
+create type billing.work as (
+  answers billing.answer[],
+  changed billing.records[],
+  -- New, or of another customer or account: failures may wait for these.
+  gained billing.records[],
+  -- The events that do more than change a record.
+  steps billing.step[],
+  any_filed boolean, -- one comes from a retry, or has an open failure
+  any_failed boolean, -- or is erased
+  lacking integer[] -- places of events whose account is not known
+);
+
+-- Returns the place of an event in the order of events: microseconds since 1970 times 4, plus 0 for
+-- a creation, 1 for an update and 2 for a deletion. Null without a time.
+create or replace function billing.mark(event billing.event)
+returns bigint
+language sql stable
+return (extract(epoch from event.occurred_at) * 1000000)::bigint * 4
+  + case event.kind when 'creation' then 0 when 'deletion' then 2 else 1 end;
 
 create or replace function billing.time_of(mark bigint)
-returns timestamptz language sql immutable
+returns timestamptz
+language sql immutable
 return to_timestamp((mark >> 2) / 1000000.0);
 
--- Returns whether an event makes the record if there is none. A deletion does if it reports the whole subscription.
-create or replace function billing.opens(e billing.event)
-returns boolean language sql immutable
-return e.kind in ('creation', 'opening_update') or e.kind = 'deletion' and (e.report ? 'plan_id') is true;
+-- Returns whether an event makes the record if there is none. A deletion does if it reports the
+-- whole subscription.
+create or replace function billing.opens(event billing.event)
+returns boolean
+language sql immutable
+return event.kind in ('creation', 'opening_update')
+  or event.kind = 'deletion' and (event.report ? 'plan_id') is true;
 -- supabase/schemas/billing_03_rule.sql
--- The rule: what an event does to the record of its subscription. Nothing here reads or writes a table, so a list of
--- cases tests it (supabase/tests/rule.test.sql).
+-- The rule: what an event does to the record of its subscription. Nothing here reads or writes a
+-- table, so a list of cases tests it (supabase/tests/rule.test.sql).
 
--- Returns the earliest known time of a state that is not before other_now, the newest time of another state; other_before
--- is what that was until now. At that very time, only a change to the state counts.
+-- Returns the next step: the outcome of an event, and the record after it.
+--
+-- Each field belongs to the newest event that sets it: the account to a creation that names it,
+-- what the provider reports to a creation or update, the status to a creation, update or deletion,
+-- canceled_at to a deletion. An opening_update makes the record if there is none, and names the
+-- account as a creation does. A deletion that makes the record lends it its account and report,
+-- until a creation or update brings its own, however old. An event that is older than all that it
+-- would set is stale. One without a time is never older; as a second creation, it is stale.
+--
+-- before is the step before it, stored the record in the table; null if there is none. Error codes:
+--   BW001  no such subscription (yet): a later retry may find it
+--   BW002  the subscription belongs to the other provider
+--   BW003  events of this kind have no effect in this database
+--   BW005  the account is not known
+create or replace function billing.next(
+  before billing.step,
+  stored billing.records,
+  event billing.event
+)
+returns billing.step
+language plpgsql stable
+as $$
+declare
+  record billing.records := coalesce(before.record, stored);
+  payment jsonb := event.payment;
+  outcome text := 'applied';
+  fault text;
+  settled billing.records;
+
+  mark constant bigint := billing.mark(event);
+  -- The events of a call are handled at the same time.
+  occurred_at constant timestamptz := coalesce(
+    event.occurred_at,
+    event.handled_at + event.place * interval '1 microsecond'
+  );
+  opens constant boolean := billing.opens(event);
+  is_older constant boolean := coalesce(mark < record.changed_as_of, false);
+  is_after_end constant boolean := (mark < record.canceled_as_of) is not true;
+
+  reported constant text := case
+    when event.kind <> 'deletion' then event.report ->> 'provider_status'
+  end;
+  replaced text;
+  is_lent boolean;
+  is_known_end boolean;
+  was_other boolean;
+  other_as_of timestamptz;
+  unpaid_as_of timestamptz;
+begin
+  if event.is_erased then
+    return (null, record, null, null, 'erased', null, null)::billing.step;
+  elsif event.kind in ('checkout', 'other') then
+    return (null, null, event.account_id, null, 'applied', null, null)::billing.step;
+  end if;
+
+  fault := case
+    when (opens or event.kind in ('update', 'deletion', 'payment_failed', 'notice')) is not true
+      then 'BW003'
+    when record.id is null and not opens then 'BW001'
+    when record.provider <> event.provider then 'BW002'
+    when coalesce(record.account_id, event.account_id, event.customers_account) is null then 'BW005'
+  end;
+  if fault is not null then
+    return (null, record, null, null, 'failed', fault, case fault
+      when 'BW001' then format('No subscription %s is recorded.', event.subscription_id)
+      when 'BW002' then format(
+        'Subscription %s belongs to provider %s, not %s.',
+        record.id,
+        record.provider,
+        event.provider
+      )
+      when 'BW003' then format('No function applies events of type %s.', event.type)
+      else 'No account is known.'
+    end)::billing.step;
+  end if;
+
+  if event.kind = 'creation' then
+    if record.id is not null and mark is null
+      or mark < record.account_as_of
+      or event.account_id is null and is_older
+    then
+      outcome := 'stale';
+    elsif not is_older then
+      record := jsonb_populate_record(record, event.report);
+      record.changed_as_of := mark;
+      record.changed_in_second := null;
+      record.status := case when is_after_end then 'active' else record.status end;
+    end if;
+
+  elsif event.kind in ('update', 'opening_update') then
+    replaced := case
+      when event.previous is not null then event.previous ->> 'provider_status'
+      when not is_older then record.provider_status
+    end;
+
+    if is_older then
+      outcome := 'stale';
+    elsif mark = record.changed_as_of then
+      -- Stale if others of its second replaced all that it states.
+      settled := billing.settle(record, event);
+      record.changed_in_second := settled.changed_in_second;
+      if settled = record and settled <> jsonb_populate_record(settled, event.report) then
+        outcome := 'stale';
+      end if;
+      record := settled;
+    else
+      record := jsonb_populate_record(record, event.report);
+      if mark is not null then
+        record.changed_as_of := mark;
+        record.changed_in_second := event.previous;
+      end if;
+    end if;
+
+    if outcome = 'applied' and is_after_end then
+      record.status := coalesce(record.provider_status, record.status);
+    end if;
+    if opens and reported = 'canceled' then
+      record.canceled_at := coalesce(record.canceled_at, event.handled_at);
+    end if;
+
+    -- It recovered, even if the update is stale. The account is told of payments only.
+    if event.kind = 'update'
+      and replaced in ('past_due', 'unpaid', 'incomplete')
+      and reported in ('active', 'trialing')
+    then
+      record.recovered_as_of := greatest(record.recovered_as_of, occurred_at);
+    end if;
+    if (replaced in ('past_due', 'unpaid') and reported = 'active') is not true then
+      payment := null;
+    end if;
+
+  elsif event.kind = 'deletion' then
+    -- Only deletions have come.
+    is_lent := record.canceled_as_of is not null and record.changed_as_of is null;
+    -- Another deletion told of this end, or the subscription came back since.
+    is_known_end := case
+      when mark is null then record.status = 'canceled' and record.canceled_at is not null
+      when record.canceled_as_of is not null then record.alive_as_of >= mark or (
+        record.alive_as_of > record.canceled_as_of
+        or record.status not in ('canceled', 'incomplete_expired')
+      ) is not true
+    end;
+    if is_known_end then
+      payment := null;
+    end if;
+
+    if not is_after_end then
+      outcome := 'stale';
+    else
+      record.canceled_at := event.handled_at;
+      record.canceled_as_of := coalesce(mark, record.canceled_as_of);
+      record.status := case when is_older then record.status else 'canceled' end;
+    end if;
+
+    if opens and outcome = 'applied' and (record.id is null or is_lent) then
+      record := jsonb_populate_record(record, event.report);
+      record.account_id := coalesce(event.account_id, record.account_id);
+      payment := null; -- it was never known to be anything but ended
+    end if;
+  end if;
+
+  -- A stale opening_update may still be the newest that names the account.
+  if event.kind = 'opening_update' or opens and outcome = 'applied' then
+    record.id := event.subscription_id;
+    record.provider := event.provider;
+
+    if event.kind <> 'deletion'
+      and event.account_id is not null
+      and (mark < record.account_as_of) is not true
+    then
+      if record.account_id <> event.account_id then
+        outcome := 'applied';
+      end if;
+      record.account_id := event.account_id;
+      record.account_as_of := coalesce(mark, record.account_as_of);
+    end if;
+    record.account_id := coalesce(record.account_id, event.account_id, event.customers_account);
+  end if;
+
+  -- Stale events count too: one between two deletions tells that these are two ends.
+  if mark is not null
+    and (event.kind = 'creation' or reported not in ('canceled', 'incomplete_expired'))
+  then
+    record.alive_as_of := greatest(record.alive_as_of, mark);
+  end if;
+
+  -- Since when it is past_due: the earliest known time after it was last known to be something
+  -- else. A minimum after a maximum does not depend on the order of arrival, if updates say what
+  -- they replaced; so stale events count too.
+  if reported is not null and (outcome = 'applied' or mark is not null) then
+    was_other := (
+      event.kind = 'creation' or event.previous ->> 'provider_status' <> 'past_due'
+    ) is true;
+    other_as_of := record.not_past_due_as_of;
+    if reported <> 'past_due' or was_other then
+      other_as_of := greatest(other_as_of, occurred_at);
+    end if;
+
+    if reported = 'past_due'
+      or record.provider_status = 'past_due'
+      or record.past_due_as_of is not null
+    then
+      record.past_due_as_of := billing.earliest(
+        record.past_due_as_of,
+        case when reported = 'past_due' then occurred_at end,
+        was_other,
+        case
+          when record.provider_status = 'past_due' then billing.time_of(record.changed_as_of)
+        end,
+        record.not_past_due_as_of,
+        other_as_of
+      );
+    end if;
+    record.not_past_due_as_of := other_as_of;
+  end if;
+  record.past_due_since := case
+    when record.provider_status = 'past_due'
+      then coalesce(record.past_due_as_of, billing.time_of(record.changed_as_of))
+  end;
+
+  -- If updates never say what they replaced, it recovered at the earliest known time at which it
+  -- was paid after it was last unpaid. Unless a creation has come, it was unpaid before: a payment
+  -- that failed was in a checkout that went on.
+  if event.kind in ('creation', 'opening_update')
+    and (outcome = 'applied' or mark is not null)
+  then
+    unpaid_as_of := greatest(record.unpaid_as_of, case
+      when reported in ('past_due', 'unpaid', 'incomplete') then occurred_at
+      when event.kind = 'creation' then '-infinity'
+    end);
+
+    if unpaid_as_of is distinct from '-infinity' then
+      record.recovered_as_of := coalesce(
+        billing.earliest(
+          case
+            when (record.recovered_as_of < record.unpaid_as_of) is not true
+              then record.recovered_as_of
+          end,
+          case
+            when reported in ('active', 'trialing') and event.kind = 'opening_update'
+              then occurred_at
+          end,
+          true,
+          case
+            when record.provider_status in ('active', 'trialing')
+              and record.changed_as_of & 3 = 1
+              and record.changed_in_second is null
+              then billing.time_of(record.changed_as_of)
+          end,
+          record.unpaid_as_of,
+          unpaid_as_of
+        ),
+        case when record.unpaid_as_of is not null then record.recovered_as_of end
+      );
+    elsif record.unpaid_as_of is null then
+      record.recovered_as_of := null;
+    end if;
+    record.unpaid_as_of := unpaid_as_of;
+  end if;
+
+  return (null, record, record.account_id, payment, outcome, null, null)::billing.step;
+end;
+$$;
+
+create or replace aggregate billing.fold (billing.records, billing.event) (
+  sfunc = billing.next,
+  stype = billing.step
+);
+
+-- Returns the earliest known time of a state that is not before other_now, the newest time of
+-- another state; other_before is what that was until now. At that very time, only a change to the
+-- state counts.
 create or replace function billing.earliest(
   known timestamptz,
   occurred_at timestamptz,
@@ -210,287 +576,123 @@ create or replace function billing.earliest(
   other_before timestamptz,
   other_now timestamptz
 )
-returns timestamptz language sql immutable
+returns timestamptz
+language sql immutable
 return least(
   case when known > other_now or other_now is not distinct from other_before then known end,
-  case when (occurred_at < other_now or occurred_at = other_now and not is_change) is not true then occurred_at end,
+  case
+    when (occurred_at < other_now or occurred_at = other_now and not is_change) is not true
+      then occurred_at
+  end,
   case when newest > other_now then newest end
 );
 
--- Returns the next step: the outcome of an event, and the record after it.
---
--- Each field belongs to the newest event that sets it: the account to a creation that names it, what the provider
--- reports to a creation or update, the status to a creation, update or deletion, canceled_at to a deletion. An
--- opening_update makes the record if there is none, and names the account as a creation does. A deletion that makes the
--- record lends it its account and report, until a creation or update brings its own, however old. An event that is older
--- than all that it would set is stale. One without a time is never older; as a second creation, it is stale.
---
--- before is the step before it, stored the record in the table; null if there is none. Its error codes:
---   BW001  no such subscription (yet): a later retry may find it
---   BW002  the subscription belongs to the other provider
---   BW003  events of this kind have no effect in this database
---   BW005  nobody knows the account
-create or replace function billing.next(before billing.step, stored billing.records, e billing.event)
-returns billing.step language plpgsql stable as $$
-declare
-  r billing.records := coalesce(before.record, stored);
-  mark constant bigint := billing.mark(e);
-  -- Those of a call are handled at the same time.
-  occurred_at constant timestamptz
-    := coalesce(e.occurred_at, e.handled_at + e.place * interval '1 microsecond');
-  opens constant boolean := billing.opens(e);
-  reported constant text := case when e.kind <> 'deletion' then e.report ->> 'provider_status' end;
-  is_older constant boolean := coalesce(mark < r.changed_as_of, false);
-  -- No creation or update has come yet, only a deletion.
-  is_lent constant boolean := r.canceled_as_of is not null and r.changed_as_of is null;
-  replaced constant text
-    := case when e.previous is not null then e.previous ->> 'provider_status' when not is_older then r.provider_status end;
-  is_after_end constant boolean := (mark < r.canceled_as_of) is not true;
-  -- Whether another deletion has told of this end, or the subscription has come back since.
-  is_known_end constant boolean := case
-    when mark is null then r.status = 'canceled' and r.canceled_at is not null
-    when r.canceled_as_of is not null then r.alive_as_of >= mark
-      or (r.alive_as_of > r.canceled_as_of or r.status not in ('canceled', 'incomplete_expired')) is not true
-  end;
-  was_other constant boolean
-    := (e.kind = 'creation' or e.previous ->> 'provider_status' <> 'past_due') is true;
-  other_as_of timestamptz := r.not_past_due_as_of;
-  unpaid_as_of timestamptz;
-  payment jsonb := e.payment;
-  outcome text := 'applied';
-  settled billing.records;
-  fault constant text := case
-    when e.is_erased or e.kind in ('checkout', 'other') then null
-    when (opens or e.kind in ('update', 'deletion', 'payment_failed', 'notice')) is not true then 'BW003'
-    when r.id is null and not opens then 'BW001'
-    when r.provider <> e.provider then 'BW002'
-    when coalesce(r.account_id, e.account_id, e.customers_account) is null then 'BW005'
-  end;
-begin
-  if e.is_erased then
-    return (null, r, null, null, 'erased', null, null)::billing.step;
-  elsif e.kind in ('checkout', 'other') then -- Nothing to a subscription.
-    return (null, null, e.account_id, null, 'applied', null, null)::billing.step;
-  elsif fault is not null then
-    return (null, r, null, null, 'failed', fault, case fault
-      when 'BW001' then format('No subscription %s is recorded.', e.subscription_id)
-      when 'BW002' then format('Subscription %s belongs to provider %s, not %s.', r.id, r.provider, e.provider)
-      when 'BW003' then format('No function applies events of type %s.', e.type)
-      else 'No account is known.'
-    end)::billing.step;
-  end if;
-
-  if e.kind = 'creation' then
-    if r.id is not null and mark is null or mark < r.account_as_of or e.account_id is null and is_older then
-      outcome := 'stale';
-    elsif not is_older then
-      r := jsonb_populate_record(r, e.report);
-      r.changed_as_of := mark;
-      r.changed_in_second := null;
-      r.status := case when is_after_end then 'active' else r.status end;
-    end if;
-
-  elsif e.kind in ('update', 'opening_update') then
-    if is_older then
-      outcome := 'stale';
-    elsif mark = r.changed_as_of then
-      settled := billing.settle(r, e);
-      r.changed_in_second := settled.changed_in_second;
-      if settled = r and settled <> jsonb_populate_record(settled, e.report) then
-        outcome := 'stale';
-      end if;
-      r := settled;
-    else
-      r := jsonb_populate_record(r, e.report);
-      if mark is not null then
-        r.changed_as_of := mark;
-        r.changed_in_second := e.previous;
-      end if;
-    end if;
-    if outcome = 'applied' and is_after_end then
-      r.status := coalesce(r.provider_status, r.status);
-    end if;
-    if replaced in ('past_due', 'unpaid', 'incomplete') and reported in ('active', 'trialing') and e.kind = 'update' then
-      r.recovered_as_of := greatest(r.recovered_as_of, occurred_at);
-    end if;
-    if (replaced in ('past_due', 'unpaid') and reported = 'active') is not true then
-      payment := null;
-    end if;
-    if opens and reported = 'canceled' then
-      r.canceled_at := coalesce(r.canceled_at, e.handled_at);
-    end if;
-
-  elsif e.kind = 'deletion' then
-    if is_known_end then
-      payment := null;
-    end if;
-    if not is_after_end then
-      outcome := 'stale';
-    else
-      r.canceled_at := e.handled_at;
-      r.canceled_as_of := coalesce(mark, r.canceled_as_of);
-      r.status := case when is_older then r.status else 'canceled' end;
-    end if;
-    if opens and outcome = 'applied' and (r.id is null or is_lent) then
-      r := jsonb_populate_record(r, e.report);
-      r.account_id := coalesce(e.account_id, r.account_id);
-      payment := null; -- It was never known to be anything but ended.
-    end if;
-  end if;
-
-  if e.kind = 'opening_update' or opens and outcome = 'applied' then
-    r.id := e.subscription_id;
-    r.provider := e.provider;
-    if e.kind <> 'deletion' and e.account_id is not null and (mark < r.account_as_of) is not true then
-      if r.account_id <> e.account_id then
-        outcome := 'applied';
-      end if;
-      r.account_id := e.account_id;
-      r.account_as_of := coalesce(mark, r.account_as_of);
-    end if;
-    r.account_id := coalesce(r.account_id, e.account_id, e.customers_account);
-  end if;
-
-  if mark is not null and (e.kind = 'creation' or reported not in ('canceled', 'incomplete_expired')) then
-    -- Stale events count too: one between two deletions tells that these are two ends.
-    r.alive_as_of := greatest(r.alive_as_of, mark);
-  end if;
-
-  -- Since when it is past_due: the earliest known time after it was last known to be something else. A minimum after a
-  -- maximum does not depend on the order of arrival, if updates say what they replaced; so stale events count too.
-  if reported is not null and (outcome = 'applied' or mark is not null) then
-    if reported <> 'past_due' or was_other then
-      other_as_of := greatest(other_as_of, occurred_at);
-    end if;
-    if reported = 'past_due' or r.provider_status = 'past_due' or r.past_due_as_of is not null then
-      r.past_due_as_of := billing.earliest(
-        r.past_due_as_of,
-        case when reported = 'past_due' then occurred_at end,
-        was_other,
-        case when r.provider_status = 'past_due' then billing.time_of(r.changed_as_of) end,
-        r.not_past_due_as_of,
-        other_as_of
-      );
-    end if;
-    r.not_past_due_as_of := other_as_of;
-  end if;
-  r.past_due_since := case
-    when r.provider_status = 'past_due' then coalesce(r.past_due_as_of, billing.time_of(r.changed_as_of))
-  end;
-
-  -- If updates never say what they replaced, it recovered at the earliest known time at which it was paid after it was
-  -- last unpaid. Unless a creation has come, it was unpaid before: a payment that failed was in a checkout that went on.
-  if e.kind in ('creation', 'opening_update') and (outcome = 'applied' or mark is not null) then
-    unpaid_as_of := greatest(r.unpaid_as_of, case
-      when reported in ('past_due', 'unpaid', 'incomplete') then occurred_at
-      when e.kind = 'creation' then '-infinity'
-    end);
-    if unpaid_as_of is distinct from '-infinity' then
-      r.recovered_as_of := coalesce(
-        billing.earliest(
-          case when (r.recovered_as_of < r.unpaid_as_of) is not true then r.recovered_as_of end,
-          case when reported in ('active', 'trialing') and e.kind = 'opening_update' then occurred_at end,
-          true,
-          case
-            when r.provider_status in ('active', 'trialing') and r.changed_as_of & 3 = 1 and r.changed_in_second is null
-              then billing.time_of(r.changed_as_of)
-          end,
-          r.unpaid_as_of,
-          unpaid_as_of
-        ),
-        case when r.unpaid_as_of is not null then r.recovered_as_of end
-      );
-    elsif r.unpaid_as_of is null then
-      r.recovered_as_of := null;
-    end if;
-    r.unpaid_as_of := unpaid_as_of;
-  end if;
-
-  return (null, r, r.account_id, payment, outcome, null, null)::billing.step;
-end;
-$$;
-
-create or replace aggregate billing.fold (billing.records, billing.event) (sfunc = billing.next, stype = billing.step);
-
--- Returns the record after another update with the mark of its newest one: for each field, the value that some update
--- states and none replaced. Providers date events in whole seconds, and one change of a subscription causes several
--- events in the same second. A previous value that equals the update's own replaced nothing: Stripe sends all old items
--- if any part of them changed. Unless a field changed back within the second, or an update does not say what it
--- replaced, that leaves one value; else the later arrival wins. changed_in_second has the last 50 updates; while there
--- is only one, just what that one replaced, because the record has what it states.
-create or replace function billing.settle(r billing.records, e billing.event)
-returns billing.records language plpgsql stable set search_path = ''
+-- Returns the record after another update with the mark of its newest one: providers date events in
+-- whole seconds, and one change of a subscription causes several. Each field has the value that
+-- some update states and none replaced. A previous value that equals the update's own replaced
+-- nothing: Stripe sends all old items if any part of them changed. Unless a field changed back
+-- within the second, or an update does not say what it replaced, that leaves one value; else the
+-- later arrival wins. changed_in_second has the last 50 updates; while there is only one, just what
+-- that one replaced.
+create or replace function billing.settle(record billing.records, event billing.event)
+returns billing.records
+language plpgsql stable
+set search_path = ''
 set timezone = 'UTC' -- times are compared as text
 as $$
 declare
-  stated constant jsonb := billing.as_stored(e.report);
-  updates jsonb := case jsonb_typeof(r.changed_in_second)
-    when 'array' then r.changed_in_second
+  stated constant jsonb := billing.as_stored(event.report);
+  updates jsonb := case jsonb_typeof(record.changed_in_second)
+    when 'array' then record.changed_in_second
     else jsonb_build_array(jsonb_build_object(
       'stated', (
-        select coalesce(jsonb_object_agg(own.key, own.value), '{}')
-        from jsonb_each(to_jsonb(r)) as own where stated ? own.key
+        select coalesce(jsonb_object_agg(f.key, f.value), '{}')
+        from jsonb_each(to_jsonb(record)) as f
+        where stated ? f.key
       ),
-      'replaced', billing.as_stored(r.changed_in_second)
+      'replaced', billing.as_stored(record.changed_in_second)
     ))
-  end || jsonb_build_object('stated', stated, 'replaced', billing.as_stored(e.previous));
+  end || jsonb_build_object('stated', stated, 'replaced', billing.as_stored(event.previous));
 begin
   if jsonb_array_length(updates) > 50 then
     updates := updates - 0;
   end if;
-  r := jsonb_populate_record(r, (
-    with said as (
-      select u.arrival, own.key as field, own.value as stated, u.said -> 'replaced' -> own.key as replaced
-      from jsonb_array_elements(updates) with ordinality as u (said, arrival),
-        jsonb_each(u.said -> 'stated') as own
+
+  record := jsonb_populate_record(record, (
+    with field as (
+      select
+        u.arrival,
+        f.key as name,
+        f.value as stated,
+        u.item -> 'replaced' -> f.key as replaced
+      from jsonb_array_elements(updates) with ordinality as u (item, arrival),
+        jsonb_each(u.item -> 'stated') as f
     )
-    select jsonb_object_agg(last.field, last.stated)
+    select jsonb_object_agg(last.name, last.stated)
     from (
-      select distinct on (s.field) s.field, s.stated
-      from said s
+      select distinct on (s.name) s.name, s.stated
+      from field s
       order by
-        s.field,
+        s.name,
         -- Uncorrelated, so it is hashed: 50 updates have hundreds of values.
-        (s.field, s.stated) in (select o.field, o.replaced from said o where o.replaced <> o.stated),
+        (s.name, s.stated) in (
+          select r.name, r.replaced from field r where r.replaced <> r.stated
+        ),
         s.arrival desc
     ) as last
   ));
-  r.changed_in_second := updates;
-  return r;
+  record.changed_in_second := updates;
+  return record;
 end;
 $$;
 
--- Returns the values of a report as to_jsonb shows them in a record, so that they can be compared.
+-- Returns the values of a report as to_jsonb shows them in a record.
 create or replace function billing.as_stored(report jsonb)
-returns jsonb language plpgsql stable set search_path = '' as $$ -- plpgsql keeps its plan, sql does not
+returns jsonb
+language plpgsql stable -- plpgsql keeps its plan, sql does not
+set search_path = ''
+as $$
 begin
   return (
-    select coalesce(jsonb_object_agg(own.key, own.value), '{}')
-    from jsonb_each(to_jsonb(jsonb_populate_record(null::billing.records, report))) as own
-    where report ? own.key
+    select coalesce(jsonb_object_agg(f.key, f.value), '{}')
+    from jsonb_each(to_jsonb(jsonb_populate_record(null::billing.records, report))) as f
+    where report ? f.key
   );
 end;
 $$;
 -- supabase/schemas/billing_04_apply.sql
--- How an array of events is applied: exactly once, each with its own outcome, in one call.
+-- How an array of events is applied:
+--   public.billing_apply_events     sorts them; tries again what others may have cured
+--     billing.apply                 applies a batch, or each half by itself
+--       1. billing.claim_events     adds them to the ledger; leaves out duplicates
+--       2. billing.lock_events      waits for other calls with these subscriptions
+--       3. billing.mark_erased      marks those of erased accounts
+--       4. billing.work_out         folds the rule (03) over the records
+--            billing.with_accounts  adds accounts of customers, to work it out again
+--       5. billing.write_records
+--       6. billing.write_effects    ends failures (06), requests retries (07), notifies (08)
+--       7. billing.answer_all
 --
--- Locks are taken in one order: rows of the ledger by key, accounts (shared), subscriptions by id, those of many
--- customers (shared by those who add one), rows of failed_events. Only other calls are waited for, and only by the
--- first try: a person who has locked a record must not hold up the events of others. The receiver tries an event
--- again that found its record locked. Each wait is shorter than deadlock_timeout (a second by default), so no call
--- becomes the victim of a deadlock; as a rule, all of a call take half a second.
+-- Locks are taken in one order: rows of the ledger by key (step 1); accounts (shared),
+-- subscriptions by ID, customers (shared; step 2); rows of subscriptions (4) and failed_events (6).
+-- Only other calls are waited for, and only by the first try: a person who has locked a record must
+-- not hold up the events of others. The receiver tries those again that found their record locked.
+-- Each wait is shorter than deadlock_timeout, so no call becomes the victim of a deadlock.
 --
--- An erasure takes the locks of an account, its subscriptions and customers, all or none, and waits for none: events
--- that come after it would wait behind it.
+-- The planner's policy: a plan that was made while a table was empty would read all of it, and be
+-- kept. So plans that suit small tables are off (enable_...), for all that such a function calls,
+-- and a condition that would invite another index is an expression ("is true", a subquery). That
+-- makes other plans look dear, so jit is off, too: Postgres would compile them, which takes far
+-- longer than they do. force_generic_plan is set where planning takes longer than running.
 
--- Applies each event (billing.event) of an array exactly once. Returns a row per event: its place, the outcome (applied,
--- duplicate, stale, erased or failed), for failed the SQLSTATE and message; and whether a retry is requested, if an
--- event may have cured a failure.
+-- Applies each event of an array exactly once. Returns a row per event: its place; the outcome
+-- (applied, duplicate, stale, erased or failed), for failed the SQLSTATE and message; and whether a
+-- retry is requested, if an event may have cured a failure.
 create or replace function public.billing_apply_events(events jsonb)
 returns table (place integer, outcome text, error_code text, error text, retries boolean)
-language plpgsql volatile set search_path = ''
--- Planning takes longer than applying.
-set plan_cache_mode = force_generic_plan
+language plpgsql volatile
+set search_path = ''
+set plan_cache_mode = force_generic_plan -- the planner's policy
 set lock_timeout = '500ms'
 as $$
 declare
@@ -502,10 +704,13 @@ declare
   answers billing.answer[];
 begin
   blank.handled_at := now();
+
   select
     coalesce(array_agg(e order by
       e.subscription_id,
-      case e.kind when 'checkout' then billing.customer_hash(e.provider, e.report ->> 'customer_id') end,
+      case e.kind
+        when 'checkout' then billing.customer_hash(e.provider, e.report ->> 'customer_id')
+      end,
       e.place
     ), '{}'),
     array_agg(e.subscription_id) filter (where billing.opens(e)),
@@ -515,18 +720,21 @@ begin
 
   answers := billing.apply(todo);
 
+  -- Events that lacked a record or account which others may have brought come after them.
   if opened is not null then
-    -- What lacked a record or account that others of the array may have brought comes after them, as a retry would.
     again := array(
       select e
       from unnest(answers) as a
       join unnest(todo) as e on e.place = a.place
-      where a.error_code in ('BW001', 'BW005', 'BW006') and e.subscription_id = any (opened)
+      where a.error_code in ('BW001', 'BW005', 'BW006')
+        and e.subscription_id = any (opened)
       order by e.subscription_id, billing.opens(e) desc, e.place
     );
     if again <> '{}' then
       answers := array(
-        select a from unnest(answers) as a where a.place not in (select e.place from unnest(again) as e)
+        select a
+        from unnest(answers) as a
+        where a.place not in (select e.place from unnest(again) as e)
       ) || billing.apply(again);
     end if;
   end if;
@@ -536,14 +744,15 @@ begin
 end;
 $$;
 
--- Applies sorted events together. What a statement raises (a check or trigger of the app, a lock) concerns all of them,
--- so each half is tried by itself, down to the one at fault: it fails, and the others are applied. This is so whatever
--- the error: one of the server may come from one event, and PostgREST before 16 repeats a call that raises 40001 for ever.
+-- Applies sorted events together. What a statement raises (a check or trigger of the app, a lock)
+-- concerns all of them, so each half is tried by itself, down to the event at fault. This is so for
+-- every error: one of the server may come from one event, and PostgREST before 16 repeats a call
+-- that raises 40001 for ever.
 create or replace function billing.apply(todo billing.event[], has_handler boolean default false)
-returns billing.answer[] language plpgsql volatile set search_path = ''
--- A plan that was made while a table was empty would read all of it, and be kept. All that this calls has them, too.
--- What is off makes other plans look dear, so Postgres would compile them (jit), which takes far longer than they do.
-set jit = off
+returns billing.answer[]
+language plpgsql volatile
+set search_path = ''
+set jit = off -- the planner's policy
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
@@ -551,254 +760,285 @@ set enable_material = off
 as $$
 declare
   half constant integer := cardinality(todo) / 2;
-  latest constant timestamptz := statement_timestamp() + interval '0.3 s';
-  claims text[];
-  accounts bigint[];
-  account bigint;
-  claimed billing.event[] := todo;
-  work record;
+  claimed billing.event[];
+  work billing.work;
+  done text; -- never read: an assignment costs less than "perform"
   raised_in text;
   raised_by text;
-  customer text;
-  opened text;
-  _ text;
 begin
-  with own as (
-    insert into billing.processed_events (provider, event_id, type)
-    select e.provider, e.event_id, e.type from unnest(todo) as e order by e.provider, e.event_id
-    on conflict do nothing
-    returning provider || '/' || event_id as claim
-  )
-  select
-    coalesce(array_agg(o.claim), '{}'),
-    (
-      select array_agg(billing.account_lock(coalesce(e.account_id, e.fallback_account)))
-      from unnest(todo) as e
-      where e.account_id is not null or e.fallback_account is not null
-    )
-  into claims, accounts
-  from own as o;
-  if claims = '{}' then
-    return array(select (e.place, 'duplicate', null, null)::billing.answer from unnest(todo) as e);
-  end if;
-  if cardinality(claims) < cardinality(todo) then
-    -- Without duplicates; of copies within the call, the first.
-    claimed := array(
-      select e from unnest(todo) as e
-      where e.provider || '/' || e.event_id = any (claims) and e.place = (
-        select min(c.place) from unnest(todo) as c where c.provider = e.provider and c.event_id = e.event_id
-      )
-    );
+  claimed := billing.claim_events(todo);
+  if cardinality(claimed) = 0 then
+    return billing.answer_all(todo, claimed, null);
   end if;
 
-  -- An assignment costs less than a statement. Only an erasure holds up an event here, before the locks that others
-  -- may want.
-  if accounts is not null then
-    foreach account in array accounts loop
-      _ := pg_advisory_xact_lock_shared(account);
-    end loop;
-  end if;
-  for i in 1 .. cardinality(claimed) loop
-    if clock_timestamp() > latest and current_setting('lock_timeout') <> '1ms' then
-      -- It has waited before: lock_timeout is of one wait.
-      _ := set_config('lock_timeout', '20ms', true);
-    end if;
-    if claimed[i].kind = 'checkout' then
-      _ := pg_advisory_xact_lock_shared(
-        billing.customer_lock(claimed[i].provider, claimed[i].report ->> 'customer_id')
-      );
-    else
-      _ := pg_advisory_xact_lock(hashtextextended(claimed[i].subscription_id, 0));
-    end if;
-  end loop;
-  -- From here on, only what the app has added to the tables waits.
-  _ := set_config('lock_timeout', billing.lock_patience(), true);
+  done := billing.lock_events(claimed);
 
   if exists (select from billing.erasures) then
-    for i in 1 .. cardinality(claimed) loop
-      claimed[i].is_erased
-        := billing.erasure_of(claimed[i], coalesce(claimed[i].subscription_id = opened, false)) is not null;
-      if billing.opens(claimed[i]) and not claimed[i].is_erased and (
-        num_nonnulls(claimed[i].account_id, claimed[i].fallback_account) > 0
-        or billing.is_known_customer(claimed[i].provider, claimed[i].report ->> 'customer_id')
-      ) then
-        opened := claimed[i].subscription_id; -- Its other events come next.
-      end if;
-    end loop;
+    claimed := billing.mark_erased(claimed);
   end if;
 
-  -- What the events do: those of each subscription, folded over its record, which is locked without waiting (55P03).
-  -- Once more if one lacked an account that its customer may have.
-  for pass in 1 .. 2 loop
-    select
-      array_agg(((f.e).place, (f.step).outcome, (f.step).error_code, (f.step).error)::billing.answer) as answers,
-      -- The mark tells in most cases, and costs less.
-      array_agg((f.step).record) filter (where f.is_last and (
-        ((f.step).record).changed_as_of is distinct from (f.stored).changed_as_of
-        or (f.step).record is distinct from f.stored
-      )) as changed,
-      -- What is new, or belongs to another customer or account: failures may have waited for it.
-      array_agg((f.step).record) filter (where f.is_last and (
-        ((f.step).record).account_id is distinct from (f.stored).account_id
-        or ((f.step).record).customer_id is distinct from (f.stored).customer_id
-      )) as gained,
-      -- Of the events that do more than change a record. Without the records, because steps are copied often.
-      array_agg((f.e, null, (f.step).account_id, (f.step).payment, (f.step).outcome, null, null)::billing.step)
-        filter (where f.is_filed or (f.step).payment is not null or (f.step).outcome <> 'applied'
-          or (f.e).kind = 'checkout') as steps,
-      bool_or(f.is_filed) as any_filed,
-      bool_or((f.step).payment is not null) as any_payment,
-      bool_or((f.step).outcome = 'stale') as any_stale,
-      bool_or((f.step).outcome in ('failed', 'erased')) as any_failed,
-      bool_or((f.step).error_code = 'BW005') as lacks_account,
-      bool_or((f.e).kind = 'checkout') as any_checkout
-    into work
-    from (
-      select
-        t.e, s.stored,
-        billing.fold(s.stored, t.e) over sequence as step,
-        lead(true) over sequence is null as is_last,
-        -- From a retry, or with an open failure. One of the other provider with this ID does no harm.
-        (t.e).retry is not null or (t.e).event_id = any (array(
-          select o.event_id from billing.failed_events o
-          where o.event_id = any (array(select c.event_id from unnest(claimed) as c)) and o.resolution is null
-        )) as is_filed
-      from (select unnest(claimed) as e, generate_subscripts(claimed, 1) as turn) as t
-      left join lateral (
-        select r as stored from billing.records r where r.id = (t.e).subscription_id for no key update nowait
-      ) as s on true
-      window sequence as (partition by (t.e).subscription_id order by t.turn)
-    ) as f;
-    exit when pass = 2 or work.lacks_account is not true;
-    for i in 1 .. cardinality(claimed) loop
-      if exists (select from unnest(work.answers) as a where a.place = claimed[i].place and a.error_code = 'BW005') then
-        customer := claimed[i].report ->> 'customer_id';
-        if customer is not null then
-          claimed[i].customers_account := billing.account_of_customer(claimed[i].provider, customer);
-        end if;
-        if claimed[i].customers_account is not null then
-          -- Known late, so this hardly waits for an erasure, which does not wait for the locks that this holds.
-          _ := pg_advisory_xact_lock_shared(billing.account_lock(claimed[i].customers_account));
-          if exists (select from billing.erasures) then
-            -- It may just have been erased.
-            claimed[i].customers_account := billing.account_of_customer(claimed[i].provider, customer);
-            claimed[i].is_erased := billing.erasure_of(claimed[i]) is not null;
-          end if;
-        end if;
-        claimed[i].customers_account := coalesce(claimed[i].customers_account, claimed[i].fallback_account);
-      end if;
-    end loop;
-  end loop;
+  work := billing.work_out(claimed);
+  if work.lacking is not null then
+    claimed := billing.with_accounts(claimed, work.lacking);
+    work := billing.work_out(claimed);
+  end if;
 
   if work.changed is not null then
-    _ := billing.write_records(work.changed);
+    done := billing.write_records(work.changed);
   end if;
-  if work.any_payment then
-    perform billing.notify_accounts(work.steps);
-  end if;
-  if work.any_checkout then
-    -- What is there wins: the app may have corrected it.
-    insert into billing.customers (provider, customer_id, account_id)
-    select distinct on (e.provider, c.id) e.provider, c.id, s.account_id
-    from unnest(work.steps) as s, unnest(array[s.event]) as e, lateral (select e.report ->> 'customer_id') as c (id)
-    where e.kind = 'checkout' and s.outcome = 'applied' and c.id is not null and s.account_id is not null
-    order by e.provider, c.id, e.place
-    on conflict do nothing;
-  end if;
-  if work.any_filed then
-    perform billing.resolve_failures(work.steps);
-  end if;
-  if work.gained is not null then
-    -- Who stores a failure without an account takes this lock too.
-    perform pg_advisory_xact_lock_shared(c.lock)
-    from (
-      select distinct billing.customer_lock(g.provider, g.customer_id) as lock
-      from unnest(work.gained) as g where g.customer_id is not null
-      order by 1
-    ) as c;
-    perform billing.request_retries(array_agg(g.provider), array_agg(g.id), array_agg(g.customer_id))
-    from unnest(work.gained) as g;
-  end if;
-  if work.any_stale then
-    update billing.processed_events p set outcome = 'stale'
-    from unnest(work.steps) as s
-    where p.provider = (s.event).provider and p.event_id = (s.event).event_id and s.outcome = 'stale';
-  end if;
-  if work.any_failed then
-    -- They may come again.
-    delete from billing.processed_events p
-    using unnest(work.steps) as s
-    where p.provider = (s.event).provider and p.event_id = (s.event).event_id and s.outcome in ('failed', 'erased');
-    update billing.erasures e set purchases = e.purchases + p.count
-    from (
-      select billing.erasure_of(s.event) as hash, count(*)
-      from unnest(work.steps) as s
-      where s.outcome = 'erased' and (s.event).kind in ('creation', 'opening_update')
-      group by 1
-    ) as p
-    where e.hash = p.hash;
+  if work.steps is not null or work.gained is not null then
+    done := billing.write_effects(work);
   end if;
   if not has_handler then
-    -- What an app checks at the end of a transaction would fail the whole call there.
+    -- Deferred checks of the app would fail the whole call at its end.
     set constraints all immediate;
   end if;
 
-  if not work.any_failed and cardinality(claimed) = cardinality(todo) then
-    return work.answers;
+  if work.any_failed or cardinality(claimed) < cardinality(todo) then
+    return billing.answer_all(todo, claimed, work.answers);
   end if;
-  -- A copy of an event that failed has failed as well; others that were not claimed are duplicates.
-  return array(
-    select (e.place, case when c.place = e.place or a.outcome = 'failed' then a.outcome else 'duplicate' end,
-      case when (a.error_code = 'BW001') is true and billing.is_known_customer(e.provider, e.report ->> 'customer_id')
-        then 'BW006' else a.error_code end, a.error)::billing.answer
-    from unnest(todo) as e
-    left join unnest(claimed) as c on c.provider = e.provider and c.event_id = e.event_id
-    left join unnest(work.answers) as a on a.place = c.place
-  );
+  return work.answers;
+
 exception when others or assert_failure then
   if half = 0 then
     get stacked diagnostics raised_in = pg_exception_context;
     raised_by := (regexp_match(raised_in, '(?n)^(?:PL/pgSQL|SQL) function "?([^(" ]+)'))[1];
-    -- What a function of the app lacks (42: a table, a right) is the app's to correct, not the migration's.
+
+    -- A function of the app that lacks something (42: a table, a right) is the app's to correct.
     if sqlstate ~ '^42' and (raised_by !~ '^billing\.' or raised_by ~ 'account_of_customer$') then
-      return array[(todo[1].place, 'failed', 'BW008',
-        format('%s raised %s: %s', raised_by, sqlstate, sqlerrm))::billing.answer];
+      return array[(
+        todo[1].place,
+        'failed',
+        'BW008',
+        format('%s raised %s: %s', raised_by, sqlstate, sqlerrm)
+      )::billing.answer];
     end if;
     return array[(todo[1].place, 'failed', sqlstate, sqlerrm)::billing.answer];
   end if;
-  -- While the second half is tried, this call still holds the locks of the first: two could wait for each other.
+
+  -- The locks of the first half are held while the second is tried: calls could wait in a circle.
   perform set_config('lock_timeout', billing.lock_patience(), true);
   return billing.apply(todo[:half]) || billing.apply(todo[half + 1:]);
 end;
 $$;
 
--- Returns how long to wait for the next lock, as a value of lock_timeout: not long, because a call that waits holds
--- locks, and a locked event is tried once per level of halving.
-create or replace function billing.lock_patience()
-returns text language sql volatile
-return case when clock_timestamp() < statement_timestamp() + interval '0.3 s' then '20ms' else '1ms' end;
+-- Returns the new events; of copies in the batch, the first.
+create or replace function billing.claim_events(todo billing.event[])
+returns billing.event[]
+language plpgsql volatile
+set search_path = ''
+as $$
+declare
+  keys text[];
+begin
+  with claim as (
+    insert into billing.processed_events (provider, event_id, type)
+    select e.provider, e.event_id, e.type
+    from unnest(todo) as e
+    order by e.provider, e.event_id
+    on conflict do nothing
+    returning provider || '/' || event_id as key
+  )
+  select array_agg(c.key) into keys from claim as c;
 
--- Returns the advisory lock of an account, which each event that names it shares.
-create or replace function billing.account_lock(account_id text)
-returns bigint language sql immutable
-return hashtextextended(account_id, 1);
+  if cardinality(keys) = cardinality(todo) then
+    return todo;
+  end if;
 
--- Returns the advisory lock of a customer: an erasure has it, and who stores a failure shares it.
-create or replace function billing.customer_hash(provider text, customer_id text)
-returns bigint language sql immutable
-return hashtextextended(provider || ':' || customer_id, 2);
+  return array(
+    select e
+    from unnest(todo) as e
+    where e.provider || '/' || e.event_id = any (keys)
+      and e.place = (
+        select min(copy.place)
+        from unnest(todo) as copy
+        where copy.provider = e.provider and copy.event_id = e.event_id
+      )
+  );
+end;
+$$;
 
--- Returns the advisory lock of all who add such customers; a failure that lacks the account of one is stored under it
--- alone. There are a thousand, since Postgres has room for a few thousand locks, and an app may add a million customers
--- in one transaction. In the order of customer_hash.
-create or replace function billing.customer_lock(provider text, customer_id text)
-returns bigint language sql immutable
-return hashtextextended('billing.customers', 0)
-  + (hashtextextended(provider || ':' || customer_id, 2) >> 54);
+-- Takes advisory locks, as a subscription that is being created has no row to lock.
+create or replace function billing.lock_events(claimed billing.event[])
+returns void
+language plpgsql volatile
+set search_path = ''
+as $$
+declare
+  latest constant timestamptz := statement_timestamp() + interval '0.3 s';
+  done text;
+begin
+  -- Only an erasure holds up an event here, before the locks that others may want.
+  for i in 1 .. cardinality(claimed) loop
+    done := pg_advisory_xact_lock_shared(
+      billing.account_lock(coalesce(claimed[i].account_id, claimed[i].fallback_account))
+    );
+  end loop;
 
--- Writes the records: all columns of billing.records, the list of "insert" in its order. Into the table, since Postgres
--- before 17 cannot merge into a view. "insert ... on conflict" would fire triggers of the app that are for new
--- subscriptions.
+  for i in 1 .. cardinality(claimed) loop
+    -- It has waited before: lock_timeout is for one wait.
+    if clock_timestamp() > latest and current_setting('lock_timeout') <> '1ms' then
+      done := set_config('lock_timeout', '20ms', true);
+    end if;
+
+    if claimed[i].kind = 'checkout' then
+      done := pg_advisory_xact_lock_shared(
+        billing.customer_lock(claimed[i].provider, claimed[i].report ->> 'customer_id')
+      );
+    else
+      done := pg_advisory_xact_lock(hashtextextended(claimed[i].subscription_id, 0));
+    end if;
+  end loop;
+
+  -- From here on, only what the app has added to the tables waits.
+  done := set_config('lock_timeout', billing.lock_patience(), true);
+end;
+$$;
+
+-- Returns the events with is_erased. Those of a subscription come one after the other.
+create or replace function billing.mark_erased(claimed billing.event[])
+returns billing.event[]
+language plpgsql volatile
+set search_path = ''
+as $$
+declare
+  opened text; -- the subscription that an earlier event makes
+begin
+  for i in 1 .. cardinality(claimed) loop
+    claimed[i].is_erased := billing.erasure_of(
+      claimed[i],
+      coalesce(claimed[i].subscription_id = opened, false)
+    ) is not null;
+
+    if billing.opens(claimed[i]) and not claimed[i].is_erased and (
+      num_nonnulls(claimed[i].account_id, claimed[i].fallback_account) > 0
+      or billing.is_known_customer(claimed[i].provider, claimed[i].report ->> 'customer_id')
+    ) then
+      opened := claimed[i].subscription_id;
+    end if;
+  end loop;
+  return claimed;
+end;
+$$;
+
+-- Returns the result of the events. Records are locked without waiting (55P03).
+create or replace function billing.work_out(claimed billing.event[])
+returns billing.work
+language plpgsql volatile
+set search_path = ''
+as $$
+declare
+  work billing.work;
+begin
+  select
+    array_agg((
+      (f.event).place,
+      (f.step).outcome,
+      (f.step).error_code,
+      (f.step).error
+    )::billing.answer) as answers,
+
+    -- The mark tells in most cases, and costs less.
+    array_agg((f.step).record) filter (
+      where f.is_last and (
+        ((f.step).record).changed_as_of is distinct from (f.stored).changed_as_of
+        or (f.step).record is distinct from f.stored
+      )
+    ) as changed,
+
+    array_agg((f.step).record) filter (
+      where f.is_last and (
+        ((f.step).record).account_id is distinct from (f.stored).account_id
+        or ((f.step).record).customer_id is distinct from (f.stored).customer_id
+      )
+    ) as gained,
+
+    -- Without records, because steps are copied often.
+    array_agg((
+      f.event,
+      null,
+      (f.step).account_id,
+      (f.step).payment,
+      (f.step).outcome,
+      null,
+      null
+    )::billing.step) filter (
+      where f.is_filed
+        or (f.step).payment is not null
+        or (f.step).outcome <> 'applied'
+        or (f.event).kind = 'checkout'
+    ) as steps,
+
+    bool_or(f.is_filed) as any_filed,
+    bool_or((f.step).outcome in ('failed', 'erased')) as any_failed,
+    array_agg((f.event).place) filter (where (f.step).error_code = 'BW005') as lacking
+  into work
+  from (
+    select
+      t.event,
+      s.stored,
+      billing.fold(s.stored, t.event) over sequence as step,
+      lead(true) over sequence is null as is_last,
+      -- A failure of the other provider with this event ID does no harm.
+      (t.event).retry is not null or (t.event).event_id = any (array(
+        select o.event_id
+        from billing.failed_events o
+        where o.event_id = any (array(select c.event_id from unnest(claimed) as c))
+          and o.resolution is null
+      )) as is_filed
+    from (
+      select unnest(claimed) as event, generate_subscripts(claimed, 1) as turn
+    ) as t
+    left join lateral (
+      select r as stored
+      from billing.records r
+      where r.id = (t.event).subscription_id
+      for no key update nowait
+    ) as s on true
+    window sequence as (partition by (t.event).subscription_id order by t.turn)
+  ) as f;
+
+  return work;
+end;
+$$;
+
+-- Returns the events with customers_account where an account is lacking.
+create or replace function billing.with_accounts(claimed billing.event[], lacking integer[])
+returns billing.event[]
+language plpgsql volatile
+set search_path = ''
+as $$
+declare
+  customer text;
+  account text;
+begin
+  for i in 1 .. cardinality(claimed) loop
+    continue when (claimed[i].place = any (lacking)) is not true;
+
+    customer := claimed[i].report ->> 'customer_id';
+    account := case
+      when customer is not null then billing.account_of_customer(claimed[i].provider, customer)
+    end;
+
+    if account is not null then
+      -- Known late, so this hardly waits for an erasure, which waits for no lock of this call.
+      perform pg_advisory_xact_lock_shared(billing.account_lock(account));
+      if exists (select from billing.erasures) then
+        -- It may just have been erased.
+        account := billing.account_of_customer(claimed[i].provider, customer);
+        claimed[i].customers_account := account;
+        claimed[i].is_erased := billing.erasure_of(claimed[i]) is not null;
+      end if;
+    end if;
+    claimed[i].customers_account := coalesce(account, claimed[i].fallback_account);
+  end loop;
+  return claimed;
+end;
+$$;
+
+-- Writes all columns of billing.records, the list of "insert" in its order. Into the table, since
+-- Postgres before 17 cannot merge into a view. "insert ... on conflict" would fire triggers of the
+-- app that are for new subscriptions.
 create or replace function billing.write_records(changed billing.records[])
 returns void
 language plpgsql volatile
@@ -869,37 +1109,195 @@ begin
 end;
 $$;
 
--- Returns whether the account of a customer is known. Then an event's subscription is ours, and its creation may still
--- come (BW006). If account_of_customer raises an error, it is taken for known.
-create or replace function billing.is_known_customer(provider text, customer_id text)
-returns boolean language plpgsql volatile set search_path = '' as $$
+-- Writes all effects of the events but the records.
+create or replace function billing.write_effects(work billing.work)
+returns void
+language plpgsql volatile
+set search_path = ''
+as $$
+declare
+  has record;
 begin
-  return customer_id is not null and billing.account_of_customer(provider, customer_id) is not null;
+  select
+    bool_or(s.payment is not null) as payment,
+    bool_or(s.outcome = 'stale') as stale,
+    bool_or((s.event).kind = 'checkout') as checkout
+  into has
+  from unnest(work.steps) as s;
+
+  if has.payment then
+    perform billing.notify_accounts(work.steps);
+  end if;
+
+  -- An account that is there wins: the app may have corrected it.
+  if has.checkout then
+    insert into billing.customers (provider, customer_id, account_id)
+    select distinct on (e.provider, c.id) e.provider, c.id, s.account_id
+    from unnest(work.steps) as s,
+      unnest(array[s.event]) as e,
+      lateral (select e.report ->> 'customer_id') as c (id)
+    where e.kind = 'checkout'
+      and s.outcome = 'applied'
+      and c.id is not null
+      and s.account_id is not null
+    order by e.provider, c.id, e.place
+    on conflict do nothing;
+  end if;
+
+  if work.any_filed then
+    perform billing.resolve_failures(work.steps);
+  end if;
+
+  -- A failure without an account is stored under this lock, too.
+  if work.gained is not null then
+    perform pg_advisory_xact_lock_shared(c.lock)
+    from (
+      select distinct billing.customer_lock(g.provider, g.customer_id) as lock
+      from unnest(work.gained) as g
+      order by 1
+    ) as c;
+
+    perform billing.request_retries(
+      array_agg(g.provider),
+      array_agg(g.id),
+      array_agg(g.customer_id)
+    )
+    from unnest(work.gained) as g;
+  end if;
+
+  if has.stale then
+    update billing.processed_events p
+    set outcome = 'stale'
+    from unnest(work.steps) as s
+    where p.provider = (s.event).provider
+      and p.event_id = (s.event).event_id
+      and s.outcome = 'stale';
+  end if;
+
+  -- These may come again.
+  if work.any_failed then
+    delete from billing.processed_events p
+    using unnest(work.steps) as s
+    where p.provider = (s.event).provider
+      and p.event_id = (s.event).event_id
+      and s.outcome in ('failed', 'erased');
+
+    update billing.erasures e
+    set purchases = e.purchases + p.count
+    from (
+      select billing.erasure_of(s.event) as hash, count(*)
+      from unnest(work.steps) as s
+      where s.outcome = 'erased' and (s.event).kind in ('creation', 'opening_update')
+      group by 1
+    ) as p
+    where e.hash = p.hash;
+  end if;
+end;
+$$;
+
+-- Returns an answer per event. A copy of one that failed has failed as well; others that were not
+-- claimed are duplicates.
+create or replace function billing.answer_all(
+  todo billing.event[],
+  claimed billing.event[],
+  answers billing.answer[]
+)
+returns billing.answer[]
+language plpgsql volatile
+set search_path = ''
+as $$
+begin
+  return array(
+    select (
+      e.place,
+      case when c.place = e.place or a.outcome = 'failed' then a.outcome else 'duplicate' end,
+      case
+        when (a.error_code = 'BW001') is true
+          and billing.is_known_customer(e.provider, e.report ->> 'customer_id') then 'BW006'
+        else a.error_code
+      end,
+      a.error
+    )::billing.answer
+    from unnest(todo) as e
+    left join unnest(claimed) as c on c.provider = e.provider and c.event_id = e.event_id
+    left join unnest(answers) as a on a.place = c.place
+  );
+end;
+$$;
+
+-- Returns whether the account of a customer is known, or account_of_customer raises an error. Then
+-- an event's subscription is ours, and its creation may still come (BW006).
+create or replace function billing.is_known_customer(provider text, customer_id text)
+returns boolean
+language plpgsql volatile
+set search_path = ''
+as $$
+begin
+  return customer_id is not null
+    and billing.account_of_customer(provider, customer_id) is not null;
 exception when others then
   return true;
 end;
 $$;
+
+-- Returns how long to wait for the next lock (lock_timeout): not long, because a call that waits
+-- holds locks, and a locked event is tried once per level of halving.
+create or replace function billing.lock_patience()
+returns text
+language sql volatile
+return case
+  when clock_timestamp() < statement_timestamp() + interval '0.3 s' then '20ms'
+  else '1ms'
+end;
+
+-- Returns the advisory lock of an account, which each event that names it shares.
+create or replace function billing.account_lock(account_id text)
+returns bigint
+language sql immutable
+return hashtextextended(account_id, 1);
+
+-- Returns the advisory lock of a customer: an erasure takes it, a failure that is stored shares it.
+create or replace function billing.customer_hash(provider text, customer_id text)
+returns bigint
+language sql immutable
+return hashtextextended(provider || ':' || customer_id, 2);
+
+-- Returns the advisory lock that is shared by all who add such customers; a failure that lacks the
+-- account of one is stored under it alone. There are a thousand, since Postgres has room for a few
+-- thousand, and an app may add a million customers at once. Sorts as customer_hash does.
+create or replace function billing.customer_lock(provider text, customer_id text)
+returns bigint
+language sql immutable
+return hashtextextended('billing.customers', 0)
+  + (billing.customer_hash(provider, customer_id) >> 54);
 -- supabase/schemas/billing_05_handlers.sql
 -- Handlers: functions of the app that run with an event.
 
 create or replace function billing.handler_name(type text)
-returns text language sql immutable
+returns text
+language sql immutable
 return 'on_' || regexp_replace(type, '[^a-z0-9]', '_', 'g');
 
 -- Returns the app's handlers that can be called.
 create or replace function billing.handlers()
-returns text[] language sql stable set search_path = ''
+returns text[]
+language sql stable
+set search_path = ''
 return array(
-  select p.proname::text from pg_catalog.pg_proc p
-  where p.pronamespace = 'billing'::regnamespace and p.proname like 'on\_%'
-    and oidvectortypes(p.proargtypes) = 'text, jsonb' and has_function_privilege('service_role', p.oid, 'execute')
+  select p.proname::text
+  from pg_catalog.pg_proc p
+  where p.pronamespace = 'billing'::regnamespace
+    and p.proname like 'on\_%'
+    and oidvectortypes(p.proargtypes) = 'text, jsonb'
+    and has_function_privilege('service_role', p.oid, 'execute')
   order by p.proname
 );
 
--- Runs the app's handler with the settings that it has in the SQL editor, but for time limits. What it sets does not
--- outlive it, since the connection is used again: neither the role nor, for the session, any other setting.
-create or replace function billing.run_handler(e billing.event, payload jsonb)
-returns void language plpgsql volatile
+-- Runs the app's handler with the settings that it has in the SQL editor, but for time limits. The
+-- connection is used again, so nothing that it sets outlives it, for the session either.
+create or replace function billing.run_handler(event billing.event, payload jsonb)
+returns void
+language plpgsql volatile
 set search_path = public, extensions, pg_temp
 set lock_timeout = '2s'
 as $$
@@ -908,8 +1306,10 @@ declare
   -- PostgREST sets it for the session.
   messages constant text := current_setting('client_min_messages');
 begin
-  execute format('select billing.%I($1, $2)', billing.handler_name(e.type)) using e.provider, payload;
-  -- What it leaves to the end of the transaction: checks, and queries of cursors.
+  execute format('select billing.%I($1, $2)', billing.handler_name(event.type))
+  using event.provider, payload;
+
+  -- Checks and cursors that it leaves to the end of the transaction.
   set constraints all immediate;
   execute 'close all';
 
@@ -922,87 +1322,107 @@ begin
 end;
 $$;
 
--- Applies one event, which has the payload as text besides, and runs its handler: both or neither. Returns a row as
--- billing_apply_events does. What the handler raises is the outcome: no SQLSTATE of it leaves the database.
---   BW007  the handler is not there, or may not be called
---   BW008  the handler raised an error, or a trigger of the app lacks something
---   BW009  jsonb cannot hold the payload
+-- Returns whether a function's source runs deallocate: without comments and texts, but with those
+-- that are executed.
+create or replace function billing.runs_deallocate(source text)
+returns boolean
+language sql immutable
+return source ~* 'deallocate' and regexp_replace(
+  regexp_replace(
+    regexp_replace(source, '--[^\r\n]*|/\*(?:[^*]|\*+[^/*])*\*+/', ' ', 'g'),
+    '\yexecute\s*(?:format\s*)?\(?\s*''\s*(deallocate(?:[^'']|'''')*)''', ';\1;', 'gi'
+  ),
+  '''(?:[^'']|'''')*''', '''''', 'g'
+) ~* '(^|;|\y(begin|then|else|loop)\y)\s*deallocate(\s+(prepare\s+)?(?!end\y)[\w%"]+)?\s*(;|$)';
+
+-- Applies one event, which has the payload as text besides, and runs its handler: both or neither.
+-- Returns a row as billing_apply_events does: no SQLSTATE of the handler leaves the database, but
+-- BW007 (it cannot be called), BW008 (an error of the app), BW009 (jsonb cannot hold the payload).
 create or replace function public.billing_apply_handled_event(event jsonb)
 returns table (place integer, outcome text, error_code text, error text, retries boolean)
-language plpgsql volatile set search_path = ''
+language plpgsql volatile
+set search_path = ''
 set lock_timeout = '500ms'
 -- PostgREST applies it to the whole call.
 set statement_timeout = '2500ms'
 as $$
 declare
   e constant billing.event := jsonb_populate_record(
-    null::billing.event, event || jsonb_build_object('place', 1, 'handled_at', now())
+    null::billing.event,
+    event || jsonb_build_object('place', 1, 'handled_at', now())
   );
   name constant text := billing.handler_name(e.type);
   handler constant oid := to_regprocedure(format('billing.%I(text, jsonb)', name));
   prepared constant bigint := (select count(*) from pg_prepared_statements where not from_sql);
   answer billing.answer;
-  parsed jsonb;
+  payload jsonb;
   stage text;
 begin
   begin
     answer := (billing.apply(array[e], true))[1];
+
     if answer.outcome in ('applied', 'stale') then
       if handler is null or not has_function_privilege(handler, 'execute') then
         raise exception using errcode = 'BW007', message = format(case
-          when handler is not null then '%2$s may not execute it: grant execute on function billing.%1$s to %2$s;'
-          when exists (select from pg_proc p where p.pronamespace = 'billing'::regnamespace and p.proname = name::name)
-            then 'billing.%1$s has other arguments: it must be billing.%1$s(provider text, event jsonb).'
-          else 'billing.%1$s is not there: create function billing.%1$s(provider text, event jsonb) returns void.'
+          when handler is not null
+            then '%2$s may not execute it: grant execute on function billing.%1$s to %2$s;'
+          when exists (
+            select from pg_proc p
+            where p.pronamespace = 'billing'::regnamespace and p.proname = name::name
+          )
+            then 'billing.%1$s has other arguments: '
+              || 'it must be billing.%1$s(provider text, event jsonb).'
+          else 'billing.%1$s is not there: '
+            || 'create function billing.%1$s(provider text, event jsonb) returns void.'
         end, name, current_user);
-      elsif exists (
-        select from pg_proc p
-        where p.oid = handler
-          and p.prosrc ~* 'deallocate'
-          -- As a statement: without comments and texts, but with those that are executed.
-          and regexp_replace(
-            regexp_replace(
-              regexp_replace(p.prosrc, '--[^\r\n]*|/\*(?:[^*]|\*+[^/*])*\*+/', ' ', 'g'),
-              '\yexecute\s*(?:format\s*)?\(?\s*''\s*(deallocate(?:[^'']|'''')*)''', ';\1;', 'gi'
-            ),
-            '''(?:[^'']|'''')*''', '''''', 'g'
-          ) ~* '(^|;|\y(begin|then|else|loop)\y)\s*deallocate(\s+(prepare\s+)?(?!end\y)[\w%"]+)?\s*(;|$)'
-      ) then
+      elsif (select billing.runs_deallocate(p.prosrc) from pg_proc p where p.oid = handler) then
         raise exception using errcode = 'BW008', message = format(
-          'billing.%s contains deallocate, which would break a connection that it shares: remove it.', name
+          'billing.%s contains deallocate, which would break a connection that it shares: '
+            || 'remove it.',
+          name
         );
       end if;
+
       stage := 'read';
-      parsed := event ->> 'payload';
+      payload := event ->> 'payload';
       stage := 'run';
-      perform billing.run_handler(e, parsed);
+      perform billing.run_handler(e, payload);
     end if;
+
     set constraints all immediate;
   exception when others or query_canceled or assert_failure then
     answer := case
       when stage = 'run' or sqlstate = '57014' then (e.place, 'failed', 'BW008', format(
-        'billing.%s raised %s: %s', name, sqlstate, left(sqlerrm, 1000)
+        'billing.%s raised %s: %s',
+        name,
+        sqlstate,
+        left(sqlerrm, 1000)
       ))::billing.answer
-      when stage = 'read' then (e.place, 'failed', 'BW009', 'jsonb cannot hold the event: ' || sqlerrm)::billing.answer
+      when stage = 'read' then
+        (e.place, 'failed', 'BW009', 'jsonb cannot hold the event: ' || sqlerrm)::billing.answer
       else (e.place, 'failed', sqlstate, sqlerrm)::billing.answer
     end;
   end;
-  -- Of the session, which a rollback does not release.
+
+  -- Locks of the session, which a rollback does not release.
   perform pg_advisory_unlock_all();
+
   if (select count(*) from pg_prepared_statements where not from_sql) < prepared then
-    -- A function that the handler calls ran deallocate. Without what PostgREST has prepared, nobody can use the
-    -- connection, not even end this transaction, and it would fail other events for half an hour. So end it.
+    -- A function that the handler calls ran deallocate. Without what it has prepared, PostgREST
+    -- cannot even end this transaction, and other events would fail for half an hour.
     perform set_config('exit_on_error', 'on', true);
     raise exception 'billing.% has lost the prepared statements of its connection', name;
   end if;
+
   return query select answer.*, billing.has_request();
 end;
 $$;
 
--- For the console. Returns what an event would come to, and undoes it. It waits for locks as a delivery does.
+-- For the console. Returns the outcome that an event would have, and undoes it.
 create or replace function public.billing_try_event(event jsonb)
 returns table (outcome text, error_code text, error text)
-language plpgsql volatile set search_path = ''
+language plpgsql volatile
+set search_path = ''
 -- As for a handler.
 set statement_timeout = '2500ms'
 as $$
@@ -1011,10 +1431,12 @@ declare
 begin
   begin
     if event ? 'payload' then
-      select a.outcome, a.error_code, a.error into outcome, error_code, error
+      select a.outcome, a.error_code, a.error
+      into outcome, error_code, error
       from public.billing_apply_handled_event(trial) as a;
     else
-      select a.outcome, a.error_code, a.error into outcome, error_code, error
+      select a.outcome, a.error_code, a.error
+      into outcome, error_code, error
       from public.billing_apply_events(jsonb_build_array(trial)) as a;
     end if;
     raise exception using errcode = 'BW000';

@@ -1,22 +1,35 @@
--- How an array of events is applied: exactly once, each with its own outcome, in one call.
+-- How an array of events is applied:
+--   public.billing_apply_events     sorts them; tries again what others may have cured
+--     billing.apply                 applies a batch, or each half by itself
+--       1. billing.claim_events     adds them to the ledger; leaves out duplicates
+--       2. billing.lock_events      waits for other calls with these subscriptions
+--       3. billing.mark_erased      marks those of erased accounts
+--       4. billing.work_out         folds the rule (03) over the records
+--            billing.with_accounts  adds accounts of customers, to work it out again
+--       5. billing.write_records
+--       6. billing.write_effects    ends failures (06), requests retries (07), notifies (08)
+--       7. billing.answer_all
 --
--- Locks are taken in one order: rows of the ledger by key, accounts (shared), subscriptions by id, those of many
--- customers (shared by those who add one), rows of failed_events. Only other calls are waited for, and only by the
--- first try: a person who has locked a record must not hold up the events of others. The receiver tries an event
--- again that found its record locked. Each wait is shorter than deadlock_timeout (a second by default), so no call
--- becomes the victim of a deadlock; as a rule, all of a call take half a second.
+-- Locks are taken in one order: rows of the ledger by key (step 1); accounts (shared),
+-- subscriptions by ID, customers (shared; step 2); rows of subscriptions (4) and failed_events (6).
+-- Only other calls are waited for, and only by the first try: a person who has locked a record must
+-- not hold up the events of others. The receiver tries those again that found their record locked.
+-- Each wait is shorter than deadlock_timeout, so no call becomes the victim of a deadlock.
 --
--- An erasure takes the locks of an account, its subscriptions and customers, all or none, and waits for none: events
--- that come after it would wait behind it.
+-- The planner's policy: a plan that was made while a table was empty would read all of it, and be
+-- kept. So plans that suit small tables are off (enable_...), for all that such a function calls,
+-- and a condition that would invite another index is an expression ("is true", a subquery). That
+-- makes other plans look dear, so jit is off, too: Postgres would compile them, which takes far
+-- longer than they do. force_generic_plan is set where planning takes longer than running.
 
--- Applies each event (billing.event) of an array exactly once. Returns a row per event: its place, the outcome (applied,
--- duplicate, stale, erased or failed), for failed the SQLSTATE and message; and whether a retry is requested, if an
--- event may have cured a failure.
+-- Applies each event of an array exactly once. Returns a row per event: its place; the outcome
+-- (applied, duplicate, stale, erased or failed), for failed the SQLSTATE and message; and whether a
+-- retry is requested, if an event may have cured a failure.
 create or replace function public.billing_apply_events(events jsonb)
 returns table (place integer, outcome text, error_code text, error text, retries boolean)
-language plpgsql volatile set search_path = ''
--- Planning takes longer than applying.
-set plan_cache_mode = force_generic_plan
+language plpgsql volatile
+set search_path = ''
+set plan_cache_mode = force_generic_plan -- the planner's policy
 set lock_timeout = '500ms'
 as $$
 declare
@@ -28,10 +41,13 @@ declare
   answers billing.answer[];
 begin
   blank.handled_at := now();
+
   select
     coalesce(array_agg(e order by
       e.subscription_id,
-      case e.kind when 'checkout' then billing.customer_hash(e.provider, e.report ->> 'customer_id') end,
+      case e.kind
+        when 'checkout' then billing.customer_hash(e.provider, e.report ->> 'customer_id')
+      end,
       e.place
     ), '{}'),
     array_agg(e.subscription_id) filter (where billing.opens(e)),
@@ -41,18 +57,21 @@ begin
 
   answers := billing.apply(todo);
 
+  -- Events that lacked a record or account which others may have brought come after them.
   if opened is not null then
-    -- What lacked a record or account that others of the array may have brought comes after them, as a retry would.
     again := array(
       select e
       from unnest(answers) as a
       join unnest(todo) as e on e.place = a.place
-      where a.error_code in ('BW001', 'BW005', 'BW006') and e.subscription_id = any (opened)
+      where a.error_code in ('BW001', 'BW005', 'BW006')
+        and e.subscription_id = any (opened)
       order by e.subscription_id, billing.opens(e) desc, e.place
     );
     if again <> '{}' then
       answers := array(
-        select a from unnest(answers) as a where a.place not in (select e.place from unnest(again) as e)
+        select a
+        from unnest(answers) as a
+        where a.place not in (select e.place from unnest(again) as e)
       ) || billing.apply(again);
     end if;
   end if;
@@ -62,14 +81,15 @@ begin
 end;
 $$;
 
--- Applies sorted events together. What a statement raises (a check or trigger of the app, a lock) concerns all of them,
--- so each half is tried by itself, down to the one at fault: it fails, and the others are applied. This is so whatever
--- the error: one of the server may come from one event, and PostgREST before 16 repeats a call that raises 40001 for ever.
+-- Applies sorted events together. What a statement raises (a check or trigger of the app, a lock)
+-- concerns all of them, so each half is tried by itself, down to the event at fault. This is so for
+-- every error: one of the server may come from one event, and PostgREST before 16 repeats a call
+-- that raises 40001 for ever.
 create or replace function billing.apply(todo billing.event[], has_handler boolean default false)
-returns billing.answer[] language plpgsql volatile set search_path = ''
--- A plan that was made while a table was empty would read all of it, and be kept. All that this calls has them, too.
--- What is off makes other plans look dear, so Postgres would compile them (jit), which takes far longer than they do.
-set jit = off
+returns billing.answer[]
+language plpgsql volatile
+set search_path = ''
+set jit = off -- the planner's policy
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
@@ -77,254 +97,285 @@ set enable_material = off
 as $$
 declare
   half constant integer := cardinality(todo) / 2;
-  latest constant timestamptz := statement_timestamp() + interval '0.3 s';
-  claims text[];
-  accounts bigint[];
-  account bigint;
-  claimed billing.event[] := todo;
-  work record;
+  claimed billing.event[];
+  work billing.work;
+  done text; -- never read: an assignment costs less than "perform"
   raised_in text;
   raised_by text;
-  customer text;
-  opened text;
-  _ text;
 begin
-  with own as (
-    insert into billing.processed_events (provider, event_id, type)
-    select e.provider, e.event_id, e.type from unnest(todo) as e order by e.provider, e.event_id
-    on conflict do nothing
-    returning provider || '/' || event_id as claim
-  )
-  select
-    coalesce(array_agg(o.claim), '{}'),
-    (
-      select array_agg(billing.account_lock(coalesce(e.account_id, e.fallback_account)))
-      from unnest(todo) as e
-      where e.account_id is not null or e.fallback_account is not null
-    )
-  into claims, accounts
-  from own as o;
-  if claims = '{}' then
-    return array(select (e.place, 'duplicate', null, null)::billing.answer from unnest(todo) as e);
-  end if;
-  if cardinality(claims) < cardinality(todo) then
-    -- Without duplicates; of copies within the call, the first.
-    claimed := array(
-      select e from unnest(todo) as e
-      where e.provider || '/' || e.event_id = any (claims) and e.place = (
-        select min(c.place) from unnest(todo) as c where c.provider = e.provider and c.event_id = e.event_id
-      )
-    );
+  claimed := billing.claim_events(todo);
+  if cardinality(claimed) = 0 then
+    return billing.answer_all(todo, claimed, null);
   end if;
 
-  -- An assignment costs less than a statement. Only an erasure holds up an event here, before the locks that others
-  -- may want.
-  if accounts is not null then
-    foreach account in array accounts loop
-      _ := pg_advisory_xact_lock_shared(account);
-    end loop;
-  end if;
-  for i in 1 .. cardinality(claimed) loop
-    if clock_timestamp() > latest and current_setting('lock_timeout') <> '1ms' then
-      -- It has waited before: lock_timeout is of one wait.
-      _ := set_config('lock_timeout', '20ms', true);
-    end if;
-    if claimed[i].kind = 'checkout' then
-      _ := pg_advisory_xact_lock_shared(
-        billing.customer_lock(claimed[i].provider, claimed[i].report ->> 'customer_id')
-      );
-    else
-      _ := pg_advisory_xact_lock(hashtextextended(claimed[i].subscription_id, 0));
-    end if;
-  end loop;
-  -- From here on, only what the app has added to the tables waits.
-  _ := set_config('lock_timeout', billing.lock_patience(), true);
+  done := billing.lock_events(claimed);
 
   if exists (select from billing.erasures) then
-    for i in 1 .. cardinality(claimed) loop
-      claimed[i].is_erased
-        := billing.erasure_of(claimed[i], coalesce(claimed[i].subscription_id = opened, false)) is not null;
-      if billing.opens(claimed[i]) and not claimed[i].is_erased and (
-        num_nonnulls(claimed[i].account_id, claimed[i].fallback_account) > 0
-        or billing.is_known_customer(claimed[i].provider, claimed[i].report ->> 'customer_id')
-      ) then
-        opened := claimed[i].subscription_id; -- Its other events come next.
-      end if;
-    end loop;
+    claimed := billing.mark_erased(claimed);
   end if;
 
-  -- What the events do: those of each subscription, folded over its record, which is locked without waiting (55P03).
-  -- Once more if one lacked an account that its customer may have.
-  for pass in 1 .. 2 loop
-    select
-      array_agg(((f.e).place, (f.step).outcome, (f.step).error_code, (f.step).error)::billing.answer) as answers,
-      -- The mark tells in most cases, and costs less.
-      array_agg((f.step).record) filter (where f.is_last and (
-        ((f.step).record).changed_as_of is distinct from (f.stored).changed_as_of
-        or (f.step).record is distinct from f.stored
-      )) as changed,
-      -- What is new, or belongs to another customer or account: failures may have waited for it.
-      array_agg((f.step).record) filter (where f.is_last and (
-        ((f.step).record).account_id is distinct from (f.stored).account_id
-        or ((f.step).record).customer_id is distinct from (f.stored).customer_id
-      )) as gained,
-      -- Of the events that do more than change a record. Without the records, because steps are copied often.
-      array_agg((f.e, null, (f.step).account_id, (f.step).payment, (f.step).outcome, null, null)::billing.step)
-        filter (where f.is_filed or (f.step).payment is not null or (f.step).outcome <> 'applied'
-          or (f.e).kind = 'checkout') as steps,
-      bool_or(f.is_filed) as any_filed,
-      bool_or((f.step).payment is not null) as any_payment,
-      bool_or((f.step).outcome = 'stale') as any_stale,
-      bool_or((f.step).outcome in ('failed', 'erased')) as any_failed,
-      bool_or((f.step).error_code = 'BW005') as lacks_account,
-      bool_or((f.e).kind = 'checkout') as any_checkout
-    into work
-    from (
-      select
-        t.e, s.stored,
-        billing.fold(s.stored, t.e) over sequence as step,
-        lead(true) over sequence is null as is_last,
-        -- From a retry, or with an open failure. One of the other provider with this ID does no harm.
-        (t.e).retry is not null or (t.e).event_id = any (array(
-          select o.event_id from billing.failed_events o
-          where o.event_id = any (array(select c.event_id from unnest(claimed) as c)) and o.resolution is null
-        )) as is_filed
-      from (select unnest(claimed) as e, generate_subscripts(claimed, 1) as turn) as t
-      left join lateral (
-        select r as stored from billing.records r where r.id = (t.e).subscription_id for no key update nowait
-      ) as s on true
-      window sequence as (partition by (t.e).subscription_id order by t.turn)
-    ) as f;
-    exit when pass = 2 or work.lacks_account is not true;
-    for i in 1 .. cardinality(claimed) loop
-      if exists (select from unnest(work.answers) as a where a.place = claimed[i].place and a.error_code = 'BW005') then
-        customer := claimed[i].report ->> 'customer_id';
-        if customer is not null then
-          claimed[i].customers_account := billing.account_of_customer(claimed[i].provider, customer);
-        end if;
-        if claimed[i].customers_account is not null then
-          -- Known late, so this hardly waits for an erasure, which does not wait for the locks that this holds.
-          _ := pg_advisory_xact_lock_shared(billing.account_lock(claimed[i].customers_account));
-          if exists (select from billing.erasures) then
-            -- It may just have been erased.
-            claimed[i].customers_account := billing.account_of_customer(claimed[i].provider, customer);
-            claimed[i].is_erased := billing.erasure_of(claimed[i]) is not null;
-          end if;
-        end if;
-        claimed[i].customers_account := coalesce(claimed[i].customers_account, claimed[i].fallback_account);
-      end if;
-    end loop;
-  end loop;
+  work := billing.work_out(claimed);
+  if work.lacking is not null then
+    claimed := billing.with_accounts(claimed, work.lacking);
+    work := billing.work_out(claimed);
+  end if;
 
   if work.changed is not null then
-    _ := billing.write_records(work.changed);
+    done := billing.write_records(work.changed);
   end if;
-  if work.any_payment then
-    perform billing.notify_accounts(work.steps);
-  end if;
-  if work.any_checkout then
-    -- What is there wins: the app may have corrected it.
-    insert into billing.customers (provider, customer_id, account_id)
-    select distinct on (e.provider, c.id) e.provider, c.id, s.account_id
-    from unnest(work.steps) as s, unnest(array[s.event]) as e, lateral (select e.report ->> 'customer_id') as c (id)
-    where e.kind = 'checkout' and s.outcome = 'applied' and c.id is not null and s.account_id is not null
-    order by e.provider, c.id, e.place
-    on conflict do nothing;
-  end if;
-  if work.any_filed then
-    perform billing.resolve_failures(work.steps);
-  end if;
-  if work.gained is not null then
-    -- Who stores a failure without an account takes this lock too.
-    perform pg_advisory_xact_lock_shared(c.lock)
-    from (
-      select distinct billing.customer_lock(g.provider, g.customer_id) as lock
-      from unnest(work.gained) as g where g.customer_id is not null
-      order by 1
-    ) as c;
-    perform billing.request_retries(array_agg(g.provider), array_agg(g.id), array_agg(g.customer_id))
-    from unnest(work.gained) as g;
-  end if;
-  if work.any_stale then
-    update billing.processed_events p set outcome = 'stale'
-    from unnest(work.steps) as s
-    where p.provider = (s.event).provider and p.event_id = (s.event).event_id and s.outcome = 'stale';
-  end if;
-  if work.any_failed then
-    -- They may come again.
-    delete from billing.processed_events p
-    using unnest(work.steps) as s
-    where p.provider = (s.event).provider and p.event_id = (s.event).event_id and s.outcome in ('failed', 'erased');
-    update billing.erasures e set purchases = e.purchases + p.count
-    from (
-      select billing.erasure_of(s.event) as hash, count(*)
-      from unnest(work.steps) as s
-      where s.outcome = 'erased' and (s.event).kind in ('creation', 'opening_update')
-      group by 1
-    ) as p
-    where e.hash = p.hash;
+  if work.steps is not null or work.gained is not null then
+    done := billing.write_effects(work);
   end if;
   if not has_handler then
-    -- What an app checks at the end of a transaction would fail the whole call there.
+    -- Deferred checks of the app would fail the whole call at its end.
     set constraints all immediate;
   end if;
 
-  if not work.any_failed and cardinality(claimed) = cardinality(todo) then
-    return work.answers;
+  if work.any_failed or cardinality(claimed) < cardinality(todo) then
+    return billing.answer_all(todo, claimed, work.answers);
   end if;
-  -- A copy of an event that failed has failed as well; others that were not claimed are duplicates.
-  return array(
-    select (e.place, case when c.place = e.place or a.outcome = 'failed' then a.outcome else 'duplicate' end,
-      case when (a.error_code = 'BW001') is true and billing.is_known_customer(e.provider, e.report ->> 'customer_id')
-        then 'BW006' else a.error_code end, a.error)::billing.answer
-    from unnest(todo) as e
-    left join unnest(claimed) as c on c.provider = e.provider and c.event_id = e.event_id
-    left join unnest(work.answers) as a on a.place = c.place
-  );
+  return work.answers;
+
 exception when others or assert_failure then
   if half = 0 then
     get stacked diagnostics raised_in = pg_exception_context;
     raised_by := (regexp_match(raised_in, '(?n)^(?:PL/pgSQL|SQL) function "?([^(" ]+)'))[1];
-    -- What a function of the app lacks (42: a table, a right) is the app's to correct, not the migration's.
+
+    -- A function of the app that lacks something (42: a table, a right) is the app's to correct.
     if sqlstate ~ '^42' and (raised_by !~ '^billing\.' or raised_by ~ 'account_of_customer$') then
-      return array[(todo[1].place, 'failed', 'BW008',
-        format('%s raised %s: %s', raised_by, sqlstate, sqlerrm))::billing.answer];
+      return array[(
+        todo[1].place,
+        'failed',
+        'BW008',
+        format('%s raised %s: %s', raised_by, sqlstate, sqlerrm)
+      )::billing.answer];
     end if;
     return array[(todo[1].place, 'failed', sqlstate, sqlerrm)::billing.answer];
   end if;
-  -- While the second half is tried, this call still holds the locks of the first: two could wait for each other.
+
+  -- The locks of the first half are held while the second is tried: calls could wait in a circle.
   perform set_config('lock_timeout', billing.lock_patience(), true);
   return billing.apply(todo[:half]) || billing.apply(todo[half + 1:]);
 end;
 $$;
 
--- Returns how long to wait for the next lock, as a value of lock_timeout: not long, because a call that waits holds
--- locks, and a locked event is tried once per level of halving.
-create or replace function billing.lock_patience()
-returns text language sql volatile
-return case when clock_timestamp() < statement_timestamp() + interval '0.3 s' then '20ms' else '1ms' end;
+-- Returns the new events; of copies in the batch, the first.
+create or replace function billing.claim_events(todo billing.event[])
+returns billing.event[]
+language plpgsql volatile
+set search_path = ''
+as $$
+declare
+  keys text[];
+begin
+  with claim as (
+    insert into billing.processed_events (provider, event_id, type)
+    select e.provider, e.event_id, e.type
+    from unnest(todo) as e
+    order by e.provider, e.event_id
+    on conflict do nothing
+    returning provider || '/' || event_id as key
+  )
+  select array_agg(c.key) into keys from claim as c;
 
--- Returns the advisory lock of an account, which each event that names it shares.
-create or replace function billing.account_lock(account_id text)
-returns bigint language sql immutable
-return hashtextextended(account_id, 1);
+  if cardinality(keys) = cardinality(todo) then
+    return todo;
+  end if;
 
--- Returns the advisory lock of a customer: an erasure has it, and who stores a failure shares it.
-create or replace function billing.customer_hash(provider text, customer_id text)
-returns bigint language sql immutable
-return hashtextextended(provider || ':' || customer_id, 2);
+  return array(
+    select e
+    from unnest(todo) as e
+    where e.provider || '/' || e.event_id = any (keys)
+      and e.place = (
+        select min(copy.place)
+        from unnest(todo) as copy
+        where copy.provider = e.provider and copy.event_id = e.event_id
+      )
+  );
+end;
+$$;
 
--- Returns the advisory lock of all who add such customers; a failure that lacks the account of one is stored under it
--- alone. There are a thousand, since Postgres has room for a few thousand locks, and an app may add a million customers
--- in one transaction. In the order of customer_hash.
-create or replace function billing.customer_lock(provider text, customer_id text)
-returns bigint language sql immutable
-return hashtextextended('billing.customers', 0)
-  + (hashtextextended(provider || ':' || customer_id, 2) >> 54);
+-- Takes advisory locks, as a subscription that is being created has no row to lock.
+create or replace function billing.lock_events(claimed billing.event[])
+returns void
+language plpgsql volatile
+set search_path = ''
+as $$
+declare
+  latest constant timestamptz := statement_timestamp() + interval '0.3 s';
+  done text;
+begin
+  -- Only an erasure holds up an event here, before the locks that others may want.
+  for i in 1 .. cardinality(claimed) loop
+    done := pg_advisory_xact_lock_shared(
+      billing.account_lock(coalesce(claimed[i].account_id, claimed[i].fallback_account))
+    );
+  end loop;
 
--- Writes the records: all columns of billing.records, the list of "insert" in its order. Into the table, since Postgres
--- before 17 cannot merge into a view. "insert ... on conflict" would fire triggers of the app that are for new
--- subscriptions.
+  for i in 1 .. cardinality(claimed) loop
+    -- It has waited before: lock_timeout is for one wait.
+    if clock_timestamp() > latest and current_setting('lock_timeout') <> '1ms' then
+      done := set_config('lock_timeout', '20ms', true);
+    end if;
+
+    if claimed[i].kind = 'checkout' then
+      done := pg_advisory_xact_lock_shared(
+        billing.customer_lock(claimed[i].provider, claimed[i].report ->> 'customer_id')
+      );
+    else
+      done := pg_advisory_xact_lock(hashtextextended(claimed[i].subscription_id, 0));
+    end if;
+  end loop;
+
+  -- From here on, only what the app has added to the tables waits.
+  done := set_config('lock_timeout', billing.lock_patience(), true);
+end;
+$$;
+
+-- Returns the events with is_erased. Those of a subscription come one after the other.
+create or replace function billing.mark_erased(claimed billing.event[])
+returns billing.event[]
+language plpgsql volatile
+set search_path = ''
+as $$
+declare
+  opened text; -- the subscription that an earlier event makes
+begin
+  for i in 1 .. cardinality(claimed) loop
+    claimed[i].is_erased := billing.erasure_of(
+      claimed[i],
+      coalesce(claimed[i].subscription_id = opened, false)
+    ) is not null;
+
+    if billing.opens(claimed[i]) and not claimed[i].is_erased and (
+      num_nonnulls(claimed[i].account_id, claimed[i].fallback_account) > 0
+      or billing.is_known_customer(claimed[i].provider, claimed[i].report ->> 'customer_id')
+    ) then
+      opened := claimed[i].subscription_id;
+    end if;
+  end loop;
+  return claimed;
+end;
+$$;
+
+-- Returns the result of the events. Records are locked without waiting (55P03).
+create or replace function billing.work_out(claimed billing.event[])
+returns billing.work
+language plpgsql volatile
+set search_path = ''
+as $$
+declare
+  work billing.work;
+begin
+  select
+    array_agg((
+      (f.event).place,
+      (f.step).outcome,
+      (f.step).error_code,
+      (f.step).error
+    )::billing.answer) as answers,
+
+    -- The mark tells in most cases, and costs less.
+    array_agg((f.step).record) filter (
+      where f.is_last and (
+        ((f.step).record).changed_as_of is distinct from (f.stored).changed_as_of
+        or (f.step).record is distinct from f.stored
+      )
+    ) as changed,
+
+    array_agg((f.step).record) filter (
+      where f.is_last and (
+        ((f.step).record).account_id is distinct from (f.stored).account_id
+        or ((f.step).record).customer_id is distinct from (f.stored).customer_id
+      )
+    ) as gained,
+
+    -- Without records, because steps are copied often.
+    array_agg((
+      f.event,
+      null,
+      (f.step).account_id,
+      (f.step).payment,
+      (f.step).outcome,
+      null,
+      null
+    )::billing.step) filter (
+      where f.is_filed
+        or (f.step).payment is not null
+        or (f.step).outcome <> 'applied'
+        or (f.event).kind = 'checkout'
+    ) as steps,
+
+    bool_or(f.is_filed) as any_filed,
+    bool_or((f.step).outcome in ('failed', 'erased')) as any_failed,
+    array_agg((f.event).place) filter (where (f.step).error_code = 'BW005') as lacking
+  into work
+  from (
+    select
+      t.event,
+      s.stored,
+      billing.fold(s.stored, t.event) over sequence as step,
+      lead(true) over sequence is null as is_last,
+      -- A failure of the other provider with this event ID does no harm.
+      (t.event).retry is not null or (t.event).event_id = any (array(
+        select o.event_id
+        from billing.failed_events o
+        where o.event_id = any (array(select c.event_id from unnest(claimed) as c))
+          and o.resolution is null
+      )) as is_filed
+    from (
+      select unnest(claimed) as event, generate_subscripts(claimed, 1) as turn
+    ) as t
+    left join lateral (
+      select r as stored
+      from billing.records r
+      where r.id = (t.event).subscription_id
+      for no key update nowait
+    ) as s on true
+    window sequence as (partition by (t.event).subscription_id order by t.turn)
+  ) as f;
+
+  return work;
+end;
+$$;
+
+-- Returns the events with customers_account where an account is lacking.
+create or replace function billing.with_accounts(claimed billing.event[], lacking integer[])
+returns billing.event[]
+language plpgsql volatile
+set search_path = ''
+as $$
+declare
+  customer text;
+  account text;
+begin
+  for i in 1 .. cardinality(claimed) loop
+    continue when (claimed[i].place = any (lacking)) is not true;
+
+    customer := claimed[i].report ->> 'customer_id';
+    account := case
+      when customer is not null then billing.account_of_customer(claimed[i].provider, customer)
+    end;
+
+    if account is not null then
+      -- Known late, so this hardly waits for an erasure, which waits for no lock of this call.
+      perform pg_advisory_xact_lock_shared(billing.account_lock(account));
+      if exists (select from billing.erasures) then
+        -- It may just have been erased.
+        account := billing.account_of_customer(claimed[i].provider, customer);
+        claimed[i].customers_account := account;
+        claimed[i].is_erased := billing.erasure_of(claimed[i]) is not null;
+      end if;
+    end if;
+    claimed[i].customers_account := coalesce(account, claimed[i].fallback_account);
+  end loop;
+  return claimed;
+end;
+$$;
+
+-- Writes all columns of billing.records, the list of "insert" in its order. Into the table, since
+-- Postgres before 17 cannot merge into a view. "insert ... on conflict" would fire triggers of the
+-- app that are for new subscriptions.
 create or replace function billing.write_records(changed billing.records[])
 returns void
 language plpgsql volatile
@@ -395,13 +446,164 @@ begin
 end;
 $$;
 
--- Returns whether the account of a customer is known. Then an event's subscription is ours, and its creation may still
--- come (BW006). If account_of_customer raises an error, it is taken for known.
-create or replace function billing.is_known_customer(provider text, customer_id text)
-returns boolean language plpgsql volatile set search_path = '' as $$
+-- Writes all effects of the events but the records.
+create or replace function billing.write_effects(work billing.work)
+returns void
+language plpgsql volatile
+set search_path = ''
+as $$
+declare
+  has record;
 begin
-  return customer_id is not null and billing.account_of_customer(provider, customer_id) is not null;
+  select
+    bool_or(s.payment is not null) as payment,
+    bool_or(s.outcome = 'stale') as stale,
+    bool_or((s.event).kind = 'checkout') as checkout
+  into has
+  from unnest(work.steps) as s;
+
+  if has.payment then
+    perform billing.notify_accounts(work.steps);
+  end if;
+
+  -- An account that is there wins: the app may have corrected it.
+  if has.checkout then
+    insert into billing.customers (provider, customer_id, account_id)
+    select distinct on (e.provider, c.id) e.provider, c.id, s.account_id
+    from unnest(work.steps) as s,
+      unnest(array[s.event]) as e,
+      lateral (select e.report ->> 'customer_id') as c (id)
+    where e.kind = 'checkout'
+      and s.outcome = 'applied'
+      and c.id is not null
+      and s.account_id is not null
+    order by e.provider, c.id, e.place
+    on conflict do nothing;
+  end if;
+
+  if work.any_filed then
+    perform billing.resolve_failures(work.steps);
+  end if;
+
+  -- A failure without an account is stored under this lock, too.
+  if work.gained is not null then
+    perform pg_advisory_xact_lock_shared(c.lock)
+    from (
+      select distinct billing.customer_lock(g.provider, g.customer_id) as lock
+      from unnest(work.gained) as g
+      order by 1
+    ) as c;
+
+    perform billing.request_retries(
+      array_agg(g.provider),
+      array_agg(g.id),
+      array_agg(g.customer_id)
+    )
+    from unnest(work.gained) as g;
+  end if;
+
+  if has.stale then
+    update billing.processed_events p
+    set outcome = 'stale'
+    from unnest(work.steps) as s
+    where p.provider = (s.event).provider
+      and p.event_id = (s.event).event_id
+      and s.outcome = 'stale';
+  end if;
+
+  -- These may come again.
+  if work.any_failed then
+    delete from billing.processed_events p
+    using unnest(work.steps) as s
+    where p.provider = (s.event).provider
+      and p.event_id = (s.event).event_id
+      and s.outcome in ('failed', 'erased');
+
+    update billing.erasures e
+    set purchases = e.purchases + p.count
+    from (
+      select billing.erasure_of(s.event) as hash, count(*)
+      from unnest(work.steps) as s
+      where s.outcome = 'erased' and (s.event).kind in ('creation', 'opening_update')
+      group by 1
+    ) as p
+    where e.hash = p.hash;
+  end if;
+end;
+$$;
+
+-- Returns an answer per event. A copy of one that failed has failed as well; others that were not
+-- claimed are duplicates.
+create or replace function billing.answer_all(
+  todo billing.event[],
+  claimed billing.event[],
+  answers billing.answer[]
+)
+returns billing.answer[]
+language plpgsql volatile
+set search_path = ''
+as $$
+begin
+  return array(
+    select (
+      e.place,
+      case when c.place = e.place or a.outcome = 'failed' then a.outcome else 'duplicate' end,
+      case
+        when (a.error_code = 'BW001') is true
+          and billing.is_known_customer(e.provider, e.report ->> 'customer_id') then 'BW006'
+        else a.error_code
+      end,
+      a.error
+    )::billing.answer
+    from unnest(todo) as e
+    left join unnest(claimed) as c on c.provider = e.provider and c.event_id = e.event_id
+    left join unnest(answers) as a on a.place = c.place
+  );
+end;
+$$;
+
+-- Returns whether the account of a customer is known, or account_of_customer raises an error. Then
+-- an event's subscription is ours, and its creation may still come (BW006).
+create or replace function billing.is_known_customer(provider text, customer_id text)
+returns boolean
+language plpgsql volatile
+set search_path = ''
+as $$
+begin
+  return customer_id is not null
+    and billing.account_of_customer(provider, customer_id) is not null;
 exception when others then
   return true;
 end;
 $$;
+
+-- Returns how long to wait for the next lock (lock_timeout): not long, because a call that waits
+-- holds locks, and a locked event is tried once per level of halving.
+create or replace function billing.lock_patience()
+returns text
+language sql volatile
+return case
+  when clock_timestamp() < statement_timestamp() + interval '0.3 s' then '20ms'
+  else '1ms'
+end;
+
+-- Returns the advisory lock of an account, which each event that names it shares.
+create or replace function billing.account_lock(account_id text)
+returns bigint
+language sql immutable
+return hashtextextended(account_id, 1);
+
+-- Returns the advisory lock of a customer: an erasure takes it, a failure that is stored shares it.
+create or replace function billing.customer_hash(provider text, customer_id text)
+returns bigint
+language sql immutable
+return hashtextextended(provider || ':' || customer_id, 2);
+
+-- Returns the advisory lock that is shared by all who add such customers; a failure that lacks the
+-- account of one is stored under it alone. There are a thousand, since Postgres has room for a few
+-- thousand, and an app may add a million customers at once. Sorts as customer_hash does.
+create or replace function billing.customer_lock(provider text, customer_id text)
+returns bigint
+language sql immutable
+return hashtextextended('billing.customers', 0)
+  + (billing.customer_hash(provider, customer_id) >> 54);

@@ -57,7 +57,7 @@ select is_empty(
     select signature from functions
     where 'search_path=""' <> all (coalesce(proconfig, '{}')) and prokind = 'f'
       -- Pure: they read no table, and what has a parsed body cannot be redirected.
-      and signature not in ('billing.opens(billing.event)', 'billing.handler_name(text)', 'billing.account_lock(text)', 'billing.customer_hash(text,text)', 'billing.customer_lock(text,text)', 'billing.lock_patience()', 'billing.mark(billing.event)', 'billing.time_of(bigint)', 'billing.earliest(timestamp with time zone,timestamp with time zone,boolean,timestamp with time zone,timestamp with time zone,timestamp with time zone)', 'billing.next(billing.step,billing.records,billing.event)',
+      and signature not in ('billing.opens(billing.event)', 'billing.handler_name(text)', 'billing.runs_deallocate(text)', 'billing.account_lock(text)', 'billing.customer_hash(text,text)', 'billing.customer_lock(text,text)', 'billing.lock_patience()', 'billing.mark(billing.event)', 'billing.time_of(bigint)', 'billing.earliest(timestamp with time zone,timestamp with time zone,boolean,timestamp with time zone,timestamp with time zone,timestamp with time zone)', 'billing.next(billing.step,billing.records,billing.event)',
         -- As documented, for the app's handlers.
         'billing.run_handler(billing.event,jsonb)')
   $$, 'every function fixes an empty search_path, but the pure ones'
@@ -74,7 +74,7 @@ select set_eq(
     ('billing_account_email', 's'), ('billing_account_of_customer', 's'), ('billing_has_access', 's'), ('billing_has_feature', 's'), ('billing_feature_amount', 's'),
     -- They compute; times in text depend on the time zone.
     ('mark', 's'), ('next', 's'), ('next_retry', 's'), ('settle', 's'), ('as_stored', 's'),
-    ('account_lock', 'i'), ('customer_hash', 'i'), ('opens', 'i'), ('handler_name', 'i'), ('customer_lock', 'i'), ('time_of', 'i'), ('earliest', 'i'), ('notification_waits', 'i'), ('has_long_number', 'i')$$,
+    ('account_lock', 'i'), ('customer_hash', 'i'), ('opens', 'i'), ('handler_name', 'i'), ('runs_deallocate', 'i'), ('customer_lock', 'i'), ('time_of', 'i'), ('earliest', 'i'), ('notification_waits', 'i'), ('has_long_number', 'i')$$,
   'every function is volatile, since it writes or locks, but those that only read'
 );
 select set_eq(
