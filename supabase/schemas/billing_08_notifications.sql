@@ -199,30 +199,26 @@ begin
         when n.attempts > cardinality(billing.notification_waits()) then
           concat_ws('; ', n.last_error, 'the worker of the last attempt did not report a result')
 
-        when n.kind = 'ended' and s.status is distinct from 'canceled' then
-          'The subscription goes on.'
+        when n.kind = 'ended' then case
+          when s.status is distinct from 'canceled' then 'The subscription goes on.'
+        end
 
-        when n.kind = 'recovered' and s.status is distinct from 'active' then
-          'The subscription is not active any more.'
-        when n.kind = 'recovered' and n.occurred_at < now() - interval '3 days' then
-          'It is more than three days ago.'
+        when n.kind = 'recovered' then case
+          when s.status is distinct from 'active' then 'The subscription is not active any more.'
+          when n.occurred_at < now() - interval '3 days' then 'It is more than three days ago.'
+        end
 
-        when n.kind <> 'ended' and s.status = 'canceled' then
-          'The subscription has ended.'
+        when s.status = 'canceled' then 'The subscription has ended.'
 
-        when n.kind = 'trial_ending' and (s.trial_end > now()) is not true then
-          'The trial has ended.'
-        when n.kind = 'trial_ending' and s.trial_end is distinct from n.trial_end then
-          'The trial ends at another time.'
-        when n.kind = 'trial_ending' and s.provider_status is distinct from 'trialing' then
-          'It is no trial any more.'
+        when n.kind = 'trial_ending' then case
+          when (s.trial_end > now()) is not true then 'The trial has ended.'
+          when s.trial_end is distinct from n.trial_end then 'The trial ends at another time.'
+          when s.provider_status is distinct from 'trialing' then 'It is no trial any more.'
+        end
 
-        when n.kind not in ('payment_failed', 'action_required') then
-          null
-        when s.recovered_as_of > n.occurred_at then
-          'The subscription is active again.'
-        when s.provider_status = 'incomplete_expired' then
-          'The subscription never began.'
+        -- payment_failed, action_required
+        when s.recovered_as_of > n.occurred_at then 'The subscription is active again.'
+        when s.provider_status = 'incomplete_expired' then 'The subscription never began.'
       end
     ) as c (fault)
     where n.status = 'pending' and n.next_attempt_at <= now()
