@@ -7,7 +7,11 @@ select plan(49);
 set local timezone = 'UTC';
 truncate billing.failed_events, billing.alerts, billing.leases, billing.pauses;
 
-create function pg_temp.fail(event_id text, error_code text default 'event_invalid', error text default 'id is missing')
+create function pg_temp.fail(
+  event_id text,
+  error_code text default 'event_invalid',
+  error text default 'id is missing'
+)
 returns void language sql as $$
   select public.billing_record_failed_event(jsonb_build_object(
     'provider', 'a',
@@ -24,13 +28,18 @@ $$;
 
 create function pg_temp.resolve(pattern text)
 returns void language sql as $$
-  update billing.failed_events set resolved_at = now(), resolution = 'applied' where event_id like pattern and resolved_at is null
+  update billing.failed_events
+  set resolved_at = now(), resolution = 'applied'
+  where event_id like pattern and resolved_at is null
 $$;
 
 create function pg_temp.pass(p_time interval)
 returns void language sql as $$
-  update billing.failed_events set
-    first_failed_at = first_failed_at - p_time, last_failed_at = last_failed_at - p_time, resolved_at = resolved_at - p_time;
+  update billing.failed_events
+  set
+    first_failed_at = first_failed_at - p_time,
+    last_failed_at = last_failed_at - p_time,
+    resolved_at = resolved_at - p_time;
   update billing.alerts set
     alerted_at = alerted_at - p_time, opened_at = opened_at - p_time;
 $$;
@@ -41,7 +50,8 @@ return lpad(number::text, 32, '0')::uuid;
 
 create function pg_temp.claim()
 returns jsonb language sql as $$
-  select coalesce(jsonb_agg(to_jsonb(c)), '[]') from public.billing_claim_alerts(pg_temp.run(1), 'alerts') as c
+  select coalesce(jsonb_agg(to_jsonb(c)), '[]')
+  from public.billing_claim_alerts(pg_temp.run(1), 'alerts') as c
 $$;
 
 -- One run of the worker: what is due, and what the receiver answers. Such as
@@ -77,17 +87,32 @@ select pg_temp.fail('tap_1', 'subscription_unknown', 'No subscription sub_1');
 select pg_temp.pass('5 minutes');
 select pg_temp.fail('tap_2', 'subscription_unknown', 'No subscription ' || repeat('x', 600));
 select pg_temp.fail('tap_2', 'subscription_unknown', 'No subscription ' || repeat('x', 600));
-select pg_temp.fail('tap_3', 'apply_failed', 'Database call failed: 22P02: invalid input: "personal data"');
+select pg_temp.fail(
+  'tap_3',
+  'apply_failed',
+  'Database call failed: 22P02: invalid input: "personal data"'
+);
 set local role service_role;
 create temporary table claimed as select a from jsonb_array_elements(pg_temp.claim()) as a;
 reset role;
 select is(
   (select a - 'id' from claimed where a #>> '{alert,error_code}' = 'subscription_unknown'),
-  jsonb_build_object('kind', 'failure_opened', 'created_at', now(), 'alert', jsonb_build_object(
-    'error_code', 'subscription_unknown', 'error', 'No subscription ' || repeat('x', 484), 'open', 2, 'new', 2,
-    'first_failed_at', now() - interval '5 minutes', 'last_failed_at', now(),
-    'provider', 'a', 'event_id', 'tap_2', 'event_type', 'invoice.payment_failed'
-  )), 'it says how many have failed with this code, since when, and names the newest event'
+  jsonb_build_object(
+    'kind', 'failure_opened',
+    'created_at', now(),
+    'alert', jsonb_build_object(
+      'error_code', 'subscription_unknown',
+      'error', 'No subscription ' || repeat('x', 484),
+      'open', 2,
+      'new', 2,
+      'first_failed_at', now() - interval '5 minutes',
+      'last_failed_at', now(),
+      'provider', 'a',
+      'event_id', 'tap_2',
+      'event_type', 'invoice.payment_failed'
+    )
+  ),
+  'it says how many have failed with this code, since when, and names the newest event'
 );
 select ok(
   (select bool_and(not a ->> 'alert' ~ 'personal|secret') and count(*) = 2 from claimed),
@@ -95,38 +120,75 @@ select ok(
 );
 select is(
   (select jsonb_agg(a -> 'id' order by a -> 'id') from jsonb_array_elements(pg_temp.claim()) as a),
-  (select jsonb_agg(a -> 'id' order by a -> 'id') from claimed), 'until it is settled, it is due with the same ID'
+  (select jsonb_agg(a -> 'id' order by a -> 'id') from claimed),
+  'until it is settled, it is due with the same ID'
 );
-select is(pg_temp.wake(), 'failure_opened apply_failed 1 of 1, failure_opened subscription_unknown 2 of 2', 'each run gets it');
+select is(
+  pg_temp.wake(),
+  'failure_opened apply_failed 1 of 1, failure_opened subscription_unknown 2 of 2',
+  'each run gets it'
+);
 select is(pg_temp.wake(), '', 'until it was sent');
 
 -- One run has the queue, together with the notifications.
 select pg_temp.fail('tap_4');
 select is(
-  (select count(*)::integer from public.billing_claim_alerts(pg_temp.run(2), 'alerts')), 0, 'while a run has the queue, no other one gets alerts'
+  (select count(*)::integer from public.billing_claim_alerts(pg_temp.run(2), 'alerts')),
+  0,
+  'while a run has the queue, no other one gets alerts'
 );
-select is((select count(*)::integer from public.billing_claim_notifications(pg_temp.run(2), 10, 'host')), 0, 'or notifications');
-create temporary table results as select jsonb_agg(a || '{"result": "sent"}') as results from jsonb_array_elements(pg_temp.claim()) as a;
-select is((select public.billing_settle_alerts(pg_temp.run(2), 'alerts', results) from results), 0, 'or settles them');
-select is((select public.billing_settle_alerts(pg_temp.run(1), 'alerts', results) from results), 1, 'only the run that has it');
+select is(
+  (select count(*)::integer from public.billing_claim_notifications(pg_temp.run(2), 10, 'host')),
+  0,
+  'or notifications'
+);
+create temporary table results as select jsonb_agg(
+  a || '{"result": "sent"}'
+) as results from jsonb_array_elements(pg_temp.claim()) as a;
+select is(
+  (select public.billing_settle_alerts(pg_temp.run(2), 'alerts', results) from results),
+  0,
+  'or settles them'
+);
+select is(
+  (select public.billing_settle_alerts(pg_temp.run(1), 'alerts', results) from results),
+  1,
+  'only the run that has it'
+);
 
 -- One an hour and code.
 select pg_temp.start_again();
 select pg_temp.fail('tap_1');
-select is(pg_temp.wake(), 'failure_opened event_invalid 1 of 1', 'the first failure is reported at once');
+select is(
+  pg_temp.wake(),
+  'failure_opened event_invalid 1 of 1',
+  'the first failure is reported at once'
+);
 select pg_temp.pass('10 minutes');
 select pg_temp.fail('tap_' || i) from generate_series(2, 100) as i;
 select pg_temp.fail('tap_other', 'subscription_unknown');
-select is(pg_temp.wake(), 'failure_opened subscription_unknown 1 of 1', 'within the hour, only those with another code');
+select is(
+  pg_temp.wake(),
+  'failure_opened subscription_unknown 1 of 1',
+  'within the hour, only those with another code'
+);
 select pg_temp.pass('49 minutes');
 select is(pg_temp.wake(), '', 'nor after 59 minutes');
 select pg_temp.pass('1 minute');
-select is(pg_temp.wake(), 'failure_opened event_invalid 99 of 100', 'after the hour, one alert counts them');
+select is(
+  pg_temp.wake(),
+  'failure_opened event_invalid 99 of 100',
+  'after the hour, one alert counts them'
+);
 select pg_temp.pass('2 hours');
 select pg_temp.fail('tap_1');
 select is(pg_temp.wake(), '', 'none is due if no failure is new, also if one fails again');
 select pg_temp.fail('tap_101');
-select is(pg_temp.wake(), 'failure_opened event_invalid 1 of 101', 'a new one is reported at once, if the last alert is old');
+select is(
+  pg_temp.wake(),
+  'failure_opened event_invalid 1 of 101',
+  'a new one is reported at once, if the last alert is old'
+);
 
 -- What counts as new.
 select pg_temp.pass('70 minutes');
@@ -137,11 +199,16 @@ select is(pg_temp.wake(), 'failure_opened event_invalid 1 of 100', 'what opens a
 select pg_temp.pass('2 hours');
 select pg_temp.resolve('tap_1_');
 select pg_temp.fail('tap_200');
-select is(pg_temp.wake(), 'failure_opened event_invalid 1 of 91', 'so is one that fails after others were resolved');
+select is(
+  pg_temp.wake(),
+  'failure_opened event_invalid 1 of 91',
+  'so is one that fails after others were resolved'
+);
 select pg_temp.pass('2 hours');
 update billing.failed_events set error_code = 'event_invalid' where event_id = 'tap_other';
 select is(
-  pg_temp.wake(), 'failure_opened event_invalid 1 of 92, failures_resolved subscription_unknown 0',
+  pg_temp.wake(),
+  'failure_opened event_invalid 1 of 92, failures_resolved subscription_unknown 0',
   'so is one that has got another code, and none with the old code is left'
 );
 
@@ -157,7 +224,11 @@ select pg_temp.resolve('tap_2');
 select pg_temp.resolve('tap_3');
 select is(
   pg_temp.claim() #> '{0,alert}',
-  jsonb_build_object('error_code', 'event_invalid', 'resolved', 3, 'opened_at', now() - interval '20 minutes'),
+  jsonb_build_object(
+    'error_code', 'event_invalid',
+    'resolved', 3,
+    'opened_at', now() - interval '20 minutes'
+  ),
   'when none is open any more, it says how many were resolved since the operator was told'
 );
 select is(pg_temp.wake('failed'), 'failures_resolved event_invalid 3', 'it is due');
@@ -165,7 +236,8 @@ select is(pg_temp.wake(), 'failures_resolved event_invalid 3', 'until it was sen
 select is(pg_temp.wake(), '', 'and not again');
 select results_eq(
   $$select error_code, opened_at is null, reported from billing.alerts order by error_code$$,
-  $$values ('event_invalid', true, 0), ('record_locked', false, 1)$$, 'the other code is still open'
+  $$values ('event_invalid', true, 0), ('record_locked', false, 1)$$,
+  'the other code is still open'
 );
 select pg_temp.pass('1 minute');
 select pg_temp.fail('tap_4');
@@ -174,17 +246,29 @@ select pg_temp.resolve('tap_4');
 select is(pg_temp.wake(), '', 'and then nobody is told that it is resolved');
 select pg_temp.fail('tap_5');
 select pg_temp.pass('40 minutes');
-select is(pg_temp.wake(), 'failure_opened event_invalid 1 of 1', 'if it is still open after the hour, it is reported');
-select is((select opened_at from billing.alerts where error_code = 'event_invalid'), now(), 'as opened now');
+select is(
+  pg_temp.wake(),
+  'failure_opened event_invalid 1 of 1',
+  'if it is still open after the hour, it is reported'
+);
+select is(
+  (select opened_at from billing.alerts where error_code = 'event_invalid'),
+  now(),
+  'as opened now'
+);
 select pg_temp.pass('2 hours');
 select pg_temp.fail('tap_6');
 select is(pg_temp.wake(), 'failure_opened event_invalid 1 of 2', 'and again, if another one opens');
 select is(
-  (select opened_at from billing.alerts where error_code = 'event_invalid'), now() - interval '2 hours', 'which keeps the time of the first alert'
+  (select opened_at from billing.alerts where error_code = 'event_invalid'),
+  now() - interval '2 hours',
+  'which keeps the time of the first alert'
 );
 select pg_temp.resolve('%');
 select is(
-  pg_temp.wake(), 'failures_resolved event_invalid 2, failures_resolved record_locked 1', 'what was resolved before that is not counted again'
+  pg_temp.wake(),
+  'failures_resolved event_invalid 2, failures_resolved record_locked 1',
+  'what was resolved before that is not counted again'
 );
 select pg_temp.fail('tap_7', 'internal_error');
 select pg_temp.resolve('tap_7');
@@ -195,14 +279,26 @@ select pg_temp.start_again();
 select pg_temp.fail('tap_1');
 select is(pg_temp.wake('failed'), 'failure_opened event_invalid 1 of 1', 'an alert cannot be sent');
 select pg_temp.fail('tap_2');
-select is(pg_temp.wake('failed'), 'failure_opened event_invalid 2 of 2', 'the next one counts what is open by then');
+select is(
+  pg_temp.wake('failed'),
+  'failure_opened event_invalid 2 of 2',
+  'the next one counts what is open by then'
+);
 select pg_temp.resolve('tap_%');
 select is(pg_temp.wake(), '', 'and none is due if all are resolved before it was sent');
 select pg_temp.fail('tap_3');
-select is(pg_temp.wake('limited'), 'failure_opened event_invalid 1 of 1', 'the receiver answers 429');
+select is(
+  pg_temp.wake('limited'),
+  'failure_opened event_invalid 1 of 1',
+  'the receiver answers 429'
+);
 select is(pg_temp.wake(), '', 'then it has a pause');
 select ok(
-  (select paused_until - clock_timestamp() between interval '89 s' and interval '90 s' from billing.pauses where destination = 'alerts'),
+  (
+    select paused_until - clock_timestamp() between interval '89 s' and interval '90 s'
+    from billing.pauses
+    where destination = 'alerts'
+  ),
   'as long as it asked for'
 );
 update billing.pauses set paused_until = now();
@@ -235,14 +331,24 @@ select is(pg_temp.compare('{on_tap_a,on_tap_b,on_tap_e}'), null, 'all handlers a
 select is(pg_temp.compare(null), null, 'a run that was not woken by the schedule compares none');
 set local role service_role;
 select is(
-  pg_temp.compare('{}', 'failed'), 'handler_not_listed handler_not_listed ["billing.on_tap_a", "billing.on_tap_b"]', 'if none is called, an alert names them'
+  pg_temp.compare('{}', 'failed'),
+  'handler_not_listed handler_not_listed ["billing.on_tap_a", "billing.on_tap_b"]',
+  'if none is called, an alert names them'
 );
-select is(pg_temp.compare('{on_tap_b}'), 'handler_not_listed handler_not_listed ["billing.on_tap_a"]', 'again, until it was sent');
+select is(
+  pg_temp.compare('{on_tap_b}'),
+  'handler_not_listed handler_not_listed ["billing.on_tap_a"]',
+  'again, until it was sent'
+);
 reset role;
 select pg_temp.pass('23 hours 59 minutes');
 select is(pg_temp.compare('{}'), null, 'none is due within a day');
 select pg_temp.pass('1 minute');
-select is(pg_temp.compare('{on_tap_b}'), 'handler_not_listed handler_not_listed ["billing.on_tap_a"]', 'after a day, one is');
+select is(
+  pg_temp.compare('{on_tap_b}'),
+  'handler_not_listed handler_not_listed ["billing.on_tap_a"]',
+  'after a day, one is'
+);
 select pg_temp.pass('23 hours 59 minutes');
 select is(pg_temp.compare('{}'), null, 'and then none for another day');
 drop function billing.on_tap_a, billing.on_tap_b;

@@ -7,8 +7,15 @@ select plan(40);
 
 insert into billing.plan_features (plan_id, feature, amount, per_unit)
 values
-  ('P', 'seats', 5, true), ('once', 'seats', 5, false), ('none', 'seats', 0, true), ('any', 'seats', null, true), ('any once', 'seats', null, false),
-  ('Q', 'seats', 2, true), ('max', 'seats', 9223372036854775807, true), ('prod', 'seats', 70, true), ('none', 'storage', 1000, true);
+  ('P', 'seats', 5, true),
+  ('once', 'seats', 5, false),
+  ('none', 'seats', 0, true),
+  ('any', 'seats', null, true),
+  ('any once', 'seats', null, false),
+  ('Q', 'seats', 2, true),
+  ('max', 'seats', 9223372036854775807, true),
+  ('prod', 'seats', 70, true),
+  ('none', 'storage', 1000, true);
 
 -- The amount, 'unlimited' if there is no limit, and whether the account has any.
 create function pg_temp.amounts(items jsonb, fields jsonb, grace interval)
@@ -25,7 +32,11 @@ begin
 end;
 $$;
 -- The second subscription gives 2.
-select is(pg_temp.amounts(a.items::jsonb, coalesce(a.fields, '{}')::jsonb, a.grace::interval), a.amounts, a.why)
+select is(
+  pg_temp.amounts(a.items::jsonb, coalesce(a.fields, '{}')::jsonb, a.grace::interval),
+  a.amounts,
+  a.why
+)
 from (
   values
     ('7 true', '[{"price_id": "P"}]', null, '0', 'subscriptions of both providers add up; no quantity counts as one'),
@@ -37,40 +48,79 @@ from (
     ('unlimited true', '[{"price_id": "any", "quantity": 3}]', null, '0', 'or unlimited, whatever the quantity'),
     ('2 true', '[{"price_id": "any", "quantity": 0}]', null, '0', 'unless it is 0'),
     ('2 true', '[{"price_id": "any once", "quantity": 0}]', null, '0', 'also if it counts once'),
-    ('7 true', '[{"price_id": "any", "quantity": 0}, {"price_id": "P"}]', null, '0', 'an item of which there is none gives nothing beside another'),
+    ('7 true', '[{"price_id": "any", "quantity": 0}, {"price_id": "P"}]', null, '0',
+      'an item of which there is none gives nothing beside another'),
     ('2 true', null, '{"plan_id": "any", "quantity": 0}', '0', 'nor does a plan that stands for one'),
     ('unlimited true', null, '{"plan_id": "any"}', '0', 'a plan without a quantity counts as one'),
     ('unlimited true', '[{"price_id": "any once"}, {"price_id": "P"}]', null, '0', 'unlimited and some are unlimited'),
     ('2 true', '[{"price_id": "other"}]', null, '0', 'an item without a row gives nothing'),
-    ('72 true', '[{"price_id": "other", "product_id": "prod"}]', null, '0', 'a product counts, if its price has no row'),
+    ('72 true', '[{"price_id": "other", "product_id": "prod"}]', null, '0',
+      'a product counts, if its price has no row'),
     ('72 true', '[{"product_id": "prod"}]', null, '0', 'or if there is none'),
     ('7 true', '[{"price_id": "P", "product_id": "prod"}]', null, '0', 'of both, the price counts'),
     ('2 true', '[{"price_id": "none", "product_id": "any"}]', null, '0', 'also if it gives nothing'),
-    ('12 true', '[{"price_id": "P", "product_id": "P"}, {"price_id": "P"}]', null, '0', 'an item counts once, and each item'),
+    ('12 true', '[{"price_id": "P", "product_id": "P"}, {"price_id": "P"}]', null, '0',
+      'an item counts once, and each item'),
     ('22 true', null, '{"quantity": 4}', '0', 'without items, the plan stands for one, with its quantity'),
     ('22 true', '[]', '{"quantity": 4}', '0', 'also if the list is empty'),
-    ('2 true', '[{"price_id": "other"}]', '{"plan_id": "any"}', '0', 'the plan of a list counts only as one of the list'),
-    ('9223372036854775807 true', '[{"price_id": "max", "quantity": 2147483647}]', null, '0', 'a product ends at the largest bigint'),
+    ('2 true', '[{"price_id": "other"}]', '{"plan_id": "any"}', '0',
+      'the plan of a list counts only as one of the list'),
+    ('9223372036854775807 true', '[{"price_id": "max", "quantity": 2147483647}]', null, '0',
+      'a product ends at the largest bigint'),
     ('9223372036854775807 true', '[{"price_id": "max"}]', null, '0', 'so does a sum'),
     ('2 true', '[{"price_id": "any"}]', '{"paused": "void"}', '1 year', 'what is voided does not count'),
-    ('2 true', '[{"price_id": "P"}]', '{"provider_status": "past_due", "past_due_since": "2026-01-01Z"}', '0', 'or late'),
-    ('2 true', '[{"price_id": "P"}]', '{"provider_status": "past_due", "past_due_since": "2026-01-01Z"}', null, 'a grace of null is none'),
-    ('7 true', '[{"price_id": "P"}]', '{"provider_status": "past_due", "past_due_since": "2026-01-01Z"}', '1000 years', 'but within a grace')
+    ('2 true', '[{"price_id": "P"}]', '{"provider_status": "past_due", "past_due_since": "2026-01-01Z"}', '0',
+      'or late'),
+    ('2 true', '[{"price_id": "P"}]', '{"provider_status": "past_due", "past_due_since": "2026-01-01Z"}', null,
+      'a grace of null is none'),
+    ('7 true', '[{"price_id": "P"}]', '{"provider_status": "past_due", "past_due_since": "2026-01-01Z"}', '1000 years',
+      'but within a grace')
 ) as a (amounts, items, fields, grace, why);
-select is(public.billing_feature_amount('acc_1', 'seats'), public.billing_feature_amount('acc_1', 'seats', '0'), 'by default, there is no grace')
-from (select pg_temp.amounts(null, '{"provider_status": "past_due", "past_due_since": "2026-01-01Z"}', '0')) as late;
+select is(
+  public.billing_feature_amount('acc_1', 'seats'),
+  public.billing_feature_amount('acc_1', 'seats', '0'),
+  'by default, there is no grace'
+)
+from (
+  select pg_temp.amounts(
+    null,
+    '{"provider_status": "past_due", "past_due_since": "2026-01-01Z"}',
+    '0'
+  )
+) as late;
 select pg_temp.amounts('[{"price_id": "any", "quantity": 0}]', '{"account_id": "acc_3"}', '0');
 select is(
-  (public.billing_feature_amount('acc_3', 'seats'), public.billing_has_feature('acc_3', 'seats'))::text, '(0,f)',
+  (
+    public.billing_feature_amount('acc_3', 'seats'),
+    public.billing_has_feature('acc_3', 'seats')
+  )::text,
+  '(0,f)',
   'an account whose only item has the quantity 0 has nothing'
 );
 select pg_temp.amounts('[{"price_id": "none"}]', '{"account_id": "acc_3"}', '0');
 select is(
-  (public.billing_feature_amount(a, f, '1 year'), public.billing_has_feature(a, f, '1 year'))::text, '(0,f)', format('nothing for account %L, feature %L', a, f)
+  (public.billing_feature_amount(a, f, '1 year'), public.billing_has_feature(a, f, '1 year'))::text,
+  '(0,f)',
+  format('nothing for account %L, feature %L', a, f)
 )
-from (values (null, 'seats'), ('', 'seats'), ('acc_nobody', 'seats'), ('acc_3', 'seats'), ('acc_1', null), ('acc_1', ''), ('acc_1', 'Seats'), ('acc_1', 'P'), ('acc_1', 'storage')) as n (a, f);
+from (
+  values
+    (null, 'seats'),
+    ('', 'seats'),
+    ('acc_nobody', 'seats'),
+    ('acc_3', 'seats'),
+    ('acc_1', null),
+    ('acc_1', ''),
+    ('acc_1', 'Seats'),
+    ('acc_1', 'P'),
+    ('acc_1', 'storage')
+) as n (a, f);
 set local role service_role;
-select ok(public.billing_has_feature('acc_3', 'storage') and not public.billing_has_feature('acc_3', 'seats'), 'service_role may ask');
+select ok(
+  public.billing_has_feature('acc_3', 'storage')
+    and not public.billing_has_feature('acc_3', 'seats'),
+  'service_role may ask'
+);
 
 select * from finish();
 rollback;

@@ -11,9 +11,16 @@ grant insert, select on public.tap_effects to service_role;
 create function pg_temp.handle(type text, payload text default '{}', more jsonb default '{}')
 returns text language sql as $$
   select concat_ws(' ', a.outcome, a.error_code, a.error)
-  from public.billing_apply_handled_event(jsonb_build_object(
-    'provider', 'a', 'event_id', 'tap_' || type, 'type', type, 'kind', 'other', 'report', '{}'::jsonb, 'payload', payload
-  ) || more) as a
+  from public.billing_apply_handled_event(
+    jsonb_build_object(
+      'provider', 'a',
+      'event_id', 'tap_' || type,
+      'type', type,
+      'kind', 'other',
+      'report', '{}'::jsonb,
+      'payload', payload
+    ) || more
+  ) as a
 $$;
 
 -- The effects since the last look, the newest last.
@@ -35,25 +42,66 @@ begin
 end;
 $$;
 
-select pg_temp.handler('order.paid', $$insert into tap_effects (effect) values (provider || ' ' || (event ->> 'n'))$$);
+select pg_temp.handler(
+  'order.paid',
+  $$insert into tap_effects (effect) values (provider || ' ' || (event ->> 'n'))$$
+);
 set local role service_role;
-select is(pg_temp.handle('order.paid', '{"n": 12345678901234567890.10}'), 'applied', 'a handler runs');
-select is(pg_temp.effects(), 'a 12345678901234567890.10', 'with the provider, and the event to the last digit');
+select is(
+  pg_temp.handle('order.paid', '{"n": 12345678901234567890.10}'),
+  'applied',
+  'a handler runs'
+);
+select is(
+  pg_temp.effects(),
+  'a 12345678901234567890.10',
+  'with the provider, and the event to the last digit'
+);
 select is(pg_temp.handle('order.paid'), 'duplicate', 'a duplicate does not run it');
 select is(pg_temp.effects(), null, 'so there is one effect');
-select is((select type || ' ' || outcome from billing.processed_events where event_id = 'tap_order.paid'), 'order.paid applied', 'the ledger has the event');
+select is(
+  (select type || ' ' || outcome from billing.processed_events where event_id = 'tap_order.paid'),
+  'order.paid applied',
+  'the ledger has the event'
+);
 
 -- How it runs.
 reset role;
-select pg_temp.handler('settings', $$insert into tap_effects (effect) values (concat_ws('; ',
-  current_setting('search_path'), current_setting('lock_timeout'), current_setting('enable_seqscan'), current_setting('plan_cache_mode'), current_user
-))$$);
+select pg_temp.handler(
+  'settings',
+  $$
+    insert into tap_effects (effect)
+    values
+      (
+        concat_ws(
+          '; ',
+          current_setting('search_path'),
+          current_setting('lock_timeout'),
+          current_setting('enable_seqscan'),
+          current_setting('plan_cache_mode'),
+          current_user
+        )
+      )
+  $$
+);
 set local role service_role;
 select is(pg_temp.handle('settings'), 'applied', 'a handler that looks at its settings');
-select is(pg_temp.effects(), 'public, extensions, pg_temp; 2s; on; auto; service_role', 'has those that are documented');
-select is(pg_temp.handle('settings', '{}', '{
-  "event_id": "tap_built_in", "kind": "creation", "subscription_id": "tap_s", "account_id": "acc_1", "report": {"plan_id": "p"}
-}'), 'applied', 'so has that of a type with an effect of its own');
+select is(
+  pg_temp.effects(),
+  'public, extensions, pg_temp; 2s; on; auto; service_role',
+  'has those that are documented'
+);
+select is(
+  pg_temp.handle('settings', '{}', '{
+    "event_id": "tap_built_in",
+    "kind": "creation",
+    "subscription_id": "tap_s",
+    "account_id": "acc_1",
+    "report": {"plan_id": "p"}
+  }'),
+  'applied',
+  'so has that of a type with an effect of its own'
+);
 select is(pg_temp.effects(), 'public, extensions, pg_temp; 2s; on; auto; service_role', 'the same');
 
 reset role;
@@ -70,13 +118,24 @@ $$);
 set local role service_role;
 select is(pg_temp.handle('vandal'), 'applied', 'a handler may change settings and role');
 select is_empty(
-  $$select name from pg_settings where name in ('lock_timeout', 'search_path', 'TimeZone', 'default_transaction_isolation') and setting is distinct from reset_val$$,
+  $$
+    select name
+    from pg_settings
+    where name in ('lock_timeout', 'search_path', 'TimeZone', 'default_transaction_isolation')
+      and setting is distinct from reset_val
+  $$,
   'and all is as before'
 );
 select is(current_user::text, 'service_role', 'the role too');
-select is_empty($$select from pg_locks where locktype = 'advisory' and objid = 7$$, 'and its locks are released');
+select is_empty(
+  $$select from pg_locks where locktype = 'advisory' and objid = 7$$,
+  'and its locks are released'
+);
 select is(nullif(current_setting('tap.own'), ''), null, 'settings of its own end with it');
-select is_empty($$select from pg_cursors where name = 'tap_left'$$, 'and cursors, whose query could raise an error at the end of the transaction');
+select is_empty(
+  $$select from pg_cursors where name = 'tap_left'$$,
+  'and cursors, whose query could raise an error at the end of the transaction'
+);
 
 reset role;
 create table public.tap_parents (id integer primary key);
@@ -89,7 +148,11 @@ grant all on public.tap_parents, public.tap_children to service_role;
 set local role service_role;
 -- As at the begin of a transaction.
 set constraints all deferred;
-select is(pg_temp.handle('child.first'), 'applied', 'what is deferred is checked after it, as in the SQL editor');
+select is(
+  pg_temp.handle('child.first'),
+  'applied',
+  'what is deferred is checked after it, as in the SQL editor'
+);
 
 -- It raises.
 reset role;
@@ -99,38 +162,72 @@ select pg_temp.handler('raises', $$
 $$);
 set local role service_role;
 select is(
-  pg_temp.handle('raises', '{"n": 900, "code": "P0042"}'), 'failed BW008 billing.on_raises raised P0042: too much: 900',
+  pg_temp.handle('raises', '{"n": 900, "code": "P0042"}'),
+  'failed BW008 billing.on_raises raised P0042: too much: 900',
   'a handler that raises fails its event, by name'
 );
 select is(pg_temp.effects(), null, 'without an effect');
-select is_empty($$select from billing.processed_events where event_id = 'tap_raises'$$, 'or a claim');
+select is_empty(
+  $$select from billing.processed_events where event_id = 'tap_raises'$$,
+  'or a claim'
+);
 select is(
-  pg_temp.handle('raises', format('{"n": 1, "code": "%s"}', code)), format('failed BW008 billing.on_raises raised %s: too much: 1', code),
+  pg_temp.handle('raises', format('{"n": 1, "code": "%s"}', code)),
+  format('failed BW008 billing.on_raises raised %s: too much: 1', code),
   format('so it is with %s', code)
 )
 from unnest(array['40001', '57014', 'P0004', '55P03', '42883', '42501', 'BW007', '25006']) as code;
 
 reset role;
-select pg_temp.handler('customer.subscription.created', $$
-  insert into public.tap_effects (effect) select concat_ws(' ', s.plan_id, event ->> 'n') from billing.subscriptions s where s.id = event ->> 'id';
-  if event ? 'fails' then perform 1 / 0; end if
-$$);
+select pg_temp.handler(
+  'customer.subscription.created',
+  $$
+    insert into public.tap_effects (effect)
+    select concat_ws(' ', s.plan_id, event ->> 'n')
+    from billing.subscriptions s
+    where s.id = event ->> 'id'; if event ? 'fails' then perform 1 / 0; end if
+  $$
+);
 create function pg_temp.created(id text, second integer, payload jsonb)
 returns text language sql as $$
-  select pg_temp.handle('customer.subscription.created', (payload || jsonb_build_object('id', id))::text, jsonb_build_object(
-    'event_id', id || second, 'kind', 'creation', 'subscription_id', id, 'occurred_at', to_timestamp(1800000000 + second),
-    'account_id', payload ->> 'account', 'report', jsonb_build_object('plan_id', 'plan_' || second, 'provider_status', 'active')
-  ))
+  select pg_temp.handle(
+    'customer.subscription.created',
+    (payload || jsonb_build_object('id', id))::text,
+    jsonb_build_object(
+      'event_id', id || second,
+      'kind', 'creation',
+      'subscription_id', id,
+      'occurred_at', to_timestamp(1800000000 + second),
+      'account_id', payload ->> 'account',
+      'report', jsonb_build_object('plan_id', 'plan_' || second, 'provider_status', 'active')
+    )
+  )
 $$;
 set local role service_role;
 select is(
-  pg_temp.created('tap_1', 5, '{"account": "acc", "fails": 1}'), 'failed BW008 billing.on_customer_subscription_created raised 22012: division by zero',
+  pg_temp.created('tap_1', 5, '{"account": "acc", "fails": 1}'),
+  'failed BW008 billing.on_customer_subscription_created raised 22012: division by zero',
   'a handler of a type that has an effect here'
 );
-select is_empty($$select from billing.subscriptions where id = 'tap_1'$$, 'undoes that effect if it fails');
-select is(pg_temp.created('tap_1', 5, '{"account": "acc", "n": 1}'), 'applied', 'runs when the event comes again');
-select is(pg_temp.created('tap_1', 3, '{"account": "acc", "n": 2}'), 'stale', 'runs for a stale event');
-select is(pg_temp.created('tap_2', 5, '{"n": 3}'), 'failed BW005 No account is known.', 'and not for one that fails by itself');
+select is_empty(
+  $$select from billing.subscriptions where id = 'tap_1'$$,
+  'undoes that effect if it fails'
+);
+select is(
+  pg_temp.created('tap_1', 5, '{"account": "acc", "n": 1}'),
+  'applied',
+  'runs when the event comes again'
+);
+select is(
+  pg_temp.created('tap_1', 3, '{"account": "acc", "n": 2}'),
+  'stale',
+  'runs for a stale event'
+);
+select is(
+  pg_temp.created('tap_2', 5, '{"n": 3}'),
+  'failed BW005 No account is known.',
+  'and not for one that fails by itself'
+);
 select is(pg_temp.effects(), 'plan_5 1, plan_5 2', 'after the effect of the type');
 reset role;
 create function pg_temp.refuse() returns trigger language plpgsql as $$ begin raise 'late'; end $$;
@@ -138,7 +235,11 @@ create constraint trigger tap_late after insert on billing.processed_events defe
 for each row when (new.event_id = 'tap_late5') execute function pg_temp.refuse();
 set local role service_role;
 set constraints all deferred;
-select is(pg_temp.created('tap_late', 5, '{}'), 'failed P0001 late', 'no error is left to the end of the transaction if it does not run either');
+select is(
+  pg_temp.created('tap_late', 5, '{}'),
+  'failed P0001 late',
+  'no error is left to the end of the transaction if it does not run either'
+);
 
 -- It is not there.
 select is(
@@ -146,17 +247,25 @@ select is(
   'failed BW007 billing.on_charge_refunded is not there: create function billing.on_charge_refunded(provider text, event jsonb) returns void.',
   'a handler that is missing is named'
 );
-select is_empty($$select from billing.processed_events where event_id = 'tap_charge.refunded'$$, 'and the event is not claimed');
+select is_empty(
+  $$select from billing.processed_events where event_id = 'tap_charge.refunded'$$,
+  'and the event is not claimed'
+);
 reset role;
 create function billing.on_charge_refunded(event jsonb) returns void language sql as '';
 set local role service_role;
-select matches(pg_temp.handle('charge.refunded'), '^failed BW007 billing.on_charge_refunded has other arguments', 'so is one with other arguments');
+select matches(
+  pg_temp.handle('charge.refunded'),
+  '^failed BW007 billing.on_charge_refunded has other arguments',
+  'so is one with other arguments'
+);
 reset role;
 select pg_temp.handler('charge.refunded', 'null');
 revoke execute on function billing.on_charge_refunded(text, jsonb) from public;
 set local role service_role;
 select is(
-  pg_temp.handle('charge.refunded'), 'failed BW007 service_role may not execute it: grant execute on function billing.on_charge_refunded to service_role;',
+  pg_temp.handle('charge.refunded'),
+  'failed BW007 service_role may not execute it: grant execute on function billing.on_charge_refunded to service_role;',
   'and one that may not be called'
 );
 
@@ -190,23 +299,66 @@ select results_eq(
   'one that would break its connection is not run'
 );
 select is_empty(
-  $$select * from bodies, pg_temp.handle(type) as said where type like 'mention%' and said <> 'applied'$$,
+  $$
+    select *
+    from bodies, pg_temp.handle(type) as said
+    where type like 'mention%' and said <> 'applied'
+  $$,
   'but only if that is a statement'
 );
 delete from public.tap_effects;
 
-select matches(pg_temp.handle('order.paid', '{"n": "\u0000"}', '{"event_id": "tap_nul"}'), '^failed BW009 jsonb cannot hold the event: ', 'a payload that jsonb cannot hold fails');
+select matches(
+  pg_temp.handle('order.paid', '{"n": "\u0000"}', '{"event_id": "tap_nul"}'),
+  '^failed BW009 jsonb cannot hold the event: ',
+  'a payload that jsonb cannot hold fails'
+);
 reset role;
-insert into billing.erasures (hash) select sha256(key || 'a:cus_erased') from billing.erasure_key union select sha256(key || 'a:sub_erased') from billing.erasure_key;
+insert into billing.erasures (hash)
+select sha256(key || 'a:cus_erased')
+from billing.erasure_key
+union
+select sha256(key || 'a:sub_erased')
+from billing.erasure_key;
 set local role service_role;
-select is(pg_temp.handle('order.paid', '{"n": 1}', '{"event_id": "tap_e", "report": {"customer_id": "cus_erased"}}'), 'erased', 'nothing runs for an erased customer');
-select is(pg_temp.handle('order.paid', '{"n": 1}', '{"event_id": "tap_e2", "report": {"subscription_id": "sub_erased"}}'), 'erased', 'or subscription');
+select is(
+  pg_temp.handle('order.paid', '{"n": 1}', '{
+    "event_id": "tap_e",
+    "report": {"customer_id": "cus_erased"}
+  }'),
+  'erased',
+  'nothing runs for an erased customer'
+);
+select is(
+  pg_temp.handle('order.paid', '{"n": 1}', '{
+    "event_id": "tap_e2",
+    "report": {"subscription_id": "sub_erased"}
+  }'),
+  'erased',
+  'or subscription'
+);
 
 -- A person tries a repair.
 select is(t.outcome, 'applied', 'a trial runs the handler')
-from public.billing_try_event('{"provider": "a", "event_id": "tap_try", "type": "order.paid", "kind": "other", "payload": "{\"n\": 1}"}') as t;
+from public.billing_try_event(
+  '{
+    "provider": "a",
+    "event_id": "tap_try",
+    "type": "order.paid",
+    "kind": "other",
+    "payload": "{\"n\": 1}"
+  }'
+) as t;
 select is(t.error, 'billing.on_raises raised P0001: too much: 2', 'and says what it raises')
-from public.billing_try_event('{"provider": "a", "event_id": "tap_try", "type": "raises", "kind": "other", "payload": "{\"n\": 2, \"code\": \"P0001\"}"}') as t;
+from public.billing_try_event(
+  '{
+    "provider": "a",
+    "event_id": "tap_try",
+    "type": "raises",
+    "kind": "other",
+    "payload": "{\"n\": 2, \"code\": \"P0001\"}"
+  }'
+) as t;
 select is(pg_temp.effects(), null, 'and leaves nothing');
 select * from finish();
 rollback;

@@ -6,7 +6,12 @@ begin;
 select plan(73);
 truncate billing.failed_events, billing.leases, billing.subscriptions, billing.processed_events;
 
-create function pg_temp.file(event_id text, error_code text, subscription_id text default 'sub_1', provider text default 'a')
+create function pg_temp.file(
+  event_id text,
+  error_code text,
+  subscription_id text default 'sub_1',
+  provider text default 'a'
+)
 returns text language sql as $$
   select public.billing_record_failed_event(jsonb_build_object(
     'provider', provider,
@@ -23,15 +28,24 @@ $$;
 
 create function pg_temp.apply(event_id text, kind text, subscription_id text)
 returns text language sql as $$
-  select concat_ws(' ', a.outcome, nullif(a.retries, false)) from public.billing_apply_events(jsonb_build_array(jsonb_build_object(
-    'place', 1, 'provider', 'a', 'event_id', event_id, 'type', 'x', 'kind', kind, 'subscription_id', subscription_id,
-    'account_id', 'acc_1', 'report', '{"plan_id": "plan_1"}'::jsonb
+  select concat_ws(' ', a.outcome, nullif(a.retries, false))
+  from public.billing_apply_events(jsonb_build_array(jsonb_build_object(
+    'place', 1,
+    'provider', 'a',
+    'event_id', event_id,
+    'type', 'x',
+    'kind', kind,
+    'subscription_id', subscription_id,
+    'account_id', 'acc_1',
+    'report', '{"plan_id": "plan_1"}'::jsonb
   ))) as a
 $$;
 
 create function pg_temp.requested()
 returns text language sql as $$
-  select string_agg(event_id, ' ' order by event_id) from public.billing_failed_events where retry_requested_at is not null
+  select string_agg(event_id, ' ' order by event_id)
+  from public.billing_failed_events
+  where retry_requested_at is not null
 $$;
 
 -- One run of the worker, in which every retry has this outcome. Returns what was retried.
@@ -57,36 +71,76 @@ $$;
 -- Until the next retry of an event, to the minute; and how many of the schedule have failed.
 create function pg_temp.waits(event_id text)
 returns text language sql as $$
-  select concat_ws(' ', (extract(epoch from date_trunc('minute', next_retry_at - now() + interval '10 s')) / 60)::integer, '/ ' || scheduled_retries)
-  from billing.failed_events f where f.event_id = waits.event_id
+  select concat_ws(
+    ' ',
+    (
+      extract(epoch from date_trunc('minute', next_retry_at - now() + interval '10 s')) / 60
+    )::integer,
+    '/ ' || scheduled_retries
+  )
+  from billing.failed_events f
+  where f.event_id = waits.event_id
 $$;
 
 create function pg_temp.pass(minutes numeric)
 returns void language sql as $$
-  update billing.failed_events set next_retry_at = next_retry_at - make_interval(secs => (minutes * 60 + 5)::double precision)
+  update billing.failed_events
+  set next_retry_at = next_retry_at - make_interval(secs => (minutes * 60 + 5)::double precision)
 $$;
 
 -- Cured by a creation.
 select is(
-  (select string_agg(pg_temp.file(f.event_id, f.code, f.subscription, f.provider), ' ')
-   from (values
-     ('c1', 'subscription_unknown', 'sub_1', 'a'), ('c2', 'creation_pending', 'sub_1', 'a'), ('c3', 'event_invalid', 'sub_1', 'a'),
-     ('c4', 'subscription_unknown', 'sub_2', 'a'), ('c5', 'subscription_unknown', 'sub_1', 'b'), ('c6', 'subscription_unknown', 'sub_1', 'a')
-   ) as f (event_id, code, subscription, provider)),
-  'stored stored stored stored stored stored', 'events that come before their creation fail'
+  (
+    select string_agg(pg_temp.file(f.event_id, f.code, f.subscription, f.provider), ' ')
+    from (
+      values
+        ('c1', 'subscription_unknown', 'sub_1', 'a'),
+        ('c2', 'creation_pending', 'sub_1', 'a'),
+        ('c3', 'event_invalid', 'sub_1', 'a'),
+        ('c4', 'subscription_unknown', 'sub_2', 'a'),
+        ('c5', 'subscription_unknown', 'sub_1', 'b'),
+        ('c6', 'subscription_unknown', 'sub_1', 'a')
+    ) as f (event_id, code, subscription, provider)
+  ),
+  'stored stored stored stored stored stored',
+  'events that come before their creation fail'
 );
 select billing.resolve_failed_event('c6', 'of the test', 'us');
-select is(pg_temp.apply('e1', 'creation', 'sub_1'), 'applied t', 'the answer to a creation says that a retry is requested');
-select is(pg_temp.requested(), 'c1 c2', 'these are requested, of its provider and subscription, with these codes, and open');
-select is(pg_temp.apply('e2', 'creation', 'sub_3'), 'applied t', 'the next one says so too, as long as the worker has not come');
+select is(
+  pg_temp.apply('e1', 'creation', 'sub_1'),
+  'applied t',
+  'the answer to a creation says that a retry is requested'
+);
+select is(
+  pg_temp.requested(),
+  'c1 c2',
+  'these are requested, of its provider and subscription, with these codes, and open'
+);
+select is(
+  pg_temp.apply('e2', 'creation', 'sub_3'),
+  'applied t',
+  'the next one says so too, as long as the worker has not come'
+);
 select is(pg_temp.requested(), 'c1 c2', 'but cures nothing');
 select is(pg_temp.apply('e3', 'update', 'sub_1'), 'applied', 'an update asks for nobody');
 select is(pg_temp.run(), 'c1 c2', 'the worker retries them');
 select is(pg_temp.requested(), null, 'which resolves them');
 select pg_temp.apply('c3', 'update', 'sub_1');
-select is((select resolution from billing.failed_events where event_id = 'c3'), 'applied', 'so does a delivery');
-select is(pg_temp.file('c7', 'subscription_unknown', 'sub_3'), 'retry', 'a failure that is stored after the creation was applied is requested at once');
-select is(pg_temp.file('c8', 'subscription_unknown', 'sub_3', 'b'), 'stored', 'but not one of another provider');
+select is(
+  (select resolution from billing.failed_events where event_id = 'c3'),
+  'applied',
+  'so does a delivery'
+);
+select is(
+  pg_temp.file('c7', 'subscription_unknown', 'sub_3'),
+  'retry',
+  'a failure that is stored after the creation was applied is requested at once'
+);
+select is(
+  pg_temp.file('c8', 'subscription_unknown', 'sub_3', 'b'),
+  'stored',
+  'but not one of another provider'
+);
 select is(pg_temp.requested(), 'c7', 'so the order of the two does not matter');
 
 -- Whatever makes a record, or gives it its account, cures all that waited for it.
@@ -108,43 +162,81 @@ returns text language sql as $$
 $$;
 create function pg_temp.event(way text, kind text, more jsonb default '{}')
 returns text language sql as $$
-  select concat_ws(' ', a.outcome, a.error_code, a.retries) from public.billing_apply_events(jsonb_build_array(jsonb_build_object(
-    'place', 1, 'provider', 'a', 'event_id', gen_random_uuid(), 'type', 'x', 'kind', kind, 'subscription_id', 'sub_' || way,
-    'account_id', 'acc_1', 'report', jsonb_build_object('plan_id', 'plan_1', 'provider_status', 'active', 'customer_id', 'cus_' || way)
-  ) || more)) as a
+  select concat_ws(' ', a.outcome, a.error_code, a.retries)
+  from public.billing_apply_events(jsonb_build_array(
+    jsonb_build_object(
+      'place', 1,
+      'provider', 'a',
+      'event_id', gen_random_uuid(),
+      'type', 'x',
+      'kind', kind,
+      'subscription_id', 'sub_' || way,
+      'account_id', 'acc_1',
+      'report', jsonb_build_object(
+        'plan_id', 'plan_1',
+        'provider_status', 'active',
+        'customer_id', 'cus_' || way
+      )
+    ) || more
+  )) as a
 $$;
 create function pg_temp.cured(way text)
 returns text language sql as $$
-  select string_agg(split_part(event_id, ' ', 2), ' ' order by first_failed_at, event_id) from billing.failed_events
+  select string_agg(split_part(event_id, ' ', 2), ' ' order by first_failed_at, event_id)
+  from billing.failed_events
   where event_id ~ ('^' || way || ' ') and retry_requested_at is not null
 $$;
-select pg_temp.fail(way, 'creation', 'account_unknown'), pg_temp.fail(way, 'opening_update', 'account_unknown'),
-  pg_temp.fail(way, 'deletion', 'subscription_unknown'), pg_temp.fail(way, 'payment_failed', 'creation_pending')
-from unnest('{creation,opening_update,deletion,customer,fallback,repair,other,row,corrected,checkout,moved}'::text[]) as way;
-insert into billing.subscriptions (id, provider, account_id, status, plan_id) values ('sub_of_another', 'a', 'acc_1', 'active', 'plan_1');
+select
+  pg_temp.fail(way, 'creation', 'account_unknown'),
+  pg_temp.fail(way, 'opening_update', 'account_unknown'),
+  pg_temp.fail(way, 'deletion', 'subscription_unknown'),
+  pg_temp.fail(way, 'payment_failed', 'creation_pending')
+from unnest(
+  '{creation,opening_update,deletion,customer,fallback,repair,other,row,corrected,checkout,moved}'::text[]
+) as way;
+insert into billing.subscriptions (id, provider, account_id, status, plan_id)
+values ('sub_of_another', 'a', 'acc_1', 'active', 'plan_1');
 create or replace function billing.account_of_customer(provider text, customer_id text)
 returns text language sql stable set search_path = '' as $$
-  select max(account_id) from (
-    select account_id from billing.customers c where c.customer_id = account_of_customer.customer_id
-    union all select account_id from billing.subscriptions s where s.customer_id = account_of_customer.customer_id
-    union all select 'acc_1' where account_of_customer.customer_id = 'cus_customer'
+  select max(account_id)
+  from (
+    select account_id
+    from billing.customers c
+    where c.customer_id = account_of_customer.customer_id
+    union all
+    select account_id
+    from billing.subscriptions s
+    where s.customer_id = account_of_customer.customer_id
+    union all
+    select 'acc_1'
+    where account_of_customer.customer_id = 'cus_customer'
   ) as known
 $$;
 select is(pg_temp.event(way, kind, more), 'applied t', 'a record is made by ' || why)
 from (
   values
-    ('creation', 'creation', '{}'::jsonb, 'a creation that names its account'), ('opening_update', 'opening_update', '{}', 'an update'),
-    ('deletion', 'deletion', '{}', 'a deletion'), ('customer', 'creation', '{"account_id": null}', 'one whose customer is known'),
-    ('fallback', 'opening_update', '{"account_id": null, "fallback_account": "acc_1"}', 'one with whose customer the provider keeps it'),
-    ('repair', 'creation', '{"event_id": "repair creation", "retry": {"event_id": "repair creation", "lease_id": null}}', 'a retry')
+    ('creation', 'creation', '{}'::jsonb, 'a creation that names its account'),
+    ('opening_update', 'opening_update', '{}', 'an update'),
+    ('deletion', 'deletion', '{}', 'a deletion'),
+    ('customer', 'creation', '{"account_id": null}', 'one whose customer is known'),
+    ('fallback', 'opening_update', '{"account_id": null, "fallback_account": "acc_1"}',
+      'one with whose customer the provider keeps it'),
+    ('repair', 'creation',
+      '{"event_id": "repair creation", "retry": {"event_id": "repair creation", "lease_id": null}}', 'a retry')
 ) as v (way, kind, more, why);
-select pg_temp.event('new', 'creation', '{"report": {"plan_id": "plan_1", "customer_id": "cus_other"}}');
+select pg_temp.event('new', 'creation', '{
+  "report": {"plan_id": "plan_1", "customer_id": "cus_other"}
+}');
 select pg_temp.event('of_another', 'update', '{"report": {"customer_id": "cus_moved"}}');
-insert into billing.customers (provider, customer_id, account_id) values ('a', 'cus_row', 'acc_1'), ('a', 'cus_typo', 'acc_1');
+insert into billing.customers (provider, customer_id, account_id)
+values ('a', 'cus_row', 'acc_1'), ('a', 'cus_typo', 'acc_1');
 set constraints all immediate;
 set constraints all deferred;
 update billing.customers set customer_id = 'cus_corrected' where customer_id = 'cus_typo';
-select pg_temp.event('none', 'checkout', '{"subscription_id": null, "report": {"customer_id": "cus_checkout"}}');
+select pg_temp.event('none', 'checkout', '{
+  "subscription_id": null,
+  "report": {"customer_id": "cus_checkout"}
+}');
 set constraints all immediate;
 select results_eq(
   $$select way, pg_temp.cured(way) from unnest('{creation,opening_update,deletion,customer,fallback,repair,other,row,corrected,checkout,moved}'::text[]) as way$$,
@@ -156,29 +248,53 @@ select results_eq(
     ('other', 'opening_update'), ('row', 'opening_update'), ('corrected', 'opening_update'), ('checkout', 'opening_update'),
     ('moved', 'opening_update')$$, 'each way cures all of its failures'
 );
-select is(pg_temp.fail('row', 'late', 'account_unknown'), 'retry', 'so does one that came just before a failure is stored: an account');
+select is(
+  pg_temp.fail('row', 'late', 'account_unknown'),
+  'retry',
+  'so does one that came just before a failure is stored: an account'
+);
 select is(pg_temp.fail('deletion', 'late', 'account_unknown'), 'retry', 'or a record');
-select is(pg_temp.fail('nobody', 'late', 'account_unknown'), 'stored', 'what nobody brought waits, with no retry coming');
+select is(
+  pg_temp.fail('nobody', 'late', 'account_unknown'),
+  'stored',
+  'what nobody brought waits, with no retry coming'
+);
 
 -- A creation that comes while a run tries what waits for it.
 create function pg_temp.claimed(run integer)
 returns text language sql as $$
-  select string_agg(event_id, ' ') from public.billing_claim_failed_events(lpad(run::text, 32, '0')::uuid, 9)
+  select string_agg(event_id, ' ')
+  from public.billing_claim_failed_events(lpad(run::text, 32, '0')::uuid, 9)
 $$;
 create function pg_temp.settle_unknown(run integer, event_id text, provider text default 'a')
 returns void language sql as $$
-  select public.billing_settle_failed_events(lpad(run::text, 32, '0')::uuid, jsonb_build_array(jsonb_build_object(
-    'provider', provider, 'event_id', event_id, 'outcome', 'failed', 'error_code', 'subscription_unknown', 'error', 'Unknown'
-  )));
+  select public.billing_settle_failed_events(
+    lpad(run::text, 32, '0')::uuid,
+    jsonb_build_array(jsonb_build_object(
+      'provider', provider,
+      'event_id', event_id,
+      'outcome', 'failed',
+      'error_code', 'subscription_unknown',
+      'error', 'Unknown'
+    ))
+  );
   update billing.leases set held_until = '-infinity'
 $$;
 truncate billing.failed_events, billing.leases;
 select pg_temp.file('d1', 'subscription_unknown', 'sub_d');
 select billing.retry_failed_event('d1');
 select is(pg_temp.claimed(1), 'd1', 'a run tries what waits for a creation');
-select is(pg_temp.apply('e4', 'creation', 'sub_d'), 'applied t', 'and found nothing before the creation came');
+select is(
+  pg_temp.apply('e4', 'creation', 'sub_d'),
+  'applied t',
+  'and found nothing before the creation came'
+);
 select pg_temp.settle_unknown(1, 'd1');
-select is((select concat_ws(' ', pg_temp.requested(), attempts) from billing.failed_events), 'd1 1', 'then it is tried again, and that was no attempt');
+select is(
+  (select concat_ws(' ', pg_temp.requested(), attempts) from billing.failed_events),
+  'd1 1',
+  'then it is tried again, and that was no attempt'
+);
 truncate billing.failed_events;
 select pg_temp.file('d2', 'apply_failed', 'sub_d');
 select billing.retry_failed_event('d2');
@@ -186,7 +302,11 @@ select is(pg_temp.claimed(2), 'd2', 'if the creation found no failure to request
 select pg_temp.settle_unknown(2, 'd2');
 select is(pg_temp.requested(), 'd2', 'the run sees the record as it settles it');
 truncate billing.failed_events;
-select pg_temp.file('d4', 'apply_failed', 'sub_d', 'b'), billing.retry_failed_event('d4'), pg_temp.claimed(3), pg_temp.settle_unknown(3, 'd4', 'b');
+select
+  pg_temp.file('d4', 'apply_failed', 'sub_d', 'b'),
+  billing.retry_failed_event('d4'),
+  pg_temp.claimed(3),
+  pg_temp.settle_unknown(3, 'd4', 'b');
 select is(pg_temp.requested(), null, 'but not that of another provider');
 truncate billing.failed_events;
 select pg_temp.file('d3', 'subscription_unknown', 'sub_r');
@@ -199,24 +319,56 @@ select is(pg_temp.requested(), null, 'it waits for its person, also if the old b
 truncate billing.failed_events;
 select pg_temp.file(error_code, error_code, 'sub_4')
 from unnest(array[
-  'record_locked', 'database_unavailable', 'overloaded', 'apply_failed', 'subscription_unknown', 'creation_pending', 'handler_missing', 'deployment_fault',
-  'internal_error', 'event_invalid', 'account_unknown', 'body_not_json', 'subscription_of_other_provider', 'repair_pending', 'body_too_large'
+  'record_locked',
+  'database_unavailable',
+  'overloaded',
+  'apply_failed',
+  'subscription_unknown',
+  'creation_pending',
+  'handler_missing',
+  'deployment_fault',
+  'internal_error',
+  'event_invalid',
+  'account_unknown',
+  'body_not_json',
+  'subscription_of_other_provider',
+  'repair_pending',
+  'body_too_large'
 ]) as error_code;
 select is(
-  (select string_agg(error_code, ' ' order by error_code) from billing.failed_events where next_retry_at is null),
+  (
+    select string_agg(error_code, ' ' order by error_code)
+    from billing.failed_events
+    where next_retry_at is null
+  ),
   'account_unknown body_not_json body_too_large event_invalid repair_pending subscription_of_other_provider',
   'a failure that only a person can cure has no retry coming'
 );
 select is(
-  (select string_agg(distinct pg_temp.waits(event_id), ', ') from billing.failed_events where next_retry_at is not null),
-  '1 / 0', 'all others are retried after a minute'
+  (
+    select string_agg(distinct pg_temp.waits(event_id), ', ')
+    from billing.failed_events
+    where next_retry_at is not null
+  ),
+  '1 / 0',
+  'all others are retried after a minute'
 );
 select is(pg_temp.run('apply_failed'), '', 'not before');
 truncate billing.failed_events;
 select pg_temp.file('s1', 'apply_failed');
 select is(
-  (select string_agg(concat_ws(' ', (select pg_temp.pass(m) is null), pg_temp.run('apply_failed'), pg_temp.waits('s1')), ', ' order by n)
-   from unnest(array[1, 5, 30, 120, 360, 720, 1440]) with ordinality as w (m, n)),
+  (
+    select string_agg(
+      concat_ws(
+        ' ',
+        (select pg_temp.pass(m) is null),
+        pg_temp.run('apply_failed'),
+        pg_temp.waits('s1')
+      ),
+      ', ' order by n
+    )
+    from unnest(array[1, 5, 30, 120, 360, 720, 1440]) with ordinality as w (m, n)
+  ),
   't s1 5 / 1, t s1 30 / 2, t s1 120 / 3, t s1 360 / 4, t s1 720 / 5, t s1 1440 / 6, t s1 / 7',
   'each failed retry leads to the next wait, and after the last one it stays for a person'
 );
@@ -237,7 +389,11 @@ select is(pg_temp.run('record_locked'), 's1', 'a requested one that found the re
 select is(concat_ws(' ', pg_temp.requested(), pg_temp.waits('s1')), 's1 3 / 0', 'stays requested');
 select pg_temp.run('apply_failed');
 select pg_temp.pass(3);
-select is((select event_id from public.billing_claim_failed_events(gen_random_uuid(), 9)), 's1', 'a retry that its run does not settle');
+select is(
+  (select event_id from public.billing_claim_failed_events(gen_random_uuid(), 9)),
+  's1',
+  'a retry that its run does not settle'
+);
 truncate billing.leases;
 select is((select scheduled_retries from billing.failed_events), 0::smallint, 'uses up none');
 select is(pg_temp.run('record_locked'), 's1', 'and stays due; one that found the record locked');
@@ -246,12 +402,24 @@ select pg_temp.pass(5);
 select is(pg_temp.run('event_invalid'), 's1', 'one that shows that only a person can cure it');
 select is(pg_temp.waits('s1'), '/ 2', 'is the last one');
 select pg_temp.file('s1', 'apply_failed');
-select is(pg_temp.waits('s1'), '30 / 2', 'until another reason may pass: then it goes on where it was');
+select is(
+  pg_temp.waits('s1'),
+  '30 / 2',
+  'until another reason may pass: then it goes on where it was'
+);
 select pg_temp.file('s1', 'event_invalid');
-select is(pg_temp.waits('s1'), '/ 2', 'and a delivery that shows that only a person can cure it ends it too');
+select is(
+  pg_temp.waits('s1'),
+  '/ 2',
+  'and a delivery that shows that only a person can cure it ends it too'
+);
 update billing.failed_events set resolved_at = now(), resolution = 'applied';
 select pg_temp.file('s1', 'apply_failed');
-select is(pg_temp.waits('s1'), '1 / 0', 'a failure that opens again has the whole schedule before it');
+select is(
+  pg_temp.waits('s1'),
+  '1 / 0',
+  'a failure that opens again has the whole schedule before it'
+);
 update public.billing_failed_events set payload = '{"n": 2}';
 select is(pg_temp.waits('s1'), '/ 0', 'a repaired one waits for the person');
 select pg_temp.file('s1', 'apply_failed');
@@ -276,32 +444,56 @@ truncate billing.failed_events, billing.alerts;
 select pg_temp.file('s' || i, 'apply_failed', 'sub_' || i) from generate_series(1, 5) as i;
 select pg_temp.pass(1);
 select billing.retry_failed_event('s3');
-select is((select string_agg(event_id, ' ') from public.billing_claim_failed_events(gen_random_uuid(), 3)), 's3 s1 s2', 'a requested retry goes before scheduled ones');
+select is(
+  (select string_agg(event_id, ' ') from public.billing_claim_failed_events(gen_random_uuid(), 3)),
+  's3 s1 s2',
+  'a requested retry goes before scheduled ones'
+);
 truncate billing.leases;
 create function pg_temp.claim()
 returns text language sql
-return (select string_agg(event_id, ' ') from public.billing_claim_failed_events('00000000-0000-4000-8000-000000000003', 3));
+return (
+  select string_agg(event_id, ' ')
+  from public.billing_claim_failed_events('00000000-0000-4000-8000-000000000003', 3)
+);
 select is(
-  (select array_agg(pg_temp.claim()) from generate_series(1, 4)), '{s3,"s4 s5",s1,s2}', 'what an earlier run has left comes alone, and among those of a kind last'
+  (select array_agg(pg_temp.claim()) from generate_series(1, 4)),
+  '{s3,"s4 s5",s1,s2}',
+  'what an earlier run has left comes alone, and among those of a kind last'
 );
 truncate billing.failed_events, billing.leases;
 select pg_temp.file('s1', 'apply_failed');
-select is_empty($$select from public.billing_claim_alerts(gen_random_uuid(), 'x')$$, 'a failure with a retry coming raises no alert');
+select is_empty(
+  $$select from public.billing_claim_alerts(gen_random_uuid(), 'x')$$,
+  'a failure with a retry coming raises no alert'
+);
 truncate billing.leases;
 select pg_temp.pass(1);
 select is(pg_temp.run('apply_failed'), 's1', 'when its first retry has failed');
 select pg_temp.file('s3', 'apply_failed', 'sub_3');
 update billing.failed_events set first_failed_at = now() - interval '1 s' where event_id = 's1';
 select is(
-  (select concat_ws(' ', kind, alert ->> 'open', alert ->> 'event_id') from public.billing_claim_alerts(gen_random_uuid(), 'x')),
-  'failure_opened 1 s1', 'it does, of itself alone'
+  (
+    select concat_ws(' ', kind, alert ->> 'open', alert ->> 'event_id')
+    from public.billing_claim_alerts(gen_random_uuid(), 'x')
+  ),
+  'failure_opened 1 s1',
+  'it does, of itself alone'
 );
 truncate billing.leases;
 select pg_temp.file('s2', 'event_invalid', 'sub_2');
-select is((select count(*) from public.billing_claim_alerts(gen_random_uuid(), 'x')), 2::bigint, 'one that no retry can cure does at once');
+select is(
+  (select count(*) from public.billing_claim_alerts(gen_random_uuid(), 'x')),
+  2::bigint,
+  'one that no retry can cure does at once'
+);
 truncate billing.leases;
 select billing.retry_failed_event('s2');
-select is((select count(*) from public.billing_claim_alerts(gen_random_uuid(), 'x')), 1::bigint, 'unless a person has requested its retry');
+select is(
+  (select count(*) from public.billing_claim_alerts(gen_random_uuid(), 'x')),
+  1::bigint,
+  'unless a person has requested its retry'
+);
 truncate billing.failed_events, billing.leases;
 
 

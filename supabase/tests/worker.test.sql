@@ -47,24 +47,47 @@ select is(pg_temp.extensions(), null, 'there are no extensions yet');
 select ok(not billing.wake_worker(), 'without them, nobody is woken, and nothing fails');
 select lives_ok('select billing.unschedule_worker()', 'nothing is scheduled, and nothing fails');
 select pg_temp.fail('tap_1'), pg_temp.fail('tap_2');
-select matches(billing.retry_failed_event('tap_1'), 'The worker retries it at its next run', 'a retry waits for the next run');
-select throws_like(format('select billing.schedule_worker(%L, %L)', a.url, a.key), a.message, format('%L and %L are refused', a.url, a.key))
+select matches(
+  billing.retry_failed_event('tap_1'),
+  'The worker retries it at its next run',
+  'a retry waits for the next run'
+);
+select throws_like(
+  format('select billing.schedule_worker(%L, %L)', a.url, a.key),
+  a.message,
+  format('%L and %L are refused', a.url, a.key)
+)
 from (
   values
-    ('https://ref.supabase.co/functions/v1/x', 'sb_secret_1', '%without a path%'), ('ref.supabase.co', 'sb_secret_1', '%must look like%'),
-    ('http://ref.supabase.co', 'sb_secret_1', '%must look like https%'), ('http://localhost.example', 'sb_secret_1', '%must look like https%'),
-    ('http://127.0.0.1.example:80', 'sb_secret_1', '%must look like https%'), ('https://ref.supabase.co', 'sb_publishable_1', '%secret key%'),
-    ('http://127.0.0.1:54321', 'x', '%secret key%'), ('http://kong:8000/', 'x', '%secret key%')
+    ('https://ref.supabase.co/functions/v1/x', 'sb_secret_1', '%without a path%'),
+    ('ref.supabase.co', 'sb_secret_1', '%must look like%'),
+    ('http://ref.supabase.co', 'sb_secret_1', '%must look like https%'),
+    ('http://localhost.example', 'sb_secret_1', '%must look like https%'),
+    ('http://127.0.0.1.example:80', 'sb_secret_1', '%must look like https%'),
+    ('https://ref.supabase.co', 'sb_publishable_1', '%secret key%'),
+    ('http://127.0.0.1:54321', 'x', '%secret key%'),
+    ('http://kong:8000/', 'x', '%secret key%')
 ) as a (url, key, message);
 select is(pg_temp.extensions(), null, 'what is refused creates no extension');
 
-select matches(pg_temp.schedule(), 'every minute', 'it creates the extensions that are missing, and says what it did');
-select is(pg_temp.extensions(), 'pg_cron in pg_catalog, pg_net in extensions, supabase_vault in vault', 'each is in the schema that Supabase uses');
+select matches(
+  pg_temp.schedule(),
+  'every minute',
+  'it creates the extensions that are missing, and says what it did'
+);
+select is(
+  pg_temp.extensions(),
+  'pg_cron in pg_catalog, pg_net in extensions, supabase_vault in vault',
+  'each is in the schema that Supabase uses'
+);
 select results_eq(
   'select jobname, schedule, command, active, username from cron.job order by jobid',
-  $$values
-    ('billing-worker', '* * * * *', 'select billing.wake_worker()', true, 'postgres'),
-  ('billing-prune', '*/5 * * * *', 'select billing.prune()', true, 'postgres')$$, 'it schedules the worker and the pruning, and no job has a key'
+  $$
+    values
+      ('billing-worker', '* * * * *', 'select billing.wake_worker()', true, 'postgres'),
+      ('billing-prune', '*/5 * * * *', 'select billing.prune()', true, 'postgres')
+  $$,
+  'it schedules the worker and the pruning, and no job has a key'
 );
 select lives_ok(command, format('the job %s runs', jobname)) from cron.job order by jobid;
 select results_eq(
@@ -72,28 +95,55 @@ select results_eq(
   $$values ('POST', 'https://ref.supabase.co/functions/v1/billing-worker', 'sb_secret_1', 5000)$$,
   'the worker is called with the key from Vault, and pg_net does not wait for it to finish'
 );
-select is_empty($$select secret from vault.secrets where secret like '%sb_secret%'$$, 'the key is not stored in clear text');
+select is_empty(
+  $$select secret from vault.secrets where secret like '%sb_secret%'$$,
+  'the key is not stored in clear text'
+);
 select pg_temp.calls();
 
 -- A retry wakes the worker.
-select matches(billing.retry_failed_event('tap_1'), '^Retry requested: 1\. The worker is on its way\.', 'a retry wakes the worker, and says so');
+select matches(
+  billing.retry_failed_event('tap_1'),
+  '^Retry requested: 1\. The worker is on its way\.',
+  'a retry wakes the worker, and says so'
+);
 select is(
-  (select url from net.http_request_queue order by id desc limit 1), 'https://ref.supabase.co/functions/v1/billing-worker?queue=retries',
+  (select url from net.http_request_queue order by id desc limit 1),
+  'https://ref.supabase.co/functions/v1/billing-worker?queue=retries',
   'which does not pass for a wake of the schedule'
 );
 select is(pg_temp.calls(), 1, 'with one call');
-select matches(billing.retry_failed_events(of_error_code => 'tap_code'), '^Retry requested: 2\. The worker is on its way\.', 'so does a retry of many');
+select matches(
+  billing.retry_failed_events(of_error_code => 'tap_code'),
+  '^Retry requested: 2\. The worker is on its way\.',
+  'so does a retry of many'
+);
 select is(pg_temp.calls(), 1, 'also with one');
 select billing.resolve_failed_event('tap_2', 'a test', 'somebody');
-select throws_ok($$select billing.retry_failed_event('tap_2')$$, 'P0001', null, 'a resolved event is not retried');
-select is(billing.retry_failed_events(of_error_code => 'tap_none'), 'No open failure matches: nothing to retry.', 'nor is one that does not match');
-select throws_ok($$select billing.retry_failed_event('tap_none')$$, 'P0001', null, 'nor one that does not exist');
+select throws_ok(
+  $$select billing.retry_failed_event('tap_2')$$,
+  'P0001',
+  null,
+  'a resolved event is not retried'
+);
+select is(
+  billing.retry_failed_events(of_error_code => 'tap_none'),
+  'No open failure matches: nothing to retry.',
+  'nor is one that does not match'
+);
+select throws_ok(
+  $$select billing.retry_failed_event('tap_none')$$,
+  'P0001',
+  null,
+  'nor one that does not exist'
+);
 select is(pg_temp.calls(), 0, 'then nobody is woken');
 
 -- A run whose time is over wakes it for another one that has asked for its queue.
 create function pg_temp.run(n integer) returns uuid language sql return lpad(n::text, 32, '0')::uuid;
 select billing.hold_lease('retries', pg_temp.run(1)), billing.hold_lease('retries', pg_temp.run(2));
-select ok(not public.billing_release_lease('retries', pg_temp.run(n)), format('run %s ends', n)) from unnest('{2,1}'::integer[]) as n;
+select ok(not public.billing_release_lease('retries', pg_temp.run(n)), format('run %s ends', n))
+from unnest('{2,1}'::integer[]) as n;
 select is(pg_temp.calls(), 1, 'only the one that has the queue wakes it');
 select public.billing_release_lease('retries', pg_temp.run(1));
 select is(pg_temp.calls(), 0, 'and once');
@@ -103,15 +153,26 @@ select is(pg_temp.calls(), 0, 'and once');
 revoke all on vault.decrypted_secrets from service_role;
 set local role service_role;
 select ok(not billing.wake_worker(), 'it wakes nobody, and nothing fails');
-select matches(public.billing_retry_failed_event('tap_1'), 'The worker retries it at its next run\.', 'and requests a retry all the same');
-select throws_ok(format('select billing.%s', f), '42501', null, format('service_role may not call %s', f))
+select matches(
+  public.billing_retry_failed_event('tap_1'),
+  'The worker retries it at its next run\.',
+  'and requests a retry all the same'
+);
+select throws_ok(
+  format('select billing.%s', f),
+  '42501',
+  null,
+  format('service_role may not call %s', f)
+)
 from unnest(array['schedule_worker(null, null)', 'unschedule_worker()', 'prune()']) as f;
 reset role;
 
 -- Again, or only partly on.
 select pg_temp.schedule('sb_secret_2');
 select results_eq(
-  $$select decrypted_secret from vault.decrypted_secrets where name = 'billing_worker_key'$$, $$values ('sb_secret_2')$$, 'run again, it replaces the key'
+  $$select decrypted_secret from vault.decrypted_secrets where name = 'billing_worker_key'$$,
+  $$values ('sb_secret_2')$$,
+  'run again, it replaces the key'
 );
 select is((select count(*)::integer from cron.job), 2, 'and schedules no job twice');
 drop extension pg_net;
@@ -120,8 +181,16 @@ create schema net;
 select ok(not billing.wake_worker(), 'a schema with its name is not pg_net');
 create function net.http_post(url text) returns bigint language sql as 'select 1::bigint';
 update billing.failed_events set retry_requested_at = null;
-select matches(billing.retry_failed_event('tap_1'), 'The worker retries it at its next run', 'a wake that fails does not undo its caller');
-select is((select count(retry_requested_at)::integer from billing.failed_events), 1, 'which has requested a retry');
+select matches(
+  billing.retry_failed_event('tap_1'),
+  'The worker retries it at its next run',
+  'a wake that fails does not undo its caller'
+);
+select is(
+  (select count(retry_requested_at)::integer from billing.failed_events),
+  1,
+  'which has requested a retry'
+);
 drop function net.http_post;
 -- As Vault does in a project that was restored elsewhere.
 create function net.http_post(url text, body jsonb, headers jsonb, timeout_milliseconds integer)
@@ -145,23 +214,58 @@ create function pg_temp.waiting(event_id text, customer_id text) returns text la
     'customer_id', customer_id
   ))
 $$;
-select is(pg_temp.waiting('tap_w1', 'cus_1') || pg_temp.waiting('tap_w2', 'cus_2'), 'storedstored', 'creations lack an account');
-select ok(not billing.wake_worker() and not billing.wake_worker('notifications'), 'the schedule''s wake fails');
-select matches(billing.retry_failed_events(of_error_code => 'tap_code'), '^Retry requested: 1\. The worker retries it at its next run', 'and that of a request');
+select is(
+  pg_temp.waiting('tap_w1', 'cus_1') || pg_temp.waiting('tap_w2', 'cus_2'),
+  'storedstored',
+  'creations lack an account'
+);
+select ok(
+  not billing.wake_worker() and not billing.wake_worker('notifications'),
+  'the schedule''s wake fails'
+);
+select matches(
+  billing.retry_failed_events(of_error_code => 'tap_code'),
+  '^Retry requested: 1\. The worker retries it at its next run',
+  'and that of a request'
+);
 insert into billing.customers (provider, customer_id, account_id) values ('a', 'cus_1', 'acc_1');
 select lives_ok('set constraints all immediate', 'the app may add a customer');
 set constraints all deferred;
 select is(
-  (select a.outcome from public.billing_apply_events('[{"place": 1, "provider": "a", "event_id": "tap_c", "type": "x", "kind": "checkout", "account_id": "acc_2", "report": {"customer_id": "cus_2"}}]') as a),
-  'applied', 'a checkout too'
+  (
+    select a.outcome
+    from public.billing_apply_events(
+      '[
+        {
+          "place": 1,
+          "provider": "a",
+          "event_id": "tap_c",
+          "type": "x",
+          "kind": "checkout",
+          "account_id": "acc_2",
+          "report": {"customer_id": "cus_2"}
+        }
+      ]'
+    ) as a
+  ),
+  'applied',
+  'a checkout too'
 );
 select set_has(
-  'select event_id from billing.failed_events where retry_requested_at is not null', $$values ('tap_1'), ('tap_w1'), ('tap_w2')$$, 'and all is requested'
+  'select event_id from billing.failed_events where retry_requested_at is not null',
+  $$values ('tap_1'), ('tap_w1'), ('tap_w2')$$,
+  'and all is requested'
 );
 select billing.hold_lease('retries', pg_temp.run(1)), billing.hold_lease('retries', pg_temp.run(2));
 select ok(not public.billing_release_lease('retries', pg_temp.run(1)), 'a run ends');
 -- As a statement that took too long.
-create or replace function net.http_post(url text, body jsonb, headers jsonb, timeout_milliseconds integer)
+create
+  or replace function net.http_post(
+    url text,
+    body jsonb,
+    headers jsonb,
+    timeout_milliseconds integer
+  )
 returns bigint language plpgsql as $$ begin raise query_canceled; end $$;
 select ok(not billing.wake_worker(), 'a wake may also end as if it was canceled');
 drop schema net cascade;
@@ -172,13 +276,27 @@ select ok(billing.wake_worker(), 'and is called all the same');
 -- What pg_cron keeps of each run.
 insert into cron.job_run_details (jobid, command, start_time, end_time)
 select j.jobid, t.what, now() - t.began, now() - t.ended
-from cron.job j, (values
-  ('old', interval '26 h', interval '25 h'), ('new', interval '25 h', interval '23 h'), ('lost', interval '25 h', null), ('never begun', null, null)
-) as t (what, began, ended);
-insert into cron.job_run_details (jobid, command, end_time) values (-1, 'of the app', now() - interval '9 years');
+from cron.job j,
+  (
+    values
+      ('old', interval '26 h', interval '25 h'),
+      ('new', interval '25 h', interval '23 h'),
+      ('lost', interval '25 h', null),
+      ('never begun', null, null)
+  ) as t (what, began, ended);
+insert into cron.job_run_details (jobid, command, end_time)
+values (-1, 'of the app', now() - interval '9 years');
 select billing.prune();
-select set_eq('select command from cron.job_run_details', array['new', 'of the app'], 'old runs of our own jobs are deleted, and no others');
-select matches(billing.unschedule_worker(), 'Only the webhook still wakes', 'the schedule can be undone');
+select set_eq(
+  'select command from cron.job_run_details',
+  array['new', 'of the app'],
+  'old runs of our own jobs are deleted, and no others'
+);
+select matches(
+  billing.unschedule_worker(),
+  'Only the webhook still wakes',
+  'the schedule can be undone'
+);
 select is_empty('select 1 from cron.job', 'then there is no job');
 select is_empty('select 1 from vault.secrets', 'and no secret in Vault');
 select ok(not billing.wake_worker(), 'and nobody is woken');
@@ -188,6 +306,10 @@ drop extension pg_cron;
 create schema cron;
 create table cron.job_run_details (runid bigint);
 update billing.processed_events set processed_at = '2020-01-01';
-select is((select ledger_rows from billing.prune()), 1::bigint, 'what cannot be deleted there undoes nothing');
+select is(
+  (select ledger_rows from billing.prune()),
+  1::bigint,
+  'what cannot be deleted there undoes nothing'
+);
 select * from finish();
 rollback;
