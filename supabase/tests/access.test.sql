@@ -24,6 +24,7 @@ return case
   when current_setting('server_version_num')::integer < 170000 then '9999 years'
   else 'infinity'
 end::interval;
+
 select is(
   pg_temp.has_access(
     c.fields::jsonb
@@ -82,6 +83,7 @@ from (
     (false, '{"provider_status": "past_due", "current_period_end": null}', null, null, '1 year',
       'not if there is no period')
 ) as c (has_access, fields, field, after, grace, why);
+
 select pg_temp.has_access(
   '{"provider_status": "past_due"}'::jsonb || jsonb_build_object('past_due_since', now())
 );
@@ -91,6 +93,7 @@ select ok(
 );
 select is(public.billing_has_access(a, '1 year'), false, format('the account %L has no access', a))
 from unnest(array[null, '', 'acc_nobody', ' acc_1']) as a;
+
 select pg_temp.has_access('{"status": "canceled"}');
 insert into billing.subscriptions (id, provider, account_id, status, plan_id)
 values

@@ -123,6 +123,7 @@ select is(
   (select jsonb_agg(a -> 'id' order by a -> 'id') from claimed),
   'until it is settled, it is due with the same ID'
 );
+
 select is(
   pg_temp.wake(),
   'failure_opened apply_failed 1 of 1, failure_opened subscription_unknown 2 of 2',
@@ -142,9 +143,11 @@ select is(
   0,
   'or notifications'
 );
+
 create temporary table results as select jsonb_agg(
   a || '{"result": "sent"}'
 ) as results from jsonb_array_elements(pg_temp.claim()) as a;
+
 select is(
   (select public.billing_settle_alerts(pg_temp.run(2), 'alerts', results) from results),
   0,
@@ -164,6 +167,7 @@ select is(
   'failure_opened event_invalid 1 of 1',
   'the first failure is reported at once'
 );
+
 select pg_temp.pass('10 minutes');
 select pg_temp.fail('tap_' || i) from generate_series(2, 100) as i;
 select pg_temp.fail('tap_other', 'subscription_unknown');
@@ -172,17 +176,21 @@ select is(
   'failure_opened subscription_unknown 1 of 1',
   'within the hour, only those with another code'
 );
+
 select pg_temp.pass('49 minutes');
 select is(pg_temp.wake(), '', 'nor after 59 minutes');
+
 select pg_temp.pass('1 minute');
 select is(
   pg_temp.wake(),
   'failure_opened event_invalid 99 of 100',
   'after the hour, one alert counts them'
 );
+
 select pg_temp.pass('2 hours');
 select pg_temp.fail('tap_1');
 select is(pg_temp.wake(), '', 'none is due if no failure is new, also if one fails again');
+
 select pg_temp.fail('tap_101');
 select is(
   pg_temp.wake(),
@@ -196,6 +204,7 @@ select pg_temp.resolve('tap_10_');
 select pg_temp.wake();
 select pg_temp.fail('tap_100');
 select is(pg_temp.wake(), 'failure_opened event_invalid 1 of 100', 'what opens again is new');
+
 select pg_temp.pass('2 hours');
 select pg_temp.resolve('tap_1_');
 select pg_temp.fail('tap_200');
@@ -204,6 +213,7 @@ select is(
   'failure_opened event_invalid 1 of 91',
   'so is one that fails after others were resolved'
 );
+
 select pg_temp.pass('2 hours');
 update billing.failed_events set error_code = 'event_invalid' where event_id = 'tap_other';
 select is(
@@ -220,6 +230,7 @@ select pg_temp.wake();
 select pg_temp.pass('20 minutes');
 select pg_temp.resolve('tap_1');
 select is(pg_temp.wake(), '', 'nothing is said while some are open');
+
 select pg_temp.resolve('tap_2');
 select pg_temp.resolve('tap_3');
 select is(
@@ -239,11 +250,14 @@ select results_eq(
   $$values ('event_invalid', true, 0), ('record_locked', false, 1)$$,
   'the other code is still open'
 );
+
 select pg_temp.pass('1 minute');
 select pg_temp.fail('tap_4');
 select is(pg_temp.wake(), '', 'what opens again within the hour is not reported');
+
 select pg_temp.resolve('tap_4');
 select is(pg_temp.wake(), '', 'and then nobody is told that it is resolved');
+
 select pg_temp.fail('tap_5');
 select pg_temp.pass('40 minutes');
 select is(
@@ -256,6 +270,7 @@ select is(
   now(),
   'as opened now'
 );
+
 select pg_temp.pass('2 hours');
 select pg_temp.fail('tap_6');
 select is(pg_temp.wake(), 'failure_opened event_invalid 1 of 2', 'and again, if another one opens');
@@ -264,12 +279,14 @@ select is(
   now() - interval '2 hours',
   'which keeps the time of the first alert'
 );
+
 select pg_temp.resolve('%');
 select is(
   pg_temp.wake(),
   'failures_resolved event_invalid 2, failures_resolved record_locked 1',
   'what was resolved before that is not counted again'
 );
+
 select pg_temp.fail('tap_7', 'internal_error');
 select pg_temp.resolve('tap_7');
 select is(pg_temp.wake(), '', 'what is resolved before the first run is not reported');
@@ -278,14 +295,17 @@ select is(pg_temp.wake(), '', 'what is resolved before the first run is not repo
 select pg_temp.start_again();
 select pg_temp.fail('tap_1');
 select is(pg_temp.wake('failed'), 'failure_opened event_invalid 1 of 1', 'an alert cannot be sent');
+
 select pg_temp.fail('tap_2');
 select is(
   pg_temp.wake('failed'),
   'failure_opened event_invalid 2 of 2',
   'the next one counts what is open by then'
 );
+
 select pg_temp.resolve('tap_%');
 select is(pg_temp.wake(), '', 'and none is due if all are resolved before it was sent');
+
 select pg_temp.fail('tap_3');
 select is(
   pg_temp.wake('limited'),
@@ -301,6 +321,7 @@ select ok(
   ),
   'as long as it asked for'
 );
+
 update billing.pauses set paused_until = now();
 select is(pg_temp.wake(), 'failure_opened event_invalid 1 of 1', 'after which it is sent');
 
@@ -321,14 +342,18 @@ begin
 end;
 $$;
 select pg_temp.start_again();
+
 create function billing.on_tap_b(provider text, event jsonb) returns void language sql as '';
+
 create function billing.on_tap_a(provider text, event jsonb) returns void language sql as '';
 -- These cannot be called, so they are no handlers.
 create function billing.on_tap_c(event jsonb) returns void language sql as '';
+
 create function billing.on_tap_d(provider text, event jsonb) returns void language sql as '';
 revoke execute on function billing.on_tap_d from public;
 select is(pg_temp.compare('{on_tap_a,on_tap_b,on_tap_e}'), null, 'all handlers are called');
 select is(pg_temp.compare(null), null, 'a run that was not woken by the schedule compares none');
+
 set local role service_role;
 select is(
   pg_temp.compare('{}', 'failed'),
@@ -340,21 +365,27 @@ select is(
   'handler_not_listed handler_not_listed ["billing.on_tap_a"]',
   'again, until it was sent'
 );
+
 reset role;
 select pg_temp.pass('23 hours 59 minutes');
 select is(pg_temp.compare('{}'), null, 'none is due within a day');
+
 select pg_temp.pass('1 minute');
 select is(
   pg_temp.compare('{on_tap_b}'),
   'handler_not_listed handler_not_listed ["billing.on_tap_a"]',
   'after a day, one is'
 );
+
 select pg_temp.pass('23 hours 59 minutes');
 select is(pg_temp.compare('{}'), null, 'and then none for another day');
+
 drop function billing.on_tap_a, billing.on_tap_b;
 select pg_temp.pass('1 day');
 select is(pg_temp.compare('{}'), null, 'nobody is told that it is over');
+
 select pg_temp.fail('tap_h');
 select is(pg_temp.compare('{}'), 'failure_opened event_invalid', 'failures are reported beside it');
+
 select * from finish();
 rollback;

@@ -252,12 +252,14 @@ select is(
   format('subscriptions refuses an empty %s', c)
 )
 from unnest(array['id', 'provider', 'account_id', 'status', 'plan_id']) as c;
+
 select is(
   pg_temp.put('subscriptions', jsonb_build_object(c, repeat('ü', 256))),
   '23514',
   format('subscriptions refuses 256 characters as %s', c)
 )
 from unnest(array['id', 'account_id', 'status', 'plan_id']) as c;
+
 select is(
   pg_temp.put('subscriptions', jsonb_build_object(c, null)),
   '23502',
@@ -290,8 +292,7 @@ from (
     ('notifications', '{"status": "delivered"}', '23514', 'it refuses an unknown status'),
     ('notifications', '{"kind": "failure_opened"}', '23514', 'it refuses an unknown kind'),
     ('notifications', '{"attempts": -1}', '23514', 'it refuses a negative number of attempts'),
-    ('notifications', '{"status": "undeliverable", "invoice_id": null}', 'taken',
-      'it takes one that is undeliverable')
+    ('notifications', '{"status": "undeliverable", "invoice_id": null}', 'taken', 'it takes one that is undeliverable')
 ) as t (name, change, answer, what);
 
 -- Subscriptions of both providers share their ids; events do not.
@@ -302,11 +303,13 @@ select is(
   '23505',
   'two providers cannot have a subscription with the same id'
 );
+
 insert into billing.processed_events (provider, event_id, type) values ('a', 'tap', 'x');
 select is(
   pg_temp.put('processed_events', '{"provider": "b"}'),
   'taken',
   'two providers may have an event with the same id'
 );
+
 select * from finish();
 rollback;

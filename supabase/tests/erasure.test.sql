@@ -110,6 +110,7 @@ select throws_ok(
 );
 select is(pg_temp.left_of('acc_1'), 4::bigint, 'nor anything else');
 select is(pg_temp.apply('e5', 'deletion', '1', 'cus_1'), 'applied', 'when it has ended');
+
 select is(
   billing.erase_account('acc_1'),
   'Erased: 1 subscriptions, 8 failed events, 1 notifications.',
@@ -119,6 +120,7 @@ select is(pg_temp.left_of('acc_1'), 0::bigint, 'of the account');
 select is(pg_temp.left_of('acc_2'), 3::bigint, 'and nothing of another one');
 
 select is(pg_temp.apply('e6', 'update', '1', 'cus_1'), 'erased', 'a later event has no effect');
+
 select is(
   pg_temp.apply('e7', 'creation', '3', 'cus_1', account => ''),
   'erased',
@@ -133,6 +135,7 @@ select is(
   'and the ledger keeps none of them'
 );
 select is(pg_temp.left_of('acc_1') + pg_temp.left_of('acc_3'), 0::bigint, 'nothing is stored');
+
 select is(
   pg_temp.apply('e9', 'creation', '1', 'cus_1', 'b', 'acc_b'),
   'applied',
@@ -166,11 +169,13 @@ select matches(
   'what was can'
 );
 select is((select erased_purchases from public.billing_health), 0::bigint, 'and counts no more');
+
 select is(
   pg_temp.apply('e7', 'creation', '3', 'cus_1'),
   'applied',
   'and the event that had none, sent again, is applied'
 );
+
 select matches(
   billing.erase_account('acc_2', force => true),
   '^Erased: 1 subscriptions',
@@ -204,12 +209,14 @@ select is(
   'Erased: 1 subscriptions, 2 failed events, 0 notifications.',
   'failures of an account are deleted, also without a record'
 );
+
 select is(
   pg_temp.apply('g1', 'creation', 'sub_only_failed', 'cus_x'),
   'erased',
   'and its subscription remembered'
 );
 select is(pg_temp.file('g3', 'sub_y', 'cus_only_failed'), 'erased', 'and its customer');
+
 select is(
   pg_temp.apply('g4', 'update', 'sub_8', 'cus_shared'),
   'applied',
@@ -266,6 +273,7 @@ select matches(
   'an account with customers'
 );
 select is((select array_agg(customer_id) from billing.customers), array['cus_m'], 'loses them');
+
 select is(
   pg_temp.apply('m1', 'checkout', null, 'cus_k')
     || ' '
@@ -273,6 +281,7 @@ select is(
   'erased erased',
   'and their events have no effect'
 );
+
 select is(
   pg_temp.apply('m3', 'creation', 'y', 'cus_m'),
   'applied',
@@ -296,6 +305,7 @@ from unnest(array['creation', 'opening_update', 'checkout', 'update', 'other']) 
   unnest(array['cus_r', 'cus_of_his', null]) as customer;
 select is(pg_temp.file('r3', 'new_1', 'cus_other', 'acc_r'), 'erased', 'or a failure of it');
 select is(pg_temp.purchases(), 6::bigint, 'those that would have made a record are counted');
+
 select is(
   public.billing_record_failed_event(jsonb_build_object(
     'provider', 'a',
@@ -313,6 +323,7 @@ select is(
   'of the failures too'
 );
 select is(pg_temp.purchases(), 7::bigint, 'which may be repaired');
+
 -- What another account names.
 select is(
   pg_temp.apply('r5', 'update', 'back', 'cus_r', account => 'acc_s'),
@@ -320,16 +331,19 @@ select is(
   'an update that comes before its creation waits for it'
 );
 select is(pg_temp.file('r5', 'back', 'cus_r', 'acc_s'), 'stored', 'as a failure');
+
 select is(
   pg_temp.apply('r6', 'other', null, 'cus_r', account => 'acc_s'),
   'applied',
   'a handler runs'
 );
+
 select is(
   pg_temp.apply('r7', 'payment_failed', 'back', 'cus_r'),
   'erased',
   'what names nobody may be of either'
 );
+
 select is(
   pg_temp.apply('r8', 'creation', 'back', 'cus_r', account => 'acc_s'),
   'applied',
@@ -348,12 +362,14 @@ select is(
   'applied applied applied applied applied erased',
   'and all that follows it is applied, but what is of the old subscription'
 );
+
 update billing.subscriptions set account_id = 'acc_t' where id = 'back';
 select is(
   pg_temp.apply('r15', 'update', 'back', 'cus_r', account => 'acc_r'),
   'applied',
   'a record of somebody else is changed, whatever its events name'
 );
+
 -- What billing.customers names.
 select pg_temp.apply('s0', 'creation', 's_old', 'cus_s', account => 'acc_u');
 select billing.erase_account('acc_u', force => true);
@@ -369,6 +385,7 @@ select is(
   'acc_v',
   'and says whose the purchase is'
 );
+
 select is(
   pg_temp.apply('s2', 'creation', 's_3', 'cus_t', account => ''),
   'erased',
@@ -380,6 +397,7 @@ select is(
   'Its events have an effect again. Have the provider send them again, or run: deno task reconcile --applyapplied',
   'until that is forgotten'
 );
+
 -- Failures of another account are its own, though the customer is the same.
 select
   pg_temp.apply('t0', 'creation', 't_old', 'cus_w', account => 'acc_w'),
@@ -436,14 +454,17 @@ returns text language sql as $$
     )
   ))) as a
 $$;
+
 select is(
   pg_temp.kept('k1', 'cus_k1'),
   'applied',
   'an account that the provider keeps with the customer'
 );
+
 update billing.subscriptions set status = 'canceled' where account_id = 'acc_kept';
 select billing.erase_account('acc_kept');
 select is(pg_temp.kept('k2', 'cus_k2'), 'erased', 'is erased, whatever the customer');
+
 insert into billing.customers (provider, customer_id, account_id) values ('a', 'cus_k3', 'acc_new');
 select is(pg_temp.kept('k3', 'cus_k3'), 'applied', 'unless billing.customers names another one');
 
@@ -500,6 +521,7 @@ returns text language sql as $$
     from unnest(kinds) with ordinality as k (kind, place)
   )) as a
 $$;
+
 select is(
   pg_temp.together('creation', 'update', 'payment_failed', 'deletion'),
   'applied applied applied applied',
@@ -511,6 +533,7 @@ select is(
   'of every format'
 );
 select is(pg_temp.together('update', 'creation'), 'erased erased', 'but nothing else');
+
 insert into billing.customers (provider, customer_id, account_id)
 values ('a', 'cus_known', 'acc_known');
 select is(
@@ -571,5 +594,6 @@ select throws_like(
   'Name the account: %',
   'nobody is no account'
 );
+
 select * from finish();
 rollback;

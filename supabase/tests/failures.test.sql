@@ -103,6 +103,7 @@ select is_empty(
   $$select event_id from billing.processed_events where event_id = 'tap_1'$$,
   'the claim that it takes is given back'
 );
+
 select public.billing_record_failed_event(jsonb_build_object(
   'provider', 'a',
   'event_id', 'tap_2',
@@ -119,6 +120,7 @@ select is(
   0,
   'of an unreadable event nothing else is known'
 );
+
 select public.billing_record_failed_event(jsonb_build_object(
   'provider', 'b',
   'event_id', 'tap_1',
@@ -174,6 +176,7 @@ select is_empty(
   'text is the body, to the letter; JSON is the event, to the last digit'
 );
 select is((pg_temp.failed('tap_body_1')).payload ->> 'money', '1.10', 'also a zero at the end');
+
 select pg_temp.file('tap_bytes', '1234', 'base64');
 select is(
   (select jsonb_build_array(payload, payload_encoding) from pg_temp.failed('tap_bytes')),
@@ -234,6 +237,7 @@ select is(
   'by hand',
   'and not that of the other provider''s event'
 );
+
 update billing.failed_events
 set resolved_at = '2027-01-04T00:00:00Z'
 where event_id = 'tap_1' and provider = 'a';
@@ -250,6 +254,7 @@ select is(
 select is(pg_temp.apply('tap_3'), 'stale', 'a stale event was applied too');
 select is(pg_temp.file('tap_3', '{}'), 'applied', 'so it is not stored');
 select is((pg_temp.failed('tap_3')).event_id, null, 'and has no row');
+
 select is(
   public.billing_record_failed_event(jsonb_build_object(
     'provider', 'b',
@@ -267,6 +272,7 @@ select set_eq(
   array['a'],
   'each has its own claim'
 );
+
 select pg_temp.file('tap_2', '{}'), pg_temp.file('tap_4', '{}');
 select is(pg_temp.apply('tap_2'), 'stale', 'a stored event may turn out to be stale');
 select is((pg_temp.failed('tap_2')).resolution, 'stale', 'which resolves it too');
@@ -313,12 +319,14 @@ select is(
   null,
   'to write the same payload is no repair'
 );
+
 select pg_temp.repair('tap_5', '{"n": 2}'), pg_temp.repair('tap_5', '{"n": 3}');
 select is(
   (select jsonb_build_array(payload, original_payload, attempts) from pg_temp.failed('tap_5')),
   '[{"n": 3}, {"n": 1}, 1]',
   'a repair keeps the received payload, also the second repair, and is no attempt'
 );
+
 select pg_temp.file('tap_5', '{"n": 1');
 select is(
   (
@@ -352,6 +360,7 @@ select is(
   ]',
   'the old body, delivered again, counts an attempt and changes nothing that belongs to the repair'
 );
+
 select public.billing_record_failed_event(jsonb_build_object(
   'provider', 'a',
   'event_id', 'tap_5',
@@ -365,12 +374,14 @@ select is(
   '["event_invalid", "Unreadable", 3]',
   'and with repair_pending, the row keeps the error that was repaired'
 );
+
 select pg_temp.file('tap_4', '{"n": 2}');
 select is(
   (select jsonb_build_array(payload, original_payload) from pg_temp.failed('tap_4')),
   '[{"n": 2}, null]',
   'a new body of an event that nobody repaired is no repair'
 );
+
 select
   pg_temp.file('tap_6', '{"n": '),
   pg_temp.file('tap_7', 'gID/', 'base64'),
@@ -399,6 +410,7 @@ select throws_ok(
   'Cannot repair tap_2: it is already resolved (stale).',
   'so is that of a resolved row: it would look applied'
 );
+
 update billing.failed_events
 set payload = '{"n": 2}', resolved_at = null, resolution = null
 where event_id = 'tap_2';
@@ -407,6 +419,7 @@ select is(
   '{}',
   'one that is opened again can be repaired'
 );
+
 update billing.failed_events
 set resolved_at = now(), resolution = 'applied'
 where event_id = 'tap_2';
@@ -419,6 +432,7 @@ select is(
 
 -- version changes whenever the row does, so that the console does not overwrite a change.
 create temporary table versions as select event_id, version from public.billing_failed_events where provider = 'a';
+
 select is_empty(
   $$
     select
@@ -428,6 +442,7 @@ select is_empty(
   $$,
   'a version stays'
 );
+
 savepoint later;
 update public.billing_failed_events set payload = '{"n": 4}' where event_id = 'tap_5';
 select ok(
@@ -439,6 +454,7 @@ select ok(
   ),
   'until the row changes'
 );
+
 rollback to savepoint later;
 
 -- Resolved by hand.
@@ -479,6 +495,7 @@ from (
     ('tap_2', 'No open failure has the id tap_2.'),
     ('tap_9', 'Providers a and b both have a failed event with the id tap_9: add of_provider.')
 ) as e (id, message);
+
 select billing.retry_failed_event('tap_4');
 update billing.failed_events set retry_lease_id = gen_random_uuid() where event_id = 'tap_4';
 select is(
@@ -507,6 +524,7 @@ select is_empty(
   $$select event_id from billing.processed_events where event_id = 'tap_4'$$,
   'it was not applied'
 );
+
 select matches(
   billing.resolve_failed_event('tap_9', 'a test', of_provider => 'b'),
   '^Resolved',
@@ -521,11 +539,13 @@ select set_eq(
   $$values ('b', 'postgres')$$,
   'that one is resolved, by the role if no name is given'
 );
+
 select matches(
   billing.resolve_failed_event('tap_9', 'a test'),
   '^Resolved',
   'if only one is open, it needs no provider'
 );
+
 select pg_temp.file('tap_4', '{"n": 2}');
 select is(
   (
@@ -570,6 +590,7 @@ from (
     ('tap_o4', 'a', 'Cannot open tap_o4 again: its resolution is stale, so the event has had its effect.'),
     ('tap_o5', null, 'The failed event tap_o5 is open already.')
 ) as e (id, provider, message);
+
 select matches(
   billing.reopen_failed_event('tap_o1', of_provider => 'b'),
   '^It is open again\. Retry it with: .*tap_o1.*b.*;$',
@@ -593,6 +614,7 @@ select is(
   'with its error, without a retry that is coming'
 );
 select is((pg_temp.failed('tap_o1')).resolution, 'by hand', 'and no other');
+
 select matches(
   billing.reopen_failed_event('tap_o1'),
   '^It is open again',
@@ -604,17 +626,20 @@ select throws_ok(
   'The failed event tap_o1 is open already.',
   'once both are open, none can be opened'
 );
+
 select matches(
   billing.reopen_failed_event('tap_o3'),
   'pruned: have the provider send',
   'without its payload, it says what to do'
 );
+
 update billing.failed_events
 set error_code = 'account_unknown', customer_id = 'cus_o'
 where event_id = 'tap_o3';
 insert into billing.customers (provider, customer_id, account_id) values ('a', 'cus_o', 'acc_o');
 set constraints all immediate;
 select is((pg_temp.failed('tap_o3')).retry_requested_at, null, 'and nothing requests its retry');
+
 set local role service_role;
 select matches(
   public.billing_reopen_failed_event('tap_o2', of_provider => 'a'),
@@ -622,6 +647,7 @@ select matches(
   'what was ignored is opened, too, by the console'
 );
 select matches(billing.retry_failed_event('tap_o2'), '^Retry requested: 1\.', 'and can be retried');
+
 reset role;
 select is(
   (select count(*)::integer from billing.open_failures where event_id like 'tap_o%'),

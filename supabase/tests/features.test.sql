@@ -88,6 +88,7 @@ from (
     '0'
   )
 ) as late;
+
 select pg_temp.amounts('[{"price_id": "any", "quantity": 0}]', '{"account_id": "acc_3"}', '0');
 select is(
   (
@@ -97,6 +98,7 @@ select is(
   '(0,f)',
   'an account whose only item has the quantity 0 has nothing'
 );
+
 select pg_temp.amounts('[{"price_id": "none"}]', '{"account_id": "acc_3"}', '0');
 select is(
   (public.billing_feature_amount(a, f, '1 year'), public.billing_has_feature(a, f, '1 year'))::text,
@@ -115,6 +117,7 @@ from (
     ('acc_1', 'P'),
     ('acc_1', 'storage')
 ) as n (a, f);
+
 set local role service_role;
 select ok(
   public.billing_has_feature('acc_3', 'storage')

@@ -91,6 +91,7 @@ select is(
   'public, extensions, pg_temp; 2s; on; auto; service_role',
   'has those that are documented'
 );
+
 select is(
   pg_temp.handle('settings', '{}', '{
     "event_id": "tap_built_in",
@@ -171,6 +172,7 @@ select is_empty(
   $$select from billing.processed_events where event_id = 'tap_raises'$$,
   'or a claim'
 );
+
 select is(
   pg_temp.handle('raises', format('{"n": 1, "code": "%s"}', code)),
   format('failed BW008 billing.on_raises raised %s: too much: 1', code),
@@ -188,6 +190,7 @@ select pg_temp.handler(
     where s.id = event ->> 'id'; if event ? 'fails' then perform 1 / 0; end if
   $$
 );
+
 create function pg_temp.created(id text, second integer, payload jsonb)
 returns text language sql as $$
   select pg_temp.handle(
@@ -213,23 +216,28 @@ select is_empty(
   $$select from billing.subscriptions where id = 'tap_1'$$,
   'undoes that effect if it fails'
 );
+
 select is(
   pg_temp.created('tap_1', 5, '{"account": "acc", "n": 1}'),
   'applied',
   'runs when the event comes again'
 );
+
 select is(
   pg_temp.created('tap_1', 3, '{"account": "acc", "n": 2}'),
   'stale',
   'runs for a stale event'
 );
+
 select is(
   pg_temp.created('tap_2', 5, '{"n": 3}'),
   'failed BW005 No account is known.',
   'and not for one that fails by itself'
 );
 select is(pg_temp.effects(), 'plan_5 1, plan_5 2', 'after the effect of the type');
+
 reset role;
+
 create function pg_temp.refuse() returns trigger language plpgsql as $$ begin raise 'late'; end $$;
 create constraint trigger tap_late after insert on billing.processed_events deferrable initially deferred
 for each row when (new.event_id = 'tap_late5') execute function pg_temp.refuse();
@@ -251,7 +259,9 @@ select is_empty(
   $$select from billing.processed_events where event_id = 'tap_charge.refunded'$$,
   'and the event is not claimed'
 );
+
 reset role;
+
 create function billing.on_charge_refunded(event jsonb) returns void language sql as '';
 set local role service_role;
 select matches(
@@ -259,6 +269,7 @@ select matches(
   '^failed BW007 billing.on_charge_refunded has other arguments',
   'so is one with other arguments'
 );
+
 reset role;
 select pg_temp.handler('charge.refunded', 'null');
 revoke execute on function billing.on_charge_refunded(text, jsonb) from public;
@@ -306,6 +317,7 @@ select is_empty(
   $$,
   'but only if that is a statement'
 );
+
 delete from public.tap_effects;
 
 select matches(
@@ -313,6 +325,7 @@ select matches(
   '^failed BW009 jsonb cannot hold the event: ',
   'a payload that jsonb cannot hold fails'
 );
+
 reset role;
 insert into billing.erasures (hash)
 select sha256(key || 'a:cus_erased')
@@ -329,6 +342,7 @@ select is(
   'erased',
   'nothing runs for an erased customer'
 );
+
 select is(
   pg_temp.handle('order.paid', '{"n": 1}', '{
     "event_id": "tap_e2",
@@ -360,5 +374,6 @@ from public.billing_try_event(
   }'
 ) as t;
 select is(pg_temp.effects(), null, 'and leaves nothing');
+
 select * from finish();
 rollback;

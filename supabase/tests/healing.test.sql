@@ -105,6 +105,7 @@ select is(
   'stored stored stored stored stored stored',
   'events that come before their creation fail'
 );
+
 select billing.resolve_failed_event('c6', 'of the test', 'us');
 select is(
   pg_temp.apply('e1', 'creation', 'sub_1'),
@@ -116,6 +117,7 @@ select is(
   'c1 c2',
   'these are requested, of its provider and subscription, with these codes, and open'
 );
+
 select is(
   pg_temp.apply('e2', 'creation', 'sub_3'),
   'applied t',
@@ -125,17 +127,20 @@ select is(pg_temp.requested(), 'c1 c2', 'but cures nothing');
 select is(pg_temp.apply('e3', 'update', 'sub_1'), 'applied', 'an update asks for nobody');
 select is(pg_temp.run(), 'c1 c2', 'the worker retries them');
 select is(pg_temp.requested(), null, 'which resolves them');
+
 select pg_temp.apply('c3', 'update', 'sub_1');
 select is(
   (select resolution from billing.failed_events where event_id = 'c3'),
   'applied',
   'so does a delivery'
 );
+
 select is(
   pg_temp.file('c7', 'subscription_unknown', 'sub_3'),
   'retry',
   'a failure that is stored after the creation was applied is requested at once'
 );
+
 select is(
   pg_temp.file('c8', 'subscription_unknown', 'sub_3', 'b'),
   'stored',
@@ -145,6 +150,7 @@ select is(pg_temp.requested(), 'c7', 'so the order of the two does not matter');
 
 -- Whatever makes a record, or gives it its account, cures all that waited for it.
 truncate billing.failed_events, billing.leases;
+
 create function pg_temp.fail(way text, what text, error_code text)
 returns text language sql as $$
   select public.billing_record_failed_event(jsonb_build_object(
@@ -160,6 +166,7 @@ returns text language sql as $$
     'customer_id', case what when 'creation' then null else 'cus_' || way end
   ))
 $$;
+
 create function pg_temp.event(way text, kind text, more jsonb default '{}')
 returns text language sql as $$
   select concat_ws(' ', a.outcome, a.error_code, a.retries)
@@ -180,6 +187,7 @@ returns text language sql as $$
     ) || more
   )) as a
 $$;
+
 create function pg_temp.cured(way text)
 returns text language sql as $$
   select string_agg(split_part(event_id, ' ', 2), ' ' order by first_failed_at, event_id)
@@ -196,6 +204,7 @@ from unnest(
 ) as way;
 insert into billing.subscriptions (id, provider, account_id, status, plan_id)
 values ('sub_of_another', 'a', 'acc_1', 'active', 'plan_1');
+
 create or replace function billing.account_of_customer(provider text, customer_id text)
 returns text language sql stable set search_path = '' as $$
   select max(account_id)
@@ -212,6 +221,7 @@ returns text language sql stable set search_path = '' as $$
     where account_of_customer.customer_id = 'cus_customer'
   ) as known
 $$;
+
 select is(pg_temp.event(way, kind, more), 'applied t', 'a record is made by ' || why)
 from (
   values
@@ -224,6 +234,7 @@ from (
     ('repair', 'creation',
       '{"event_id": "repair creation", "retry": {"event_id": "repair creation", "lease_id": null}}', 'a retry')
 ) as v (way, kind, more, why);
+
 select pg_temp.event('new', 'creation', '{
   "report": {"plan_id": "plan_1", "customer_id": "cus_other"}
 }');
@@ -248,12 +259,14 @@ select results_eq(
     ('other', 'opening_update'), ('row', 'opening_update'), ('corrected', 'opening_update'), ('checkout', 'opening_update'),
     ('moved', 'opening_update')$$, 'each way cures all of its failures'
 );
+
 select is(
   pg_temp.fail('row', 'late', 'account_unknown'),
   'retry',
   'so does one that came just before a failure is stored: an account'
 );
 select is(pg_temp.fail('deletion', 'late', 'account_unknown'), 'retry', 'or a record');
+
 select is(
   pg_temp.fail('nobody', 'late', 'account_unknown'),
   'stored',
@@ -266,6 +279,7 @@ returns text language sql as $$
   select string_agg(event_id, ' ')
   from public.billing_claim_failed_events(lpad(run::text, 32, '0')::uuid, 9)
 $$;
+
 create function pg_temp.settle_unknown(run integer, event_id text, provider text default 'a')
 returns void language sql as $$
   select public.billing_settle_failed_events(
@@ -284,23 +298,28 @@ truncate billing.failed_events, billing.leases;
 select pg_temp.file('d1', 'subscription_unknown', 'sub_d');
 select billing.retry_failed_event('d1');
 select is(pg_temp.claimed(1), 'd1', 'a run tries what waits for a creation');
+
 select is(
   pg_temp.apply('e4', 'creation', 'sub_d'),
   'applied t',
   'and found nothing before the creation came'
 );
+
 select pg_temp.settle_unknown(1, 'd1');
 select is(
   (select concat_ws(' ', pg_temp.requested(), attempts) from billing.failed_events),
   'd1 1',
   'then it is tried again, and that was no attempt'
 );
+
 truncate billing.failed_events;
 select pg_temp.file('d2', 'apply_failed', 'sub_d');
 select billing.retry_failed_event('d2');
 select is(pg_temp.claimed(2), 'd2', 'if the creation found no failure to request');
+
 select pg_temp.settle_unknown(2, 'd2');
 select is(pg_temp.requested(), 'd2', 'the run sees the record as it settles it');
+
 truncate billing.failed_events;
 select
   pg_temp.file('d4', 'apply_failed', 'sub_d', 'b'),
@@ -308,10 +327,12 @@ select
   pg_temp.claimed(3),
   pg_temp.settle_unknown(3, 'd4', 'b');
 select is(pg_temp.requested(), null, 'but not that of another provider');
+
 truncate billing.failed_events;
 select pg_temp.file('d3', 'subscription_unknown', 'sub_r');
 update billing.failed_events set payload = '{"n": 2}' where event_id = 'd3';
 select is(pg_temp.apply('e5', 'creation', 'sub_r'), 'applied', 'a repaired failure is not cured');
+
 select pg_temp.file('d3', 'subscription_unknown', 'sub_r');
 select is(pg_temp.requested(), null, 'it waits for its person, also if the old body comes again');
 
@@ -354,6 +375,7 @@ select is(
   'all others are retried after a minute'
 );
 select is(pg_temp.run('apply_failed'), '', 'not before');
+
 truncate billing.failed_events;
 select pg_temp.file('s1', 'apply_failed');
 select is(
@@ -372,21 +394,27 @@ select is(
   't s1 5 / 1, t s1 30 / 2, t s1 120 / 3, t s1 360 / 4, t s1 720 / 5, t s1 1440 / 6, t s1 / 7',
   'each failed retry leads to the next wait, and after the last one it stays for a person'
 );
+
 select pg_temp.pass(10000);
 select is(pg_temp.run(), '', 'which the worker leaves alone');
 select is((select attempts from billing.failed_events), 8, 'each retry was an attempt');
+
 select pg_temp.file('s1', 'record_locked');
 select is(pg_temp.waits('s1'), '/ 7', 'a delivery that fails does not begin it anew');
+
 select billing.retry_failed_events();
 select is(pg_temp.waits('s1'), '1 / 0', 'a person''s retry of all does');
 select is(pg_temp.run('apply_failed'), 's1', 'it is tried at once');
 select is(pg_temp.waits('s1'), '1 / 0', 'a requested retry leaves the schedule as it is');
+
 select pg_temp.pass(-2);
 select pg_temp.file('s1', 'record_locked');
 select is(pg_temp.waits('s1'), '3 / 0', 'so does a delivery that fails');
+
 select billing.retry_failed_event('s1');
 select is(pg_temp.run('record_locked'), 's1', 'a requested one that found the record locked');
 select is(concat_ws(' ', pg_temp.requested(), pg_temp.waits('s1')), 's1 3 / 0', 'stays requested');
+
 select pg_temp.run('apply_failed');
 select pg_temp.pass(3);
 select is(
@@ -394,25 +422,30 @@ select is(
   's1',
   'a retry that its run does not settle'
 );
+
 truncate billing.leases;
 select is((select scheduled_retries from billing.failed_events), 0::smallint, 'uses up none');
 select is(pg_temp.run('record_locked'), 's1', 'and stays due; one that found the record locked');
 select is(pg_temp.waits('s1'), '5 / 1', 'uses up one');
+
 select pg_temp.pass(5);
 select is(pg_temp.run('event_invalid'), 's1', 'one that shows that only a person can cure it');
 select is(pg_temp.waits('s1'), '/ 2', 'is the last one');
+
 select pg_temp.file('s1', 'apply_failed');
 select is(
   pg_temp.waits('s1'),
   '30 / 2',
   'until another reason may pass: then it goes on where it was'
 );
+
 select pg_temp.file('s1', 'event_invalid');
 select is(
   pg_temp.waits('s1'),
   '/ 2',
   'and a delivery that shows that only a person can cure it ends it too'
 );
+
 update billing.failed_events set resolved_at = now(), resolution = 'applied';
 select pg_temp.file('s1', 'apply_failed');
 select is(
@@ -420,12 +453,16 @@ select is(
   '1 / 0',
   'a failure that opens again has the whole schedule before it'
 );
+
 update public.billing_failed_events set payload = '{"n": 2}';
 select is(pg_temp.waits('s1'), '/ 0', 'a repaired one waits for the person');
+
 select pg_temp.file('s1', 'apply_failed');
 select is(pg_temp.waits('s1'), '/ 0', 'also if the old body comes again');
+
 select billing.retry_failed_events();
 select is(pg_temp.waits('s1'), '/ 0', 'or a retry of all is requested');
+
 select pg_temp.run('apply_failed');
 select is(pg_temp.waits('s1'), '/ 0', 'and fails');
 
@@ -435,6 +472,7 @@ select pg_temp.file('o1', 'database_unavailable'), pg_temp.file('o2', 'apply_fai
 select pg_temp.pass(60);
 select is(pg_temp.run('apply_failed'), 'o1 o2', 'after an hour, all are due');
 select is(pg_temp.waits('o1'), '5 / 1', 'and have their next wait before them');
+
 select pg_temp.pass(3 * 1440);
 select is(pg_temp.run(), 'o1 o2', 'so they are after three days');
 select is((select count(*) from billing.open_failures), 0::bigint, 'which resolves them');
@@ -449,27 +487,33 @@ select is(
   's3 s1 s2',
   'a requested retry goes before scheduled ones'
 );
+
 truncate billing.leases;
+
 create function pg_temp.claim()
 returns text language sql
 return (
   select string_agg(event_id, ' ')
   from public.billing_claim_failed_events('00000000-0000-4000-8000-000000000003', 3)
 );
+
 select is(
   (select array_agg(pg_temp.claim()) from generate_series(1, 4)),
   '{s3,"s4 s5",s1,s2}',
   'what an earlier run has left comes alone, and among those of a kind last'
 );
+
 truncate billing.failed_events, billing.leases;
 select pg_temp.file('s1', 'apply_failed');
 select is_empty(
   $$select from public.billing_claim_alerts(gen_random_uuid(), 'x')$$,
   'a failure with a retry coming raises no alert'
 );
+
 truncate billing.leases;
 select pg_temp.pass(1);
 select is(pg_temp.run('apply_failed'), 's1', 'when its first retry has failed');
+
 select pg_temp.file('s3', 'apply_failed', 'sub_3');
 update billing.failed_events set first_failed_at = now() - interval '1 s' where event_id = 's1';
 select is(
@@ -480,6 +524,7 @@ select is(
   'failure_opened 1 s1',
   'it does, of itself alone'
 );
+
 truncate billing.leases;
 select pg_temp.file('s2', 'event_invalid', 'sub_2');
 select is(
@@ -487,6 +532,7 @@ select is(
   2::bigint,
   'one that no retry can cure does at once'
 );
+
 truncate billing.leases;
 select billing.retry_failed_event('s2');
 select is(
@@ -494,29 +540,35 @@ select is(
   1::bigint,
   'unless a person has requested its retry'
 );
-truncate billing.failed_events, billing.leases;
 
+truncate billing.failed_events, billing.leases;
 
 -- The schedule leaves a trace: of runs that it has woken, in both queues, without a fault.
 truncate billing.leases;
+
 create function pg_temp.end_run(queue text, number integer, is_scheduled boolean)
 returns void language sql as $$
   select billing.hold_lease(queue, lpad(number::text, 32, '0')::uuid);
   select public.billing_release_lease(queue, lpad(number::text, 32, '0')::uuid, true, is_scheduled)
 $$;
+
 create function pg_temp.schedule_ran()
 returns boolean language sql as $$
   select last_scheduled_run_at = now() from public.billing_health
 $$;
 select pg_temp.end_run(queue, 1, false) from unnest(array['retries', 'notifications']) as queue;
 select is(pg_temp.schedule_ran(), null, 'a run that the webhook has woken leaves none');
+
 select pg_temp.end_run('retries', 3, true);
 select is(pg_temp.schedule_ran(), null, 'nor does the half of a scheduled one');
+
 select billing.hold_lease('notifications', lpad('4', 32, '0')::uuid);
 select pg_temp.end_run('notifications', 3, true);
 select is(pg_temp.schedule_ran(), true, 'both halves do, also if another run has the queue');
+
 select pg_temp.end_run('retries', 5, false);
 select is(pg_temp.schedule_ran(), true, 'which a run that the webhook has woken leaves');
+
 update billing.leases set scheduled_run_at = now() - interval '1 h' where queue = 'retries';
 select is(pg_temp.schedule_ran(), false, 'and the older one counts');
 select ok(not billing.hold_lease('notifications', lpad('3', 32, '0')::uuid), 'which it keeps');

@@ -105,6 +105,7 @@ select results_eq(
   $$values ('notifications', pg_temp.run(1), true)$$,
   'but the run has the queue for a minute'
 );
+
 reset role;
 select pg_temp.owe('tap_1', '{
   "invoice_id": "in_1",
@@ -155,8 +156,10 @@ select is(
   '["pending", 1, null, null]',
   'the attempt is counted before sending'
 );
+
 select pg_temp.end_lease();
 select is(pg_temp.claim(2), '', 'one that is not settled yet is not sent again at once');
+
 update billing.notifications
 set next_attempt_at = next_attempt_at - interval '60 s'
 where event_id = 'tap_1';
@@ -165,12 +168,14 @@ select is(
   'tap_1',
   'if the run died, the next one has it when the lease has ended'
 );
+
 select is(
   pg_temp.settle(1, 'tap_1', '{"result": "sent"}'),
   0,
   'and the first run settles nothing any more'
 );
 select is((pg_temp.row_of('tap_1')).attempts, 2, 'that is the second attempt');
+
 update billing.leases set held_until = clock_timestamp() + interval '1 s';
 select pg_temp.claim(2);
 update billing.notifications
@@ -207,6 +212,7 @@ select is(
   2,
   'no other attempt is counted'
 );
+
 reset role;
 truncate billing.notifications;
 select pg_temp.owe('tap_later', jsonb_build_object('next_attempt_at', now() + interval '1 s'));
@@ -279,8 +285,10 @@ select set_eq(
   'each has its result; one that was sent keeps the error of the attempt before'
 );
 select is(pg_temp.settle(3, 'tap_sent', '{"result": "dead"}'), 0, 'what is settled stays settled');
+
 update billing.notifications set next_attempt_at = now();
 select is(pg_temp.claim(3), '', 'and is never claimed again');
+
 select is(
   public.billing_settle_notifications(pg_temp.run(3), 'host', '[]'),
   0,
@@ -293,6 +301,7 @@ select is(
   '{5 s,5 min,30 min,2 h,5 h,10 h,14 h,20 h,24 h}'::interval[],
   'the waits are those of Standard Webhooks'
 );
+
 reset role;
 select pg_temp.owe('tap_failed_' || n, jsonb_build_object('attempts', n))
 from generate_series(1, 10) as n;
@@ -319,6 +328,7 @@ select results_eq(
   $$values ('pending', 9, 'failure tap_failed_9'), ('dead', 10, 'failure tap_failed_10')$$,
   'after the tenth, it is dead'
 );
+
 -- Chance fails this once in six million runs.
 select ok(
   (
@@ -422,8 +432,10 @@ select results_eq(
 select is(pg_temp.claim(3, 10, 'slow'), '', 'meanwhile nothing is handed out for it');
 select is((pg_temp.row_of('tap_unsent')).attempts, 9, 'and no attempt is counted');
 select is(pg_temp.claim(3, 10, 'host'), 'tap_unsent', 'another receiver has its own pauses');
+
 select pg_temp.settle(3, 'tap_limited', '{"result": "limited", "retry_after_seconds": 1}', 'slow');
 select ok(pg_temp.pause_of('slow') > interval '118 s', 'a pause is not shortened');
+
 update billing.pauses set paused_until = now() where destination = 'slow';
 update billing.notifications set next_attempt_at = now();
 select is(pg_temp.claim(3, 1, 'slow') <> '', true, 'after the pause, they are handed out');
@@ -456,6 +468,7 @@ select throws_ok(
   null,
   'an unknown result is refused'
 );
+
 select pg_temp.end_lease();
 select is(
   pg_temp.settle(3, 'tap_1', '{"result": "sent"}'),
@@ -467,6 +480,7 @@ select is(
   'sent dead',
   'commands see it in the window'
 );
+
 update public.billing_notifications
 set status = 'pending', attempts = 0, next_attempt_at = now()
 where event_id = 'tap_2';
@@ -475,9 +489,11 @@ select matches(
   'tap_2',
   'and can have one that was given up sent again'
 );
+
 -- What is not true, or no longer, is not sent.
 reset role;
 truncate billing.notifications, billing.subscriptions, billing.leases, billing.pauses;
+
 create function pg_temp.told(kind text, record jsonb, fields jsonb default '{}')
 returns text language plpgsql as $$
 begin
@@ -493,10 +509,13 @@ begin
   return (select coalesce(n.last_error, case when n.attempts = 0 and n.next_attempt_at > now() then 'waits' else n.status end) from billing.notifications n);
 end;
 $$;
+
 create function pg_temp.ago(name text, hours integer)
 returns jsonb language sql return jsonb_build_object(name, now() - make_interval(hours => hours));
+
 create function pg_temp.mark(name text, hours integer)
 returns jsonb language sql return jsonb_build_object(name, (extract(epoch from now() - make_interval(hours => hours)) * 4000000)::bigint);
+
 select is(
   pg_temp.told(kind, record, fields),
   coalesce(withdrawn, 'pending'),
@@ -543,6 +562,7 @@ returns jsonb language sql set role = service_role as $$
   select coalesce(jsonb_agg(c -> 'still_has_access'), '"withdrawn"')
   from public.billing_claim_notifications(pg_temp.run(9), 10, 'host') as c
 $$;
+
 create function pg_temp.access_beside(other jsonb, kind text default 'ended')
 returns jsonb language plpgsql as $$
 begin
@@ -558,6 +578,7 @@ begin
   return pg_temp.claim_access();
 end;
 $$;
+
 select is(
   pg_temp.access_beside(other, kind),
   still,
@@ -572,21 +593,26 @@ from (
     ('ended', '{"provider_status": "past_due"}', '[false]'),
     ('recovered', '{}', '[null]')
 ) as c (kind, other, still);
+
 select pg_temp.access_beside('{}');
 update billing.subscriptions set status = 'canceled';
 select pg_temp.settle(9, 'e', '{"result": "limited"}');
 delete from billing.pauses;
 select is(pg_temp.claim_access(), '[false]', 'after a 429, what is true by then');
+
 update billing.subscriptions set status = 'active' where id = 'sub_2';
 select is(pg_temp.claim_access(), '[false]', 'but once there was an attempt, each says the same');
+
 update public.billing_notifications set attempts = 0;
 select is(pg_temp.claim_access(), '[true]', 'so does one that somebody sends again');
+
 update billing.subscriptions set status = 'active';
 select is(
   pg_temp.claim_access(),
   '"withdrawn"',
   'a subscription that is back is no end, whatever else there is'
 );
+
 truncate billing.notifications;
 delete from billing.subscriptions;
 insert into billing.notifications (
@@ -620,5 +646,6 @@ select is(
   1005::bigint,
   'and those that are withdrawn count no attempt'
 );
+
 select * from finish();
 rollback;

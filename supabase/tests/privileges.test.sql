@@ -276,6 +276,7 @@ select ok(
     and exists (select from billing.failed_events where event_id = 'tap_failure'),
   'the calls of service_role fill the tables'
 );
+
 reset role;
 
 -- What is granted in public by mistake, by old default privileges, by a squash or a restored
@@ -327,6 +328,7 @@ select throws_ok(
   'new row violates row-level security policy for table "processed_events"',
   'with all grants, authenticated inserts nothing'
 );
+
 update public.billing_subscriptions set account_id = 'acc_thief';
 delete from billing.processed_events;
 reset role;
@@ -335,5 +337,6 @@ select ok(
     and exists (select from billing.processed_events where event_id = 'tap_creation'),
   'with all grants, authenticated updates and deletes nothing'
 );
+
 select * from finish();
 rollback;

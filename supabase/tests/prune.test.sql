@@ -98,6 +98,7 @@ returns void language sql as $$
 $$;
 
 select is(pg_temp.prune(), '0 0 0 0', 'of empty tables, nothing is deleted');
+
 select pg_temp.fill();
 select is(pg_temp.prune(), '1 3 1 4', 'it says how many rows of each table');
 select is(
@@ -106,6 +107,7 @@ select is(
   'by default: the ledger and what is settled after 90 days, payloads of resolved failures after 30; what is open or pending never'
 );
 select is(pg_temp.prune(), '0 0 0 0', 'what is deleted is not counted again');
+
 select pg_temp.fill();
 select is(
   pg_temp.prune(
@@ -114,8 +116,10 @@ select is(
   '2 4 1 4',
   'each has its own time to keep'
 );
+
 select pg_temp.fill();
 select is(pg_temp.prune($$settled_rows_keep => '30 days'$$), '1 3 3 8', 'which can be given');
+
 select pg_temp.fill();
 select is(pg_temp.prune('null, null, null'), '0 0 0 0', 'null keeps everything');
 
@@ -166,5 +170,6 @@ select is(
   0,
   'nobody prunes through the API'
 );
+
 select * from finish();
 rollback;

@@ -180,6 +180,7 @@ select throws_ok(
   'so does the wrong provider'
 );
 select is(pg_temp.requested(), null, 'none of these requests anything');
+
 select matches(
   billing.retry_failed_event('r1'),
   '^Retry requested: 1\. The worker retries it at its next run\. See: select ',
@@ -191,6 +192,7 @@ select is(
   '[1, null, "event_invalid"]',
   'a request is no attempt'
 );
+
 update billing.failed_events set retry_requested_at = '2027-01-01T00:00:00Z' where event_id = 'r1';
 select matches(
   billing.retry_failed_event('r1'),
@@ -202,6 +204,7 @@ select is(
   '2027-01-01T00:00:00Z'::timestamptz,
   'and stays one request, from the first time'
 );
+
 select matches(
   billing.retry_failed_event('r5', of_provider => 'b') || billing.retry_failed_event('r7'),
   '1\..*1\.',
@@ -220,6 +223,7 @@ select is(
   '2027-01-01T00:00:00Z'::timestamptz,
   'a request stays as it is'
 );
+
 select is(
   billing.retry_failed_events(of_type => 'nothing'),
   'No open failure matches: nothing to retry.',
@@ -245,6 +249,7 @@ select is(
   'the provider delivers the event again before the worker comes'
 );
 select is(pg_temp.row_of('r2'), 'old applied', 'then there is nothing left to retry');
+
 select pg_temp.file('r3');
 select is(
   pg_temp.row_of('r3'),
@@ -257,6 +262,7 @@ truncate billing.failed_events;
 select pg_temp.file('l1', subscription_id => 'sub_1');
 set local role service_role;
 select is(pg_temp.claim(1), null, 'nothing is requested, so nothing is claimed');
+
 select public.billing_retry_failed_events();
 select is(pg_temp.claim(2), null, 'another run has the queue');
 select results_eq(
@@ -273,6 +279,7 @@ select is(
   'a claim is no attempt'
 );
 select is(pg_temp.claim(1), null, 'a run does not claim a row twice');
+
 select pg_temp.end_lease();
 select is(pg_temp.claim(2), 'l1', 'if it died, the next run has the row when the lease has ended');
 select is(pg_temp.settle(1, 'l1', 'failed'), 0, 'and the first run settles nothing');
@@ -291,6 +298,7 @@ select ok(
   'at its end, it releases the queue'
 );
 select is((pg_temp.failed('l1')).retry_lease_id, null, 'a resolved row has no claim');
+
 reset role;
 
 -- The body, as it was stored.
@@ -357,15 +365,19 @@ select is(
   'b, a, z, c, d, e',
   'in the order of occurrence; at the same time, creations and earlier failures first; without a time last'
 );
+
 rollback to savepoint all_requested;
 select is(pg_temp.claim(3, 2), 'b, a', 'a claim of two has the first two');
+
 select is(
   pg_temp.claim(3, 2),
   null,
   'no event of their subscription is claimed before they are settled'
 );
+
 select pg_temp.settle(3, 'b', 'failed'), pg_temp.settle(3, 'a', 'ignored');
 select is(pg_temp.claim(3, 2), 'z, c', 'then the next two are');
+
 truncate billing.failed_events;
 select pg_temp.file(event_id, kind, subscription_id, second)
 from (
@@ -380,6 +392,7 @@ from (
 select billing.retry_failed_events();
 select is(pg_temp.claim(3, 1), 'i', 'a run has a creation');
 select is(pg_temp.claim(3), 'j, l, m', 'then it gets events of other subscriptions, or of none');
+
 select pg_temp.end_lease();
 select is(
   (
@@ -445,6 +458,7 @@ select pg_temp.file('o' || i, subscription_id => 'sub_' || i) from generate_seri
 update billing.failed_events set last_failed_at = '2027-01-01T00:00:00Z';
 select billing.retry_failed_events();
 select is(pg_temp.claim(4), 'o1, o2, o3, o4, o5, o6, o7, o8, o9', 'nine are claimed');
+
 set local role service_role;
 select is(
   public.billing_settle_failed_events(
@@ -475,6 +489,7 @@ select is(
   'a call settles the rows that the run has claimed'
 );
 select is(public.billing_settle_failed_events(pg_temp.run(4), '[]'), 0, 'or none');
+
 reset role;
 select set_eq(
   $$
@@ -517,6 +532,7 @@ select is(
   array[true, true, true, false, false],
   'what was applied is in the ledger, so that its old body is not stored again'
 );
+
 update billing.failed_events
 set resolved_at = '2027-01-01T00:00:00Z', resolution = 'by hand'
 where event_id = 'o6';
@@ -533,6 +549,7 @@ select throws_ok(
   null,
   'an unknown outcome is refused'
 );
+
 select is(
   pg_temp.settle(4, 'o7', 'failed', '{"error_code": null, "error": null}'),
   1,
@@ -604,6 +621,7 @@ select pg_temp.file('p2'), billing.retry_failed_event('p2');
 select pg_temp.claim(4);
 select pg_temp.repair('p2');
 select is(pg_temp.apply('p2', 4), 'failed BW004', 'it does not apply the old body');
+
 select is(
   pg_temp.settle(4, 'p2', 'failed') + pg_temp.settle(4, 'p2', 'duplicate'),
   0,
@@ -629,6 +647,7 @@ select is(
   'failed BW004',
   'repaired once more, its row ends the claim'
 );
+
 select pg_temp.claim(4);
 select is(
   pg_temp.apply('p3', 4, 'sha256:1'),
@@ -640,12 +659,14 @@ select is(
   'again applied, old applied',
   'which resolves its row, and one with its own id'
 );
+
 select is(
   pg_temp.settle(4, 'sha256:1', 'applied'),
   1,
   'so that is left to settle which the payload says'
 );
 select ok(pg_temp.in_ledger('sha256:1'), 'but the id of the row gets into the ledger');
+
 select is(
   public.billing_record_failed_event(jsonb_build_object(
     'provider', 'a',
@@ -665,6 +686,7 @@ select pg_temp.claim(4);
 select billing.resolve_failed_event('p4', 'a test', 'somebody');
 select is(pg_temp.apply('p4', 4), 'failed BW004', 'what was resolved by hand is not applied');
 select is(pg_temp.row_of('p4'), 'old by hand', 'and stays resolved');
+
 select is(
   pg_temp.apply('p5'),
   'applied',
@@ -685,9 +707,11 @@ select is_empty(
   $$,
   'whatever resolves a failure, no retry of it is left'
 );
+
 delete from billing.processed_events where event_id = 'p6';
 select pg_temp.file('p6'), billing.retry_failed_event('p6');
 select is(pg_temp.claim(4), 'p6', 'so that it can be claimed again');
+
 select pg_temp.file('p6');
 select is(pg_temp.apply('p6', 4), 'stale', 'a delivery that fails does not end a claim');
 
@@ -706,6 +730,7 @@ select is(
   'h3, h6, h1, h2, h4, h5',
   'failures that a handler may have caused come last, with their subscriptions'
 );
+
 select is(
   pg_temp.settle(4, 'h1', 'untried') + pg_temp.settle(5, 'h2', 'untried'),
   0,
@@ -720,6 +745,7 @@ select is(
 
 -- The setting that lets an event in was lost: it stays open, and a person has to look at it.
 truncate billing.failed_events, billing.leases, billing.alerts;
+
 create function pg_temp.state_of(event_id text)
 returns text language sql as $$
   select concat_ws(
@@ -731,11 +757,13 @@ returns text language sql as $$
   )
   from pg_temp.failed(event_id)
 $$;
+
 select is(
   billing.next_retry('no_longer_handled', false, 0),
   null,
   'no schedule retries what is not handled any more'
 );
+
 select
   pg_temp.file('n1', error_code => 'apply_failed'),
   pg_temp.file('n2', error_code => 'subscription_unknown'),
@@ -770,6 +798,7 @@ select is(
   'no_longer_handled 2 look at NOTIFY',
   'so an alert is due'
 );
+
 select
   billing.retry_failed_event('n2'),
   pg_temp.claim(4),
@@ -779,6 +808,7 @@ select is(
   'open apply_failed scheduled',
   'if a requested retry fails for a cause that may pass, the schedule begins'
 );
+
 update billing.failed_events set scheduled_retries = 7, next_retry_at = null where event_id = 'n2';
 select
   billing.retry_failed_event('n2'),
@@ -806,6 +836,7 @@ select is(
   'c1',
   'then it is tried again, and one that lacks something else is not'
 );
+
 create or replace function billing.account_of_customer(provider text, customer_id text)
 returns text language sql stable set search_path = '' as 'select null';
 select pg_temp.settle(4, 'c1', 'failed', '{
@@ -818,5 +849,6 @@ select is(
   null,
   'nor is it if the app''s own function does not know the customer'
 );
+
 select * from finish();
 rollback;

@@ -33,6 +33,7 @@ return jsonb_build_object(
 
 create temporary table snapshots (what text, relname name, scans bigint, rows bigint);
 grant all on snapshots to service_role;
+
 create function pg_temp.snapshot(what text)
 returns void language sql as $$
   delete from snapshots s where s.what = snapshot.what;
@@ -49,6 +50,7 @@ returns text language sql as $$
   join snapshots l using (relname)
   where e.what = earlier and l.what = later and l.scans > e.scans
 $$;
+
 create function pg_temp.rows_read(earlier text, later text, name name)
 returns bigint language sql as $$
   select l.rows - e.rows
@@ -61,6 +63,7 @@ $$;
 truncate billing.subscriptions, billing.failed_events, billing.notifications, billing.processed_events;
 analyze billing.subscriptions, billing.failed_events, billing.notifications, billing.processed_events;
 set local role service_role;
+
 create function pg_temp.call(n integer)
 returns text language plpgsql as $$
 declare
@@ -159,6 +162,7 @@ from (
     ('updates', 'payment', 'processed_events', 0),
     ('payment', 'claim', 'subscriptions', 0)
 ) as e (earlier, later, name, rows);
+
 select public.billing_apply_events(jsonb_build_array(pg_temp.event('e7', 'update', 'tap_1', 99)));
 reset role;
 
@@ -183,6 +187,7 @@ select pg_temp.snapshot('begin');
 select count(*) from billing.processed_events where type <> 'nothing';
 select pg_temp.snapshot('scan');
 select is(pg_temp.scanned('begin', 'scan'), 'processed_events', 'a scan is seen');
+
 select count(to_jsonb(v)) from billing.health as v;
 select pg_temp.snapshot('health');
 select is(
@@ -190,12 +195,15 @@ select is(
   'leases',
   'health scans no table of more than two rows'
 );
+
 select count(to_jsonb(v)) from billing.events_per_hour as v;
 select pg_temp.snapshot('hours');
 select is(pg_temp.scanned('health', 'hours'), 'none', 'events_per_hour scans no table');
+
 select count(to_jsonb(v)) from billing.open_failures as v;
 select pg_temp.snapshot('open');
 select is(pg_temp.scanned('hours', 'open'), 'none', 'open_failures scans no table');
+
 select billing.retry_failed_event('e100');
 select pg_temp.snapshot('request');
 select is(
@@ -206,6 +214,7 @@ select is(
   1,
   'a retry is due'
 );
+
 select pg_temp.snapshot('retries');
 select is(pg_temp.scanned('request', 'retries'), 'none', 'a claim of retries scans no table');
 select is(
@@ -216,6 +225,7 @@ select is(
   1,
   'an alert is due'
 );
+
 select pg_temp.snapshot('alerts');
 select doesnt_match(
   pg_temp.scanned('retries', 'alerts'),
@@ -231,6 +241,7 @@ select cmp_ok(
   10,
   'notifications are due'
 );
+
 select pg_temp.snapshot('notifications');
 select cmp_ok(
   pg_temp.rows_read('alerts', 'notifications', 'notifications'),
@@ -244,10 +255,12 @@ select cmp_ok(
   500::bigint,
   'there is something to prune'
 );
+
 select pg_temp.snapshot('prune');
 select is(pg_temp.scanned('notifications', 'prune'), 'none', 'prune scans no table');
 
 -- Many that failed at once, or are due at once, of which the statistics say nothing: they were made while none was.
+
 -- Then a plan that joins by anything but the key reads each row for each other one.
 create function pg_temp.fail_many(subscription text)
 returns void language sql as $$
@@ -281,6 +294,7 @@ returns void language sql as $$
   analyze billing.failed_events;
   update billing.failed_events set resolved_at = null, resolution = null;
 $$;
+
 create function pg_temp.claim_many(number integer)
 returns integer language sql as $$
   select count(*)::integer
@@ -292,6 +306,7 @@ select matches(
   '^Retry requested: 3000\.',
   'a retry of all is requested'
 );
+
 select pg_temp.snapshot('requested');
 select cmp_ok(
   pg_temp.rows_read('many', 'requested', 'failed_events'),
@@ -300,6 +315,7 @@ select cmp_ok(
   'which reads each of them a few times'
 );
 select is(pg_temp.claim_many(1), 25, 'a batch is claimed');
+
 select pg_temp.snapshot('claimed');
 select cmp_ok(
   pg_temp.rows_read('requested', 'claimed', 'failed_events'),
@@ -307,6 +323,7 @@ select cmp_ok(
   3000::bigint + 3 * 25,
   'which reads each once, and its own rows a few times'
 );
+
 select is(
   public.billing_settle_failed_events(
     lpad('1', 32, '0')::uuid,
@@ -322,6 +339,7 @@ select is(
   25,
   'and settled'
 );
+
 select pg_temp.snapshot('settled');
 select cmp_ok(
   pg_temp.rows_read('claimed', 'settled', 'failed_events'),
@@ -329,6 +347,7 @@ select cmp_ok(
   5 * 25::bigint,
   'which reads only these'
 );
+
 select
   billing.resolve_failed_event('many_7', 'a test'),
   billing.reopen_failed_event('many_7'),
@@ -339,6 +358,7 @@ select cmp_ok(
   10::bigint,
   'so does what a person names'
 );
+
 -- Of one subscription, or of none; and by the schedule.
 create function pg_temp.rows_of_claim(subscription text)
 returns bigint language plpgsql as $$
@@ -350,6 +370,7 @@ begin
   return pg_temp.rows_read('before', 'after', 'failed_events');
 end;
 $$;
+
 select cmp_ok(
   pg_temp.rows_of_claim(s),
   '<=',
@@ -358,6 +379,7 @@ select cmp_ok(
 )
 from unnest(array['each', 'one', null]) as s;
 select is(billing.account_of_customer('a', 'cus_7'), 'acc_7', 'a customer has an account');
+
 select pg_temp.snapshot('customer');
 select is(
   pg_temp.rows_read('prune', 'customer', 'subscriptions'),
@@ -388,6 +410,7 @@ begin
   );
 end;
 $$;
+
 create function pg_temp.plan_of(statement text)
 returns text language plpgsql as $$
 declare
@@ -400,11 +423,13 @@ begin
   return lines;
 end;
 $$;
+
 select matches(
   pg_temp.plan_of($$execute body ('acc_7', '3 days')$$),
   'Index Scan using subscriptions_account_id',
   'it uses the index'
 );
+
 set local role authenticated;
 select matches(
   pg_temp.plan_of($$execute body ('acc_7', '3 days')$$),
@@ -416,6 +441,7 @@ select doesnt_match(
   'Seq Scan',
   'and no scan'
 );
+
 reset role;
 select pg_temp.snapshot('before_access');
 set local role authenticated;
@@ -428,6 +454,7 @@ select is(
   10,
   'a policy of another table asks it'
 );
+
 reset role;
 select pg_temp.snapshot('access');
 select is(
@@ -455,6 +482,7 @@ select ok(
   public.billing_has_feature('acc_7', 'seats') and not public.billing_has_feature('acc_8', 'seats'),
   'a plan includes seats'
 );
+
 reset role;
 select pg_temp.snapshot('feature');
 select is(
@@ -475,5 +503,6 @@ select matches(
   'InitPlan.*Index Cond: \(account_id = (\(InitPlan|\$\d)',
   'in a subquery, the policy asks once per statement'
 );
+
 select * from finish();
 rollback;

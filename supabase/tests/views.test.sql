@@ -8,10 +8,12 @@ truncate billing.failed_events, billing.notifications, billing.processed_events,
 
 select is_empty('select * from billing.open_failures', 'of nothing, there are no open failures');
 select is_empty('select * from billing.events_per_hour', 'and no events');
+
 create function pg_temp.health()
 returns jsonb language sql as $$
   select to_jsonb(h) from public.billing_health h
 $$;
+
 select is(
   pg_temp.health(),
   '{
@@ -28,11 +30,16 @@ select is(
   }',
   'and the health is one row of nothing'
 );
+
 create function billing.on_b_c(provider text, event jsonb) returns void language sql as '';
+
 create function billing.on_a(text, jsonb) returns void language sql as '';
+
 create function billing.on_other(jsonb, text) returns void language sql as '';
+
 create function billing.on_closed(text, jsonb) returns void language sql as '';
 revoke execute on function billing.on_closed from public;
+
 create function billing.once(text, jsonb) returns void language sql as '';
 
 select public.billing_record_failed_event(jsonb_build_object(
@@ -210,5 +217,6 @@ select results_eq(
   $$,
   'commands read marks as times'
 );
+
 select * from finish();
 rollback;

@@ -46,6 +46,7 @@ $$;
 select is(pg_temp.extensions(), null, 'there are no extensions yet');
 select ok(not billing.wake_worker(), 'without them, nobody is woken, and nothing fails');
 select lives_ok('select billing.unschedule_worker()', 'nothing is scheduled, and nothing fails');
+
 select pg_temp.fail('tap_1'), pg_temp.fail('tap_2');
 select matches(
   billing.retry_failed_event('tap_1'),
@@ -99,6 +100,7 @@ select is_empty(
   $$select secret from vault.secrets where secret like '%sb_secret%'$$,
   'the key is not stored in clear text'
 );
+
 select pg_temp.calls();
 
 -- A retry wakes the worker.
@@ -113,12 +115,14 @@ select is(
   'which does not pass for a wake of the schedule'
 );
 select is(pg_temp.calls(), 1, 'with one call');
+
 select matches(
   billing.retry_failed_events(of_error_code => 'tap_code'),
   '^Retry requested: 2\. The worker is on its way\.',
   'so does a retry of many'
 );
 select is(pg_temp.calls(), 1, 'also with one');
+
 select billing.resolve_failed_event('tap_2', 'a test', 'somebody');
 select throws_ok(
   $$select billing.retry_failed_event('tap_2')$$,
@@ -126,6 +130,7 @@ select throws_ok(
   null,
   'a resolved event is not retried'
 );
+
 select is(
   billing.retry_failed_events(of_error_code => 'tap_none'),
   'No open failure matches: nothing to retry.',
@@ -145,6 +150,7 @@ select billing.hold_lease('retries', pg_temp.run(1)), billing.hold_lease('retrie
 select ok(not public.billing_release_lease('retries', pg_temp.run(n)), format('run %s ends', n))
 from unnest('{2,1}'::integer[]) as n;
 select is(pg_temp.calls(), 1, 'only the one that has the queue wakes it');
+
 select public.billing_release_lease('retries', pg_temp.run(1));
 select is(pg_temp.calls(), 0, 'and once');
 
@@ -153,6 +159,7 @@ select is(pg_temp.calls(), 0, 'and once');
 revoke all on vault.decrypted_secrets from service_role;
 set local role service_role;
 select ok(not billing.wake_worker(), 'it wakes nobody, and nothing fails');
+
 select matches(
   public.billing_retry_failed_event('tap_1'),
   'The worker retries it at its next run\.',
@@ -165,6 +172,7 @@ select throws_ok(
   format('service_role may not call %s', f)
 )
 from unnest(array['schedule_worker(null, null)', 'unschedule_worker()', 'prune()']) as f;
+
 reset role;
 
 -- Again, or only partly on.
@@ -175,10 +183,13 @@ select results_eq(
   'run again, it replaces the key'
 );
 select is((select count(*)::integer from cron.job), 2, 'and schedules no job twice');
+
 drop extension pg_net;
 select ok(not billing.wake_worker(), 'without pg_net, nobody is woken, and nothing fails');
+
 create schema net;
 select ok(not billing.wake_worker(), 'a schema with its name is not pg_net');
+
 create function net.http_post(url text) returns bigint language sql as 'select 1::bigint';
 update billing.failed_events set retry_requested_at = null;
 select matches(
@@ -191,6 +202,7 @@ select is(
   1,
   'which has requested a retry'
 );
+
 drop function net.http_post;
 -- As Vault does in a project that was restored elsewhere.
 create function net.http_post(url text, body jsonb, headers jsonb, timeout_milliseconds integer)
@@ -200,6 +212,7 @@ begin
   raise exception 'invalid ciphertext' using errcode = '22023';
 end;
 $$;
+
 create function pg_temp.waiting(event_id text, customer_id text) returns text language sql as $$
   select public.billing_record_failed_event(jsonb_build_object(
     'provider', 'a',
@@ -214,6 +227,7 @@ create function pg_temp.waiting(event_id text, customer_id text) returns text la
     'customer_id', customer_id
   ))
 $$;
+
 select is(
   pg_temp.waiting('tap_w1', 'cus_1') || pg_temp.waiting('tap_w2', 'cus_2'),
   'storedstored',
@@ -223,13 +237,16 @@ select ok(
   not billing.wake_worker() and not billing.wake_worker('notifications'),
   'the schedule''s wake fails'
 );
+
 select matches(
   billing.retry_failed_events(of_error_code => 'tap_code'),
   '^Retry requested: 1\. The worker retries it at its next run',
   'and that of a request'
 );
+
 insert into billing.customers (provider, customer_id, account_id) values ('a', 'cus_1', 'acc_1');
 select lives_ok('set constraints all immediate', 'the app may add a customer');
+
 set constraints all deferred;
 select is(
   (
@@ -256,8 +273,10 @@ select set_has(
   $$values ('tap_1'), ('tap_w1'), ('tap_w2')$$,
   'and all is requested'
 );
+
 select billing.hold_lease('retries', pg_temp.run(1)), billing.hold_lease('retries', pg_temp.run(2));
 select ok(not public.billing_release_lease('retries', pg_temp.run(1)), 'a run ends');
+
 -- As a statement that took too long.
 create
   or replace function net.http_post(
@@ -268,6 +287,7 @@ create
   )
 returns bigint language plpgsql as $$ begin raise query_canceled; end $$;
 select ok(not billing.wake_worker(), 'a wake may also end as if it was canceled');
+
 drop schema net cascade;
 create extension pg_net schema public;
 select lives_ok('select pg_temp.schedule()', 'pg_net may be in any schema');
@@ -311,5 +331,6 @@ select is(
   1::bigint,
   'what cannot be deleted there undoes nothing'
 );
+
 select * from finish();
 rollback;
