@@ -3,7 +3,7 @@
  * repaired, and resolved by hand.
  */
 begin;
-select plan(86);
+select plan(83);
 set local timezone = 'UTC';
 
 create function pg_temp.file(
@@ -56,24 +56,20 @@ $$;
 set local role service_role;
 
 -- A new row.
-select is(
-  public.billing_record_failed_event(jsonb_build_object(
-    'provider', 'a',
-    'event_id', 'tap_1',
-    'body', '{"id": "tap_1", "n": [1, null]}',
-    'body_encoding', 'text',
-    'error_code', 'event_invalid',
-    'error', 'Unreadable',
-    'type', 'provider.creation',
-    'kind', 'creation',
-    'subscription_id', 'sub_1',
-    'customer_id', 'cus_1',
-    'account_id', 'acc_1',
-    'occurred_at', '2027-01-01T00:00:00Z'
-  )),
-  'stored',
-  'an event that failed is stored'
-);
+select public.billing_record_failed_event(jsonb_build_object(
+  'provider', 'a',
+  'event_id', 'tap_1',
+  'body', '{"id": "tap_1", "n": [1, null]}',
+  'body_encoding', 'text',
+  'error_code', 'event_invalid',
+  'error', 'Unreadable',
+  'type', 'provider.creation',
+  'kind', 'creation',
+  'subscription_id', 'sub_1',
+  'customer_id', 'cus_1',
+  'account_id', 'acc_1',
+  'occurred_at', '2027-01-01T00:00:00Z'
+));
 select is(
   (
     select jsonb_strip_nulls(to_jsonb(f)) || jsonb_build_object('payload', payload)
@@ -97,11 +93,11 @@ select is(
     'account_id', 'acc_1',
     'occurred_at', '2027-01-01T00:00:00+00:00'
   ),
-  'open, with the whole event, what was read of it, the failure, and one attempt'
+  'a failed event is stored open, with its payload, its failure and one attempt'
 );
 select is_empty(
   $$select event_id from billing.processed_events where event_id = 'tap_1'$$,
-  'the claim that it takes is given back'
+  'storing a failure leaves no claim'
 );
 
 select public.billing_record_failed_event(jsonb_build_object(
@@ -118,7 +114,7 @@ select is(
     from pg_temp.failed('tap_2')
   ),
   0,
-  'of an unreadable event nothing else is known'
+  'an unreadable event is stored with what is known'
 );
 
 select public.billing_record_failed_event(jsonb_build_object(
@@ -175,7 +171,11 @@ select is_empty(
   $$,
   'text is the body, to the letter; JSON is the event, to the last digit'
 );
-select is((pg_temp.failed('tap_body_1')).payload ->> 'money', '1.10', 'also a zero at the end');
+select is(
+  (pg_temp.failed('tap_body_1')).payload ->> 'money',
+  '1.10',
+  'JSON keeps a zero at the end of a number'
+);
 
 select pg_temp.file('tap_bytes', '1234', 'base64');
 select is(
@@ -214,7 +214,7 @@ select is(
     'first_failed_at', '2027-01-01T00:00:00+00:00',
     'last_failed_at', now()
   ),
-  'its row is open again, with one attempt more and the newest body, failure and fields; the first time stays'
+  'a failure that comes again is open, with one attempt more and all that is new'
 );
 select is(
   (
@@ -222,38 +222,38 @@ select is(
     from pg_temp.failed('tap_1', 'b')
   ),
   '[{"of": "b"}, 1, "2027-01-02T00:00:00+00:00", "by hand"]',
-  'the other provider''s row stays as it is'
+  'the other provider''s row stays'
 );
 
 -- Applied meanwhile.
-select is(pg_temp.apply('tap_1'), 'applied', 'an event that was stored can still be applied');
+select pg_temp.apply('tap_1');
 select is(
   (select jsonb_build_array(resolution, resolved_at, attempts) from pg_temp.failed('tap_1')),
   jsonb_build_array('applied', now(), 2),
-  'which resolves its row'
+  'a stored event that is applied is resolved'
 );
 select is(
   (pg_temp.failed('tap_1', 'b')).resolution,
   'by hand',
-  'and not that of the other provider''s event'
+  'the other provider''s event is not resolved'
 );
 
 update billing.failed_events
 set resolved_at = '2027-01-04T00:00:00Z'
 where event_id = 'tap_1' and provider = 'a';
 select is(pg_temp.file('tap_1', '{}'), 'applied', 'an event that was applied is not stored');
-select is(pg_temp.apply('tap_1'), 'duplicate', 'its claim stays');
+select is(pg_temp.apply('tap_1'), 'duplicate', 'storing an applied event leaves its claim');
 select is(
   (
     select jsonb_build_array(resolution, resolved_at, attempts, payload_encoding)
     from pg_temp.failed('tap_1')
   ),
   '["applied", "2027-01-04T00:00:00+00:00", 2, "text"]',
-  'and neither of the two changes its row'
+  'an applied event that comes again leaves its row'
 );
-select is(pg_temp.apply('tap_3'), 'stale', 'a stale event was applied too');
-select is(pg_temp.file('tap_3', '{}'), 'applied', 'so it is not stored');
-select is((pg_temp.failed('tap_3')).event_id, null, 'and has no row');
+select pg_temp.apply('tap_3');
+select is(pg_temp.file('tap_3', '{}'), 'applied', 'an event that was stale is not stored');
+select is((pg_temp.failed('tap_3')).event_id, null, 'an event that was stale has no failure');
 
 select is(
   public.billing_record_failed_event(jsonb_build_object(
@@ -265,18 +265,18 @@ select is(
     'error', 'x'
   )),
   'stored',
-  'the other provider''s event is'
+  'the other provider''s event of that id is stored'
 );
 select set_eq(
   $$select provider from billing.processed_events where event_id = 'tap_3'$$,
   array['a'],
-  'each has its own claim'
+  'storing an event leaves the other provider''s claim'
 );
 
 select pg_temp.file('tap_2', '{}'), pg_temp.file('tap_4', '{}');
 select is(pg_temp.apply('tap_2'), 'stale', 'a stored event may turn out to be stale');
 select is((pg_temp.failed('tap_2')).resolution, 'stale', 'which resolves it too');
-select is((pg_temp.failed('tap_4')).resolution, null, 'all others stay open');
+select is((pg_temp.failed('tap_4')).resolution, null, 'other failures stay open');
 select is(
   (
     select a.error_code
@@ -295,7 +295,7 @@ select is(
     ) as a
   ),
   'BW001',
-  'so does one that fails again'
+  'a stored event may fail again'
 );
 
 -- A repair keeps what was received.
@@ -317,14 +317,14 @@ update billing.failed_events set payload = payload, error = 'Another' where even
 select is(
   (pg_temp.failed('tap_5')).original_payload,
   null,
-  'to write the same payload is no repair'
+  'writing the same payload is no repair'
 );
 
 select pg_temp.repair('tap_5', '{"n": 2}'), pg_temp.repair('tap_5', '{"n": 3}');
 select is(
   (select jsonb_build_array(payload, original_payload, attempts) from pg_temp.failed('tap_5')),
   '[{"n": 3}, {"n": 1}, 1]',
-  'a repair keeps the received payload, also the second repair, and is no attempt'
+  'a second repair keeps the received payload, and counts no attempt'
 );
 
 select pg_temp.file('tap_5', '{"n": 1');
@@ -358,7 +358,7 @@ select is(
     "Unreadable",
     2
   ]',
-  'the old body, delivered again, counts an attempt and changes nothing that belongs to the repair'
+  'the old body counts an attempt, and leaves the repair'
 );
 
 select public.billing_record_failed_event(jsonb_build_object(
@@ -372,14 +372,14 @@ select public.billing_record_failed_event(jsonb_build_object(
 select is(
   (select jsonb_build_array(error_code, error, attempts) from pg_temp.failed('tap_5')),
   '["event_invalid", "Unreadable", 3]',
-  'and with repair_pending, the row keeps the error that was repaired'
+  'repair_pending leaves the error that was repaired'
 );
 
 select pg_temp.file('tap_4', '{"n": 2}');
 select is(
   (select jsonb_build_array(payload, original_payload) from pg_temp.failed('tap_4')),
   '[{"n": 2}, null]',
-  'a new body of an event that nobody repaired is no repair'
+  'a new body is no repair'
 );
 
 select
@@ -396,7 +396,7 @@ select results_eq(
     from unnest(array['tap_6', 'tap_7', 'tap_8']) as id, pg_temp.failed(id) as f
   $$,
   $$values ('json', '"{\"n\": "'::jsonb), ('json', '"gID/"'), ('text', '"{\"n\": "')$$,
-  'text or bytes that are repaired with an event become JSON; with text, they stay text'
+  'text or bytes become JSON when they are repaired with JSON'
 );
 select throws_ok(
   $$select pg_temp.repair('tap_4', '{"n": [1e40]}')$$,
@@ -408,7 +408,7 @@ select throws_ok(
   $$select pg_temp.repair('tap_2', '{"n": 2}')$$,
   'P0001',
   'Cannot repair tap_2: it is already resolved (stale).',
-  'so is that of a resolved row: it would look applied'
+  'a repair of a resolved row is refused'
 );
 
 update billing.failed_events
@@ -417,7 +417,7 @@ where event_id = 'tap_2';
 select is(
   (pg_temp.failed('tap_2')).original_payload,
   '{}',
-  'one that is opened again can be repaired'
+  'a row that opens again can be repaired'
 );
 
 update billing.failed_events
@@ -440,7 +440,7 @@ select is_empty(
     join public.billing_failed_events f using (event_id)
     where f.provider = 'a' and f.version <> v.version
   $$,
-  'a version stays'
+  'an unchanged row keeps its version'
 );
 
 savepoint later;
@@ -452,7 +452,7 @@ select ok(
     join public.billing_failed_events f using (event_id)
     where event_id = 'tap_5'
   ),
-  'until the row changes'
+  'a changed row has another version'
 );
 
 rollback to savepoint later;
@@ -486,7 +486,7 @@ select throws_ok(
   format('select billing.resolve_failed_event(%L, %L, %L)', id, 'a test', 'somebody'),
   'P0001',
   message,
-  format('so is the id %s', id)
+  format('the id %s is refused', id)
 )
 from (
   values
@@ -518,17 +518,17 @@ select is(
     from pg_temp.failed('tap_4')
   ),
   '[true, "by hand", "a test of ours", "somebody", null, null, 2, "Unreadable"]',
-  'and its retry is not requested any more'
+  'resolving ends the request of a retry'
 );
 select is_empty(
   $$select event_id from billing.processed_events where event_id = 'tap_4'$$,
-  'it was not applied'
+  'a failure that is resolved by hand is not applied'
 );
 
 select matches(
   billing.resolve_failed_event('tap_9', 'a test', of_provider => 'b'),
   '^Resolved',
-  'of two providers, one is named'
+  'a failure of two providers is resolved by naming one'
 );
 select set_eq(
   $$
@@ -537,13 +537,13 @@ select set_eq(
     where event_id = 'tap_9' and resolved_at is not null
   $$,
   $$values ('b', 'postgres')$$,
-  'that one is resolved, by the role if no name is given'
+  'only that failure is resolved, and the role stands for the name'
 );
 
 select matches(
   billing.resolve_failed_event('tap_9', 'a test'),
   '^Resolved',
-  'if only one is open, it needs no provider'
+  'a failure needs no provider if only one is open'
 );
 
 select pg_temp.file('tap_4', '{"n": 2}');
@@ -553,7 +553,7 @@ select is(
     from pg_temp.failed('tap_4')
   ),
   '[null, null, null, null, 3]',
-  'if the event fails again, the row opens again, without reason and name'
+  'a failure that comes again opens its row without reason and name'
 );
 
 -- Opened again.
@@ -594,7 +594,7 @@ from (
 select matches(
   billing.reopen_failed_event('tap_o1', of_provider => 'b'),
   '^It is open again\. Retry it with: .*tap_o1.*b.*;$',
-  'of two providers, the named one is opened'
+  'a resolved failure of two providers is opened by naming one'
 );
 select is(
   (
@@ -611,26 +611,30 @@ select is(
     from pg_temp.failed('tap_o1', 'b')
   ),
   '[null, null, null, null, "apply_failed", null, null, 0]',
-  'with its error, without a retry that is coming'
+  'an opened failure has its error, and no retry'
 );
-select is((pg_temp.failed('tap_o1')).resolution, 'by hand', 'and no other');
+select is(
+  (pg_temp.failed('tap_o1')).resolution,
+  'by hand',
+  'the other provider''s failure is not opened'
+);
 
 select matches(
   billing.reopen_failed_event('tap_o1'),
   '^It is open again',
-  'if only one is resolved so, it needs no provider'
+  'a failure needs no provider if only one is resolved by hand'
 );
 select throws_ok(
   $$select billing.reopen_failed_event('tap_o1')$$,
   'P0001',
   'The failed event tap_o1 is open already.',
-  'once both are open, none can be opened'
+  'an open failure cannot be opened'
 );
 
 select matches(
   billing.reopen_failed_event('tap_o3'),
   'pruned: have the provider send',
-  'without its payload, it says what to do'
+  'opening a failure without a payload says what to do'
 );
 
 update billing.failed_events
@@ -638,21 +642,29 @@ set error_code = 'account_unknown', customer_id = 'cus_o'
 where event_id = 'tap_o3';
 insert into billing.customers (provider, customer_id, account_id) values ('a', 'cus_o', 'acc_o');
 set constraints all immediate;
-select is((pg_temp.failed('tap_o3')).retry_requested_at, null, 'and nothing requests its retry');
+select is(
+  (pg_temp.failed('tap_o3')).retry_requested_at,
+  null,
+  'a failure without a payload is not requested'
+);
 
 set local role service_role;
 select matches(
   public.billing_reopen_failed_event('tap_o2', of_provider => 'a'),
   '^It is open again',
-  'what was ignored is opened, too, by the console'
+  'the console opens an ignored failure'
 );
-select matches(billing.retry_failed_event('tap_o2'), '^Retry requested: 1\.', 'and can be retried');
+select matches(
+  billing.retry_failed_event('tap_o2'),
+  '^Retry requested: 1\.',
+  'an opened failure can be retried'
+);
 
 reset role;
 select is(
   (select count(*)::integer from billing.open_failures where event_id like 'tap_o%'),
   5,
-  'all are open but the stale one'
+  'all these failures are open but the stale one'
 );
 
 select * from finish();

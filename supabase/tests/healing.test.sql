@@ -3,7 +3,7 @@
  * retries. Time passes by moving next_retry_at back.
  */
 begin;
-select plan(73);
+select plan(64);
 truncate billing.failed_events, billing.leases, billing.subscriptions, billing.processed_events;
 
 create function pg_temp.file(
@@ -115,38 +115,38 @@ select is(
 select is(
   pg_temp.requested(),
   'c1 c2',
-  'these are requested, of its provider and subscription, with these codes, and open'
+  'a creation requests open failures of its provider and subscription'
 );
 
 select is(
   pg_temp.apply('e2', 'creation', 'sub_3'),
   'applied t',
-  'the next one says so too, as long as the worker has not come'
+  'a later creation says so too, until the worker comes'
 );
-select is(pg_temp.requested(), 'c1 c2', 'but cures nothing');
-select is(pg_temp.apply('e3', 'update', 'sub_1'), 'applied', 'an update asks for nobody');
-select is(pg_temp.run(), 'c1 c2', 'the worker retries them');
-select is(pg_temp.requested(), null, 'which resolves them');
+select is(pg_temp.requested(), 'c1 c2', 'a later creation requests nothing else');
+select is(pg_temp.apply('e3', 'update', 'sub_1'), 'applied', 'an update requests nothing');
+select is(pg_temp.run(), 'c1 c2', 'the worker retries what was requested');
+select is(pg_temp.requested(), null, 'retried failures are requested no more');
 
 select pg_temp.apply('c3', 'update', 'sub_1');
 select is(
   (select resolution from billing.failed_events where event_id = 'c3'),
   'applied',
-  'so does a delivery'
+  'a delivery resolves its failure'
 );
 
 select is(
   pg_temp.file('c7', 'subscription_unknown', 'sub_3'),
   'retry',
-  'a failure that is stored after the creation was applied is requested at once'
+  'a failure that is stored after its creation is requested at once'
 );
 
 select is(
   pg_temp.file('c8', 'subscription_unknown', 'sub_3', 'b'),
   'stored',
-  'but not one of another provider'
+  'a failure of another provider is only stored'
 );
-select is(pg_temp.requested(), 'c7', 'so the order of the two does not matter');
+select is(pg_temp.requested(), 'c7', 'only the failure of the creation''s provider is requested');
 
 -- Whatever makes a record, or gives it its account, cures all that waited for it.
 truncate billing.failed_events, billing.leases;
@@ -257,20 +257,24 @@ select results_eq(
     ('fallback', 'creation deletion opening_update payment_failed'), ('repair', 'deletion opening_update payment_failed'),
     -- These bring the account of a customer, and what is retried makes the record.
     ('other', 'opening_update'), ('row', 'opening_update'), ('corrected', 'opening_update'), ('checkout', 'opening_update'),
-    ('moved', 'opening_update')$$, 'each way cures all of its failures'
+    ('moved', 'opening_update')$$, 'each way of making a record or account requests its failures'
 );
 
 select is(
   pg_temp.fail('row', 'late', 'account_unknown'),
   'retry',
-  'so does one that came just before a failure is stored: an account'
+  'a failure whose account came just before it is requested'
 );
-select is(pg_temp.fail('deletion', 'late', 'account_unknown'), 'retry', 'or a record');
+select is(
+  pg_temp.fail('deletion', 'late', 'account_unknown'),
+  'retry',
+  'a failure whose record came just before it is requested'
+);
 
 select is(
   pg_temp.fail('nobody', 'late', 'account_unknown'),
   'stored',
-  'what nobody brought waits, with no retry coming'
+  'a failure that nothing cures is only stored'
 );
 
 -- A creation that comes while a run tries what waits for it.
@@ -297,28 +301,32 @@ $$;
 truncate billing.failed_events, billing.leases;
 select pg_temp.file('d1', 'subscription_unknown', 'sub_d');
 select billing.retry_failed_event('d1');
-select is(pg_temp.claimed(1), 'd1', 'a run tries what waits for a creation');
+select pg_temp.claimed(1);
 
 select is(
   pg_temp.apply('e4', 'creation', 'sub_d'),
   'applied t',
-  'and found nothing before the creation came'
+  'a creation comes while a run retries its failure'
 );
 
 select pg_temp.settle_unknown(1, 'd1');
 select is(
   (select concat_ws(' ', pg_temp.requested(), attempts) from billing.failed_events),
   'd1 1',
-  'then it is tried again, and that was no attempt'
+  'that failure stays requested, and counts no attempt'
 );
 
 truncate billing.failed_events;
 select pg_temp.file('d2', 'apply_failed', 'sub_d');
 select billing.retry_failed_event('d2');
-select is(pg_temp.claimed(2), 'd2', 'if the creation found no failure to request');
+select pg_temp.claimed(2);
 
 select pg_temp.settle_unknown(2, 'd2');
-select is(pg_temp.requested(), 'd2', 'the run sees the record as it settles it');
+select is(
+  pg_temp.requested(),
+  'd2',
+  'a run that settles a failure requests it if the record is there by then'
+);
 
 truncate billing.failed_events;
 select
@@ -326,15 +334,19 @@ select
   billing.retry_failed_event('d4'),
   pg_temp.claimed(3),
   pg_temp.settle_unknown(3, 'd4', 'b');
-select is(pg_temp.requested(), null, 'but not that of another provider');
+select is(pg_temp.requested(), null, 'the record of another provider requests nothing');
 
 truncate billing.failed_events;
 select pg_temp.file('d3', 'subscription_unknown', 'sub_r');
 update billing.failed_events set payload = '{"n": 2}' where event_id = 'd3';
-select is(pg_temp.apply('e5', 'creation', 'sub_r'), 'applied', 'a repaired failure is not cured');
+select is(
+  pg_temp.apply('e5', 'creation', 'sub_r'),
+  'applied',
+  'a creation does not request a repaired failure'
+);
 
 select pg_temp.file('d3', 'subscription_unknown', 'sub_r');
-select is(pg_temp.requested(), null, 'it waits for its person, also if the old body comes again');
+select is(pg_temp.requested(), null, 'the old body of a repaired failure requests nothing');
 
 -- The schedule.
 truncate billing.failed_events;
@@ -363,7 +375,7 @@ select is(
     where next_retry_at is null
   ),
   'account_unknown body_not_json body_too_large event_invalid repair_pending subscription_of_other_provider',
-  'a failure that only a person can cure has no retry coming'
+  'failures that only a person can cure have no retry'
 );
 select is(
   (
@@ -372,9 +384,9 @@ select is(
     where next_retry_at is not null
   ),
   '1 / 0',
-  'all others are retried after a minute'
+  'all other failures are retried after a minute'
 );
-select is(pg_temp.run('apply_failed'), '', 'not before');
+select is(pg_temp.run('apply_failed'), '', 'no failure is retried before that');
 
 truncate billing.failed_events;
 select pg_temp.file('s1', 'apply_failed');
@@ -392,90 +404,98 @@ select is(
     from unnest(array[1, 5, 30, 120, 360, 720, 1440]) with ordinality as w (m, n)
   ),
   't s1 5 / 1, t s1 30 / 2, t s1 120 / 3, t s1 360 / 4, t s1 720 / 5, t s1 1440 / 6, t s1 / 7',
-  'each failed retry leads to the next wait, and after the last one it stays for a person'
+  'each failed retry leads to the next wait, and the last to none'
 );
 
 select pg_temp.pass(10000);
-select is(pg_temp.run(), '', 'which the worker leaves alone');
-select is((select attempts from billing.failed_events), 8, 'each retry was an attempt');
+select is(pg_temp.run(), '', 'a failure without another wait is not retried');
+select is((select attempts from billing.failed_events), 8, 'each retry counts an attempt');
 
 select pg_temp.file('s1', 'record_locked');
-select is(pg_temp.waits('s1'), '/ 7', 'a delivery that fails does not begin it anew');
+select is(pg_temp.waits('s1'), '/ 7', 'a delivery that fails does not begin the schedule again');
 
 select billing.retry_failed_events();
-select is(pg_temp.waits('s1'), '1 / 0', 'a person''s retry of all does');
-select is(pg_temp.run('apply_failed'), 's1', 'it is tried at once');
-select is(pg_temp.waits('s1'), '1 / 0', 'a requested retry leaves the schedule as it is');
+select is(pg_temp.waits('s1'), '1 / 0', 'a retry of all begins the schedule again');
+select is(
+  pg_temp.run('apply_failed') || ': ' || pg_temp.waits('s1'),
+  's1: 1 / 0',
+  'a requested retry is tried at once and leaves the schedule'
+);
 
 select pg_temp.pass(-2);
 select pg_temp.file('s1', 'record_locked');
-select is(pg_temp.waits('s1'), '3 / 0', 'so does a delivery that fails');
+select is(pg_temp.waits('s1'), '3 / 0', 'a delivery that fails leaves the schedule');
 
 select billing.retry_failed_event('s1');
-select is(pg_temp.run('record_locked'), 's1', 'a requested one that found the record locked');
-select is(concat_ws(' ', pg_temp.requested(), pg_temp.waits('s1')), 's1 3 / 0', 'stays requested');
+select pg_temp.run('record_locked');
+select is(
+  concat_ws(' ', pg_temp.requested(), pg_temp.waits('s1')),
+  's1 3 / 0',
+  'a requested retry that finds the record locked stays requested'
+);
 
 select pg_temp.run('apply_failed');
 select pg_temp.pass(3);
-select is(
-  (select event_id from public.billing_claim_failed_events(gen_random_uuid(), 9)),
-  's1',
-  'a retry that its run does not settle'
-);
+select (select event_id from public.billing_claim_failed_events(gen_random_uuid(), 9));
 
 truncate billing.leases;
-select is((select scheduled_retries from billing.failed_events), 0::smallint, 'uses up none');
-select is(pg_temp.run('record_locked'), 's1', 'and stays due; one that found the record locked');
-select is(pg_temp.waits('s1'), '5 / 1', 'uses up one');
+select is(
+  (select scheduled_retries from billing.failed_events),
+  0::smallint,
+  'a retry that is not settled uses up none of the schedule'
+);
+select is(
+  pg_temp.run('record_locked') || ': ' || pg_temp.waits('s1'),
+  's1: 5 / 1',
+  'a scheduled retry that finds the record locked uses up one wait'
+);
 
 select pg_temp.pass(5);
-select is(pg_temp.run('event_invalid'), 's1', 'one that shows that only a person can cure it');
-select is(pg_temp.waits('s1'), '/ 2', 'is the last one');
+select is(
+  pg_temp.run('event_invalid') || ': ' || pg_temp.waits('s1'),
+  's1: / 2',
+  'a retry that fails for good is the last'
+);
 
 select pg_temp.file('s1', 'apply_failed');
-select is(
-  pg_temp.waits('s1'),
-  '30 / 2',
-  'until another reason may pass: then it goes on where it was'
-);
+select is(pg_temp.waits('s1'), '30 / 2', 'a passing cause lets the schedule go on where it was');
 
 select pg_temp.file('s1', 'event_invalid');
-select is(
-  pg_temp.waits('s1'),
-  '/ 2',
-  'and a delivery that shows that only a person can cure it ends it too'
-);
+select is(pg_temp.waits('s1'), '/ 2', 'a delivery that fails for good ends the schedule');
 
 update billing.failed_events set resolved_at = now(), resolution = 'applied';
 select pg_temp.file('s1', 'apply_failed');
-select is(
-  pg_temp.waits('s1'),
-  '1 / 0',
-  'a failure that opens again has the whole schedule before it'
-);
+select is(pg_temp.waits('s1'), '1 / 0', 'a failure that opens again begins the schedule');
 
 update public.billing_failed_events set payload = '{"n": 2}';
-select is(pg_temp.waits('s1'), '/ 0', 'a repaired one waits for the person');
+select is(pg_temp.waits('s1'), '/ 0', 'a repaired failure has no retry');
 
 select pg_temp.file('s1', 'apply_failed');
-select is(pg_temp.waits('s1'), '/ 0', 'also if the old body comes again');
+select is(pg_temp.waits('s1'), '/ 0', 'the old body gives a repaired failure no retry');
 
 select billing.retry_failed_events();
-select is(pg_temp.waits('s1'), '/ 0', 'or a retry of all is requested');
+select is(pg_temp.waits('s1'), '/ 0', 'a retry of all gives a repaired failure no schedule');
 
 select pg_temp.run('apply_failed');
-select is(pg_temp.waits('s1'), '/ 0', 'and fails');
+select is(pg_temp.waits('s1'), '/ 0', 'a failed retry gives a repaired failure no schedule');
 
 -- An outage: while nothing can be tried, nothing is used up, and then everything is tried once.
 truncate billing.failed_events;
 select pg_temp.file('o1', 'database_unavailable'), pg_temp.file('o2', 'apply_failed', 'sub_2');
 select pg_temp.pass(60);
-select is(pg_temp.run('apply_failed'), 'o1 o2', 'after an hour, all are due');
-select is(pg_temp.waits('o1'), '5 / 1', 'and have their next wait before them');
+select is(
+  pg_temp.run('apply_failed') || ': ' || pg_temp.waits('o1'),
+  'o1 o2: 5 / 1',
+  'after an outage of an hour, failures are retried once'
+);
 
 select pg_temp.pass(3 * 1440);
-select is(pg_temp.run(), 'o1 o2', 'so they are after three days');
-select is((select count(*) from billing.open_failures), 0::bigint, 'which resolves them');
+select is(pg_temp.run(), 'o1 o2', 'after an outage of three days, failures are retried');
+select is(
+  (select count(*) from billing.open_failures),
+  0::bigint,
+  'retries after an outage resolve the failures'
+);
 
 -- Requested ones go first, and what an earlier run has left comes later and alone; alerts wait for the first retry.
 truncate billing.failed_events, billing.alerts;
@@ -500,19 +520,19 @@ return (
 select is(
   (select array_agg(pg_temp.claim()) from generate_series(1, 4)),
   '{s3,"s4 s5",s1,s2}',
-  'what an earlier run has left comes alone, and among those of a kind last'
+  'what an earlier run has left is claimed alone, and last of its kind'
 );
 
 truncate billing.failed_events, billing.leases;
 select pg_temp.file('s1', 'apply_failed');
 select is_empty(
   $$select from public.billing_claim_alerts(gen_random_uuid(), 'x')$$,
-  'a failure with a retry coming raises no alert'
+  'a failure that is retried raises no alert'
 );
 
 truncate billing.leases;
 select pg_temp.pass(1);
-select is(pg_temp.run('apply_failed'), 's1', 'when its first retry has failed');
+select pg_temp.run('apply_failed');
 
 select pg_temp.file('s3', 'apply_failed', 'sub_3');
 update billing.failed_events set first_failed_at = now() - interval '1 s' where event_id = 's1';
@@ -522,7 +542,7 @@ select is(
     from public.billing_claim_alerts(gen_random_uuid(), 'x')
   ),
   'failure_opened 1 s1',
-  'it does, of itself alone'
+  'a failure whose first retry has failed raises an alert, alone'
 );
 
 truncate billing.leases;
@@ -530,7 +550,7 @@ select pg_temp.file('s2', 'event_invalid', 'sub_2');
 select is(
   (select count(*) from public.billing_claim_alerts(gen_random_uuid(), 'x')),
   2::bigint,
-  'one that no retry can cure does at once'
+  'a failure without a retry raises an alert at once'
 );
 
 truncate billing.leases;
@@ -538,7 +558,7 @@ select billing.retry_failed_event('s2');
 select is(
   (select count(*) from public.billing_claim_alerts(gen_random_uuid(), 'x')),
   1::bigint,
-  'unless a person has requested its retry'
+  'a failure whose retry is requested raises no alert'
 );
 
 truncate billing.failed_events, billing.leases;
@@ -557,21 +577,24 @@ returns boolean language sql as $$
   select last_scheduled_run_at = now() from public.billing_health
 $$;
 select pg_temp.end_run(queue, 1, false) from unnest(array['retries', 'notifications']) as queue;
-select is(pg_temp.schedule_ran(), null, 'a run that the webhook has woken leaves none');
+select is(pg_temp.schedule_ran(), null, 'a run that the webhook has woken leaves no trace');
 
 select pg_temp.end_run('retries', 3, true);
-select is(pg_temp.schedule_ran(), null, 'nor does the half of a scheduled one');
+select is(pg_temp.schedule_ran(), null, 'one queue of a scheduled run leaves no trace');
 
 select billing.hold_lease('notifications', lpad('4', 32, '0')::uuid);
 select pg_temp.end_run('notifications', 3, true);
-select is(pg_temp.schedule_ran(), true, 'both halves do, also if another run has the queue');
+select is(pg_temp.schedule_ran(), true, 'both queues leave a trace, also if another run has one');
 
 select pg_temp.end_run('retries', 5, false);
-select is(pg_temp.schedule_ran(), true, 'which a run that the webhook has woken leaves');
+select is(pg_temp.schedule_ran(), true, 'a run that the webhook has woken keeps the trace');
 
 update billing.leases set scheduled_run_at = now() - interval '1 h' where queue = 'retries';
-select is(pg_temp.schedule_ran(), false, 'and the older one counts');
-select ok(not billing.hold_lease('notifications', lpad('3', 32, '0')::uuid), 'which it keeps');
+select is(pg_temp.schedule_ran(), false, 'the older trace of the queues counts');
+select ok(
+  not billing.hold_lease('notifications', lpad('3', 32, '0')::uuid),
+  'that other run keeps its queue'
+);
 
 select * from finish();
 rollback;

@@ -93,7 +93,7 @@ $$;
 set local role service_role;
 
 -- One run has the queue.
-select is(pg_temp.claim(1), '', 'of an empty outbox, nothing is claimed');
+select is(pg_temp.claim(1), '', 'an empty outbox gives nothing');
 select results_eq(
   $$
     select
@@ -103,7 +103,7 @@ select results_eq(
     from billing.leases
   $$,
   $$values ('notifications', pg_temp.run(1), true)$$,
-  'but the run has the queue for a minute'
+  'a claim holds the queue for a minute'
 );
 
 reset role;
@@ -117,9 +117,13 @@ select pg_temp.owe('tap_1', '{
   "occurred_at": "2026-05-01T10:00:00Z"
 }');
 set local role service_role;
-select is(pg_temp.claim(2), '', 'nobody else claims anything meanwhile');
-select is((pg_temp.row_of('tap_1')).attempts, 0, 'and no attempt is counted');
-select is(pg_temp.settle(2, 'tap_1', '{"result": "dead"}'), 0, 'or settled');
+select is(pg_temp.claim(2), '', 'a second run claims nothing');
+select is((pg_temp.row_of('tap_1')).attempts, 0, 'a refused claim counts no attempt');
+select is(
+  pg_temp.settle(2, 'tap_1', '{"result": "dead"}'),
+  0,
+  'a run without the lease settles nothing'
+);
 select results_eq(
   $$
     select c - '{status,next_attempt_at,last_error,sent_at}'::text[]
@@ -146,7 +150,7 @@ select results_eq(
       'created_at', now()
     )
   $$,
-  'a claim returns what the notification says, the number of the attempt, and an ID of provider, event and kind'
+  'a claim returns the notification, the number of the attempt, and an ID'
 );
 select is(
   (
@@ -154,27 +158,23 @@ select is(
     from pg_temp.row_of('tap_1') as n
   ),
   '["pending", 1, null, null]',
-  'the attempt is counted before sending'
+  'an attempt is counted before sending'
 );
 
 select pg_temp.end_lease();
-select is(pg_temp.claim(2), '', 'one that is not settled yet is not sent again at once');
+select is(pg_temp.claim(2), '', 'an unsettled notification is not claimed again at once');
 
 update billing.notifications
 set next_attempt_at = next_attempt_at - interval '60 s'
 where event_id = 'tap_1';
-select is(
-  pg_temp.claim(2),
-  'tap_1',
-  'if the run died, the next one has it when the lease has ended'
-);
+select is(pg_temp.claim(2), 'tap_1', 'another run claims it after the lease');
 
 select is(
   pg_temp.settle(1, 'tap_1', '{"result": "sent"}'),
   0,
-  'and the first run settles nothing any more'
+  'the first run settles nothing after its lease'
 );
-select is((pg_temp.row_of('tap_1')).attempts, 2, 'that is the second attempt');
+select is((pg_temp.row_of('tap_1')).attempts, 2, 'the second claim counts a second attempt');
 
 update billing.leases set held_until = clock_timestamp() + interval '1 s';
 select pg_temp.claim(2);
@@ -183,16 +183,22 @@ set next_attempt_at = next_attempt_at - interval '60 s'
 where event_id = 'tap_1';
 select ok(
   (select held_until > clock_timestamp() + interval '50 s' from billing.leases),
-  'each claim of the run extends the lease'
+  'a claim extends the lease'
 );
 select ok(
   not public.billing_release_lease('notifications', pg_temp.run(1)),
-  'only the run that has the lease ends it'
+  'a run without the lease releases nothing'
 );
-select ok(not public.billing_release_lease('retries', pg_temp.run(2)), 'for its queue');
-select ok(not public.billing_release_lease('notifications', pg_temp.run(2)), 'at its end');
-select is(pg_temp.claim(3), 'tap_1', 'and the next run need not wait');
-select ok(billing.hold_lease('retries', pg_temp.run(4)), 'the queues have leases of their own');
+select ok(
+  not public.billing_release_lease('retries', pg_temp.run(2)),
+  'a run releases no other queue'
+);
+select ok(
+  not public.billing_release_lease('notifications', pg_temp.run(2)),
+  'a run releases its queue'
+);
+select is(pg_temp.claim(3), 'tap_1', 'after that, the next run claims at once');
+select ok(billing.hold_lease('retries', pg_temp.run(4)), 'each queue has a lease of its own');
 
 -- What is claimed.
 reset role;
@@ -205,12 +211,12 @@ set local role service_role;
 select is(
   pg_temp.claim(3, 2),
   'tap_69 tap_70',
-  'no more than the limit, and the longest due ones, whatever the plan'
+  'a claim takes those that are due longest, up to the limit'
 );
 select is(
   (select count(*)::integer from billing.notifications where attempts > 0),
   2,
-  'no other attempt is counted'
+  'only claimed notifications count an attempt'
 );
 
 reset role;
@@ -229,7 +235,11 @@ select pg_temp.owe('tap_tenth_later', jsonb_build_object(
   'next_attempt_at', now() + interval '1 s'
 ));
 set local role service_role;
-select is(pg_temp.claim(3), 'tap_ninth', 'what is due and pending, for at most ten attempts');
+select is(
+  pg_temp.claim(3),
+  'tap_ninth',
+  'a claim takes what is due and pending, for at most ten attempts'
+);
 select set_eq(
   $$
     select event_id, status, attempts, last_error
@@ -243,7 +253,7 @@ select set_eq(
         'the receiver answered 500; the worker of the last attempt did not report a result'),
       ('tap_tenth_later', 'pending', 10, null)
   $$,
-  'one whose last attempt nobody reported is dead'
+  'a notification without a result of its last attempt is dead'
 );
 
 -- Results.
@@ -272,7 +282,7 @@ select is(
       || jsonb_build_array(jsonb_build_object('id', gen_random_uuid(), 'result', 'sent'))
   ),
   3,
-  'a batch is settled in one call'
+  'a call settles a batch'
 );
 select set_eq(
   $$select event_id, status, attempts, last_error, sent_at = now() from billing.notifications$$,
@@ -282,17 +292,21 @@ select set_eq(
       ('tap_nowhere', 'undeliverable', 1, 'no address', null),
       ('tap_sent', 'sent', 2, 'the receiver answered 500', true)
   $$,
-  'each has its result; one that was sent keeps the error of the attempt before'
+  'each notification has its result, and keeps its last error'
 );
-select is(pg_temp.settle(3, 'tap_sent', '{"result": "dead"}'), 0, 'what is settled stays settled');
+select is(
+  pg_temp.settle(3, 'tap_sent', '{"result": "dead"}'),
+  0,
+  'a settled notification is not settled again'
+);
 
 update billing.notifications set next_attempt_at = now();
-select is(pg_temp.claim(3), '', 'and is never claimed again');
+select is(pg_temp.claim(3), '', 'a settled notification is not claimed again');
 
 select is(
   public.billing_settle_notifications(pg_temp.run(3), 'host', '[]'),
   0,
-  'of nothing, nothing is settled'
+  'a call may settle nothing'
 );
 
 -- Failed: the schedule.
@@ -315,9 +329,12 @@ select pg_temp.settle(3, event_id, jsonb_build_object(
 from billing.notifications
 where status = 'pending';
 select is_empty(
-  $$select n from unnest(billing.notification_waits()) with ordinality as w (wait, n)
-    where pg_temp.wait_of('tap_failed_' || n) not between w.wait and w.wait * 1.1$$,
-  'after each attempt but the last, the wait of the schedule and up to 10 % more'
+  $$
+    select n
+    from unnest(billing.notification_waits()) with ordinality as w (wait, n)
+    where pg_temp.wait_of('tap_failed_' || n) not between w.wait and w.wait * 1.1
+  $$,
+  'a failed attempt leads to the wait of the schedule and up to 10 % more'
 );
 select results_eq(
   $$
@@ -326,7 +343,7 @@ select results_eq(
     order by n
   $$,
   $$values ('pending', 9, 'failure tap_failed_9'), ('dead', 10, 'failure tap_failed_10')$$,
-  'after the tenth, it is dead'
+  'a notification is dead after the tenth attempt'
 );
 
 -- Chance fails this once in six million runs.
@@ -337,12 +354,12 @@ select ok(
     from billing.notifications
     where event_id like 'tap\_jitter%'
   ),
-  'what failed together is spread'
+  'retries of what failed together are spread'
 );
 select is(
   pg_temp.wait_of('tap_reset'),
   interval '0',
-  'one that somebody has set back meanwhile is due at once'
+  'a notification that was set back meanwhile is due at once'
 );
 
 reset role;
@@ -401,7 +418,7 @@ select is(
     )
   ),
   3,
-  'what was limited is settled, with what was not sent because of it'
+  'limited and unsent notifications are settled'
 );
 select set_eq(
   $$
@@ -414,11 +431,11 @@ select set_eq(
       ('tap_limited_too', 'pending', 9, '429', false),
       ('tap_unsent', 'pending', 9, 'before', true)
   $$,
-  'neither is an attempt, not even the last one'
+  'limited and unsent notifications count no attempt'
 );
 select ok(
   pg_temp.pause_of('slow') between interval '119 s' and interval '120 s',
-  'the receiver has a pause, as long as the longest asked for'
+  'a limited receiver has the longest pause that it asked for'
 );
 select results_eq(
   $$
@@ -427,18 +444,18 @@ select results_eq(
     where last_error = '429'
   $$,
   $$values (true), (true)$$,
-  'they are due at its end'
+  'limited notifications are due at the end of the pause'
 );
-select is(pg_temp.claim(3, 10, 'slow'), '', 'meanwhile nothing is handed out for it');
-select is((pg_temp.row_of('tap_unsent')).attempts, 9, 'and no attempt is counted');
-select is(pg_temp.claim(3, 10, 'host'), 'tap_unsent', 'another receiver has its own pauses');
+select is(pg_temp.claim(3, 10, 'slow'), '', 'nothing is claimed for a receiver in its pause');
+select is((pg_temp.row_of('tap_unsent')).attempts, 9, 'a pause counts no attempt');
+select is(pg_temp.claim(3, 10, 'host'), 'tap_unsent', 'another receiver has no pause');
 
 select pg_temp.settle(3, 'tap_limited', '{"result": "limited", "retry_after_seconds": 1}', 'slow');
 select ok(pg_temp.pause_of('slow') > interval '118 s', 'a pause is not shortened');
 
 update billing.pauses set paused_until = now() where destination = 'slow';
 update billing.notifications set next_attempt_at = now();
-select is(pg_temp.claim(3, 1, 'slow') <> '', true, 'after the pause, they are handed out');
+select is(pg_temp.claim(3, 1, 'slow') <> '', true, 'notifications are claimed after the pause');
 
 select pg_temp.settle(
   3,
@@ -455,7 +472,7 @@ select results_eq(
     from unnest(array['nothing', '0', 'years']) as name
   $$,
   $$values (interval '1 min'), ('1 s'), ('24 h')$$,
-  'without Retry-After the pause is a minute; it is at least a second and at most a day'
+  'a pause is a minute by default, at least a second and at most a day'
 );
 
 reset role;
@@ -473,12 +490,12 @@ select pg_temp.end_lease();
 select is(
   pg_temp.settle(3, 'tap_1', '{"result": "sent"}'),
   1,
-  'a run that is late settles, as long as no other one has the queue'
+  'a late run settles if no other run has the queue'
 );
 select is(
   (select string_agg(status, ' ' order by event_id) from public.billing_notifications),
   'sent dead',
-  'commands see it in the window'
+  'the API shows the results'
 );
 
 update public.billing_notifications
@@ -487,7 +504,7 @@ where event_id = 'tap_2';
 select matches(
   pg_temp.claim(5, 10, 'other_host'),
   'tap_2',
-  'and can have one that was given up sent again'
+  'a dead notification can be sent again'
 );
 
 -- What is not true, or no longer, is not sent.
@@ -598,19 +615,19 @@ select pg_temp.access_beside('{}');
 update billing.subscriptions set status = 'canceled';
 select pg_temp.settle(9, 'e', '{"result": "limited"}');
 delete from billing.pauses;
-select is(pg_temp.claim_access(), '[false]', 'after a 429, what is true by then');
+select is(pg_temp.claim_access(), '[false]', 'a limited notification says what is true by then');
 
 update billing.subscriptions set status = 'active' where id = 'sub_2';
-select is(pg_temp.claim_access(), '[false]', 'but once there was an attempt, each says the same');
+select is(pg_temp.claim_access(), '[false]', 'an attempt fixes what a notification says');
 
 update public.billing_notifications set attempts = 0;
-select is(pg_temp.claim_access(), '[true]', 'so does one that somebody sends again');
+select is(pg_temp.claim_access(), '[true]', 'a notification that is sent again says the same');
 
 update billing.subscriptions set status = 'active';
 select is(
   pg_temp.claim_access(),
   '"withdrawn"',
-  'a subscription that is back is no end, whatever else there is'
+  'a subscription that is back has no end to tell of'
 );
 
 truncate billing.notifications;
@@ -631,20 +648,20 @@ select
   case when i < 1006 then 'recovered' else 'payment_failed' end,
   now() - make_interval(secs => 1009 - i)
 from generate_series(1, 1008) as i;
-select is(pg_temp.claim(9, 2), '', 'a call checks a thousand');
+select is(pg_temp.claim(9, 2), '', 'a call checks at most a thousand notifications');
 select ok(
   public.billing_release_lease('notifications', pg_temp.run(9), false),
-  'if it has only withdrawn, the run goes on'
+  'a run that has only withdrawn goes on'
 );
-select is(pg_temp.claim(9, 2), 'e1006 e1007', 'so those that are withdrawn hold no other up');
+select is(pg_temp.claim(9, 2), 'e1006 e1007', 'withdrawn notifications hold up no other');
 select ok(
   not public.billing_release_lease('notifications', pg_temp.run(9), false),
-  'and it ends as usual'
+  'after that, the run ends'
 );
 select is(
   (select count(*) from billing.notifications where status = 'withdrawn' and attempts = 0),
   1005::bigint,
-  'and those that are withdrawn count no attempt'
+  'withdrawn notifications count no attempt'
 );
 
 select * from finish();
