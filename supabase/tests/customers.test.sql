@@ -3,7 +3,7 @@
  * a project replaces it. And billing.account_email as it ships.
  */
 begin;
-select plan(55);
+select plan(56);
 
 create function pg_temp.apply(variadic events jsonb[])
 returns text language sql as $$
@@ -114,9 +114,13 @@ select results_eq(
   'each customer has its own account, and an unknown customer has none'
 );
 
-select pg_temp.apply(
-  pg_temp.created('tap_mine', 10, 'cus_shared', 'acc_1'),
-  pg_temp.created('tap_yours', 10, 'cus_shared', 'acc_2')
+select is(
+  pg_temp.apply(
+    pg_temp.created('tap_mine', 10, 'cus_shared', 'acc_1'),
+    pg_temp.created('tap_yours', 10, 'cus_shared', 'acc_2')
+  ),
+  'applied, applied',
+  'two accounts may share a customer'
 );
 
 select is(

@@ -3,7 +3,7 @@
  * retries. Time passes by moving next_retry_at back.
  */
 begin;
-select plan(64);
+select plan(77);
 truncate billing.failed_events, billing.leases, billing.subscriptions, billing.processed_events;
 
 create function pg_temp.file(
@@ -58,8 +58,11 @@ begin
   claimed := array(select event_id from public.billing_claim_failed_events(run, 100));
   perform public.billing_settle_failed_events(run, (
     select coalesce(jsonb_agg(jsonb_build_object(
-      'provider', 'a', 'event_id', c, 'outcome', case when error_code is null then 'applied' else 'failed' end,
-      'error_code', error_code, 'error', 'Failed'
+      'provider', 'a',
+      'event_id', c,
+      'outcome', case when error_code is null then 'applied' else 'failed' end,
+      'error_code', error_code,
+      'error', 'Failed'
     )), '[]')
     from unnest(claimed) as c
   ));
@@ -194,14 +197,29 @@ returns text language sql as $$
   from billing.failed_events
   where event_id ~ ('^' || way || ' ') and retry_requested_at is not null
 $$;
+
+-- What each way cures: with a record all failures, with the account of a customer only what makes
+-- the record.
+create temporary table ways (way text, cures text);
+insert into ways
+values
+  ('creation', 'creation deletion opening_update payment_failed'),
+  ('opening_update', 'creation deletion opening_update payment_failed'),
+  ('deletion', 'creation deletion opening_update payment_failed'),
+  ('customer', 'creation deletion opening_update payment_failed'),
+  ('fallback', 'creation deletion opening_update payment_failed'),
+  ('repair', 'deletion opening_update payment_failed'),
+  ('other', 'opening_update'),
+  ('row', 'opening_update'),
+  ('corrected', 'opening_update'),
+  ('checkout', 'opening_update'),
+  ('moved', 'opening_update');
 select
   pg_temp.fail(way, 'creation', 'account_unknown'),
   pg_temp.fail(way, 'opening_update', 'account_unknown'),
   pg_temp.fail(way, 'deletion', 'subscription_unknown'),
   pg_temp.fail(way, 'payment_failed', 'creation_pending')
-from unnest(
-  '{creation,opening_update,deletion,customer,fallback,repair,other,row,corrected,checkout,moved}'::text[]
-) as way;
+from ways;
 insert into billing.subscriptions (id, provider, account_id, status, plan_id)
 values ('sub_of_another', 'a', 'acc_1', 'active', 'plan_1');
 
@@ -230,9 +248,9 @@ from (
     ('deletion', 'deletion', '{}', 'a deletion'),
     ('customer', 'creation', '{"account_id": null}', 'one whose customer is known'),
     ('fallback', 'opening_update', '{"account_id": null, "fallback_account": "acc_1"}',
-      'one with whose customer the provider keeps it'),
-    ('repair', 'creation',
-      '{"event_id": "repair creation", "retry": {"event_id": "repair creation", "lease_id": null}}', 'a retry')
+      'one with a fallback account'),
+    ('repair', 'creation', '{"event_id": "repair creation", "retry": {"event_id": "repair creation"}}',
+      'a retry')
 ) as v (way, kind, more, why);
 
 select pg_temp.event('new', 'creation', '{
@@ -249,16 +267,7 @@ select pg_temp.event('none', 'checkout', '{
   "report": {"customer_id": "cus_checkout"}
 }');
 set constraints all immediate;
-select results_eq(
-  $$select way, pg_temp.cured(way) from unnest('{creation,opening_update,deletion,customer,fallback,repair,other,row,corrected,checkout,moved}'::text[]) as way$$,
-  $$values
-    ('creation', 'creation deletion opening_update payment_failed'), ('opening_update', 'creation deletion opening_update payment_failed'),
-    ('deletion', 'creation deletion opening_update payment_failed'), ('customer', 'creation deletion opening_update payment_failed'),
-    ('fallback', 'creation deletion opening_update payment_failed'), ('repair', 'deletion opening_update payment_failed'),
-    -- These bring the account of a customer, and what is retried makes the record.
-    ('other', 'opening_update'), ('row', 'opening_update'), ('corrected', 'opening_update'), ('checkout', 'opening_update'),
-    ('moved', 'opening_update')$$, 'each way of making a record or account requests its failures'
-);
+select is(pg_temp.cured(way), cures, format('%s requests its failures', way)) from ways;
 
 select is(
   pg_temp.fail('row', 'late', 'account_unknown'),
@@ -301,7 +310,7 @@ $$;
 truncate billing.failed_events, billing.leases;
 select pg_temp.file('d1', 'subscription_unknown', 'sub_d');
 select billing.retry_failed_event('d1');
-select pg_temp.claimed(1);
+select is(pg_temp.claimed(1), 'd1', 'a run claims a failure without a record');
 
 select is(
   pg_temp.apply('e4', 'creation', 'sub_d'),
@@ -319,7 +328,7 @@ select is(
 truncate billing.failed_events;
 select pg_temp.file('d2', 'apply_failed', 'sub_d');
 select billing.retry_failed_event('d2');
-select pg_temp.claimed(2);
+select is(pg_temp.claimed(2), 'd2', 'a run claims a failure of another code');
 
 select pg_temp.settle_unknown(2, 'd2');
 select is(
@@ -427,16 +436,19 @@ select pg_temp.file('s1', 'record_locked');
 select is(pg_temp.waits('s1'), '3 / 0', 'a delivery that fails leaves the schedule');
 
 select billing.retry_failed_event('s1');
-select pg_temp.run('record_locked');
 select is(
-  concat_ws(' ', pg_temp.requested(), pg_temp.waits('s1')),
-  's1 3 / 0',
+  concat_ws(' ', pg_temp.run('record_locked'), pg_temp.requested(), pg_temp.waits('s1')),
+  's1 s1 3 / 0',
   'a requested retry that finds the record locked stays requested'
 );
 
 select pg_temp.run('apply_failed');
 select pg_temp.pass(3);
-select (select event_id from public.billing_claim_failed_events(gen_random_uuid(), 9));
+select is(
+  (select event_id from public.billing_claim_failed_events(gen_random_uuid(), 9)),
+  's1',
+  'a due retry is claimed'
+);
 
 truncate billing.leases;
 select is(
@@ -497,7 +509,7 @@ select is(
   'retries after an outage resolve the failures'
 );
 
--- Requested ones go first, and what an earlier run has left comes later and alone; alerts wait for the first retry.
+-- Requested retries go first; what an earlier run has left comes later and alone.
 truncate billing.failed_events, billing.alerts;
 select pg_temp.file('s' || i, 'apply_failed', 'sub_' || i) from generate_series(1, 5) as i;
 select pg_temp.pass(1);

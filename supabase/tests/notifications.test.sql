@@ -516,22 +516,48 @@ returns text language plpgsql as $$
 begin
   delete from billing.subscriptions;
   delete from billing.notifications;
-  insert into billing.subscriptions select s.* from jsonb_populate_record(null::billing.subscriptions, jsonb_build_object(
-    'id', 'sub_1', 'provider', 'a', 'account_id', 'acc_1', 'status', 'active', 'plan_id', 'p'
-  ) || record) as s where record <> '{"none": true}';
-  insert into billing.notifications (provider, event_id, account_id, subscription_id, kind, occurred_at, trial_end)
+  insert into billing.subscriptions
+  select s.*
+  from jsonb_populate_record(null::billing.subscriptions, '{
+    "id": "sub_1", "provider": "a", "account_id": "acc_1", "status": "active", "plan_id": "p"
+  }' || record) as s
+  where record <> '{"none": true}';
+  insert into billing.notifications (
+    provider, event_id, account_id, subscription_id, kind, occurred_at, trial_end
+  )
   select 'a', 'e', 'acc_1', 'sub_1', told.kind, n.occurred_at, n.trial_end
-  from jsonb_populate_record(null::billing.notifications, jsonb_build_object('occurred_at', now() - interval '1 day') || fields) as n;
+  from jsonb_populate_record(
+    null::billing.notifications,
+    jsonb_build_object('occurred_at', now() - interval '1 day') || fields
+  ) as n;
+
   perform public.billing_claim_notifications(pg_temp.run(9), 10, 'host');
-  return (select coalesce(n.last_error, case when n.attempts = 0 and n.next_attempt_at > now() then 'waits' else n.status end) from billing.notifications n);
+  return (
+    select coalesce(
+      n.last_error,
+      case when n.attempts = 0 and n.next_attempt_at > now() then 'waits' else n.status end
+    )
+    from billing.notifications n
+  );
 end;
 $$;
 
 create function pg_temp.ago(name text, hours integer)
-returns jsonb language sql return jsonb_build_object(name, now() - make_interval(hours => hours));
+returns jsonb language sql
+return jsonb_build_object(name, now() - make_interval(hours => hours));
 
+-- A mark of the record, which orders events.
 create function pg_temp.mark(name text, hours integer)
-returns jsonb language sql return jsonb_build_object(name, (extract(epoch from now() - make_interval(hours => hours)) * 4000000)::bigint);
+returns jsonb language sql
+return jsonb_build_object(
+  name,
+  (extract(epoch from now() - make_interval(hours => hours)) * 4000000)::bigint
+);
+
+-- A trial that ends so many hours ago.
+create function pg_temp.trial(hours integer)
+returns jsonb language sql
+return pg_temp.ago('trial_end', hours) || '{"provider_status": "trialing"}';
 
 select is(
   pg_temp.told(kind, record, fields),
@@ -548,28 +574,26 @@ from (
     ('action_required', '{"provider_status": "incomplete_expired"}', '{}', 'The subscription never began.'),
     ('action_required', pg_temp.ago('recovered_as_of', 1), '{}', 'The subscription is active again.'),
     ('action_required', '{}', '{}', null),
-    ('trial_ending', pg_temp.ago('trial_end', -9) || '{"provider_status": "trialing"}', pg_temp.ago('trial_end', -9),
-      null),
-    ('trial_ending', pg_temp.ago('trial_end', -8) || '{"provider_status": "trialing"}', pg_temp.ago('trial_end', -9),
-      'The trial ends at another time.'),
-    ('trial_ending', pg_temp.ago('trial_end', 0) || '{"provider_status": "trialing"}', pg_temp.ago('trial_end', 0),
-      'The trial has ended.'),
+    ('trial_ending', pg_temp.trial(-9), pg_temp.ago('trial_end', -9), null),
+    ('trial_ending', pg_temp.trial(-8), pg_temp.ago('trial_end', -9), 'The trial ends at another time.'),
+    ('trial_ending', pg_temp.trial(0), pg_temp.ago('trial_end', 0), 'The trial has ended.'),
     ('trial_ending', '{"provider_status": "trialing"}', pg_temp.ago('trial_end', -9), 'The trial has ended.'),
-    ('trial_ending', pg_temp.ago('trial_end', -9) || '{"provider_status": "active"}', pg_temp.ago('trial_end', -9),
+    ('trial_ending', pg_temp.trial(-9) || '{"provider_status": "active"}', pg_temp.ago('trial_end', -9),
       'It is no trial any more.'),
+    ('trial_ending', pg_temp.trial(-9) || '{"status": "canceled"}', pg_temp.ago('trial_end', -9),
+      'The subscription has ended.'),
     ('recovered', '{}', pg_temp.ago('occurred_at', 72), null),
     ('recovered', '{}', pg_temp.ago('occurred_at', 73), 'It is more than three days ago.'),
     ('recovered', '{"status": "past_due"}', '{}', 'The subscription is not active any more.'),
     ('recovered', '{"none": true}', '{}', 'The subscription is not active any more.'),
-    ('trial_ending', pg_temp.ago('trial_end', -9) || '{"provider_status": "trialing", "status": "canceled"}',
-      pg_temp.ago('trial_end', -9), 'The subscription has ended.'),
-  -- The event may have overtaken the update that it follows, until the record has an update as new.
-  ('trial_ending', pg_temp.mark('changed_as_of', 25), pg_temp.ago('trial_end', -9), 'waits') , ('trial_ending', pg_temp.mark('changed_as_of', 24), pg_temp.ago('trial_end', -9), 'The trial has ended.'), ('trial_ending', pg_temp.mark('changed_as_of', 25), pg_temp.ago('trial_end', 0), 'The trial has ended.'), (
-    'trial_ending',
-    pg_temp.mark('changed_as_of', 25) || pg_temp.mark('canceled_as_of', 23),
-    pg_temp.ago('trial_end', -9),
-    'The trial has ended.'
-  ), ('ended', '{"status": "canceled"}', '{}', null), ('ended', '{}', '{}', 'The subscription goes on.')
+    -- The event may have overtaken the update that it follows, until the record has an update as new.
+    ('trial_ending', pg_temp.mark('changed_as_of', 25), pg_temp.ago('trial_end', -9), 'waits'),
+    ('trial_ending', pg_temp.mark('changed_as_of', 24), pg_temp.ago('trial_end', -9), 'The trial has ended.'),
+    ('trial_ending', pg_temp.mark('changed_as_of', 25), pg_temp.ago('trial_end', 0), 'The trial has ended.'),
+    ('trial_ending', pg_temp.mark('changed_as_of', 25) || pg_temp.mark('canceled_as_of', 23),
+      pg_temp.ago('trial_end', -9), 'The trial has ended.'),
+    ('ended', '{"status": "canceled"}', '{}', null),
+    ('ended', '{}', '{}', 'The subscription goes on.')
 ) as c (kind, record, fields, withdrawn);
 
 -- Whether the account has access by something else, when it is told of an end.
@@ -586,9 +610,15 @@ begin
   delete from billing.subscriptions;
   delete from billing.notifications;
   insert into billing.subscriptions
-  select s.* from (values
-    (jsonb_build_object('id', 'sub_1', 'status', case kind when 'ended' then 'canceled' else 'active' end)), ('{"id": "sub_2", "status": "active"}' || other)
-  ) as o (fields), jsonb_populate_record(null::billing.subscriptions, '{"provider": "a", "account_id": "acc_1", "plan_id": "p"}' || o.fields) as s
+  select s.*
+  from (
+    values
+      (jsonb_build_object('id', 'sub_1', 'status', case kind when 'ended' then 'canceled' end)),
+      ('{"id": "sub_2"}' || other)
+  ) as o (fields),
+    jsonb_populate_record(null::billing.subscriptions, '{
+      "provider": "a", "account_id": "acc_1", "status": "active", "plan_id": "p"
+    }' || jsonb_strip_nulls(o.fields)) as s
   where o.fields is not null;
   insert into billing.notifications (provider, event_id, account_id, subscription_id, kind)
   values ('a', 'e', 'acc_1', 'sub_1', access_beside.kind);

@@ -97,16 +97,17 @@ returns void language sql as $$
     unnest(array[90, 91]) as days;
 $$;
 
-select is(pg_temp.prune(), '0 0 0 0', 'of empty tables, nothing is deleted');
+select is(pg_temp.prune(), '0 0 0 0', 'nothing is deleted of empty tables');
 
 select pg_temp.fill();
-select is(pg_temp.prune(), '1 3 1 4', 'it says how many rows of each table');
+select is(pg_temp.prune(), '1 3 1 4', 'pruning counts the rows of each table');
 select is(
   pg_temp.left_over(),
-  'f10, f30, f31 without payload, f90 without payload, f_open, l0, l50, l90, n_dead90, n_pending90, n_pending91, n_sent90, n_undeliverable90, n_withdrawn90',
-  'by default: the ledger and what is settled after 90 days, payloads of resolved failures after 30; what is open or pending never'
+  'f10, f30, f31 without payload, f90 without payload, f_open, l0, l50, l90, n_dead90, '
+    'n_pending90, n_pending91, n_sent90, n_undeliverable90, n_withdrawn90',
+  'settled rows last 90 days, their payloads 30, and open ones forever'
 );
-select is(pg_temp.prune(), '0 0 0 0', 'what is deleted is not counted again');
+select is(pg_temp.prune(), '0 0 0 0', 'deleted rows are not counted again');
 
 select pg_temp.fill();
 select is(
@@ -114,11 +115,15 @@ select is(
     $$ledger_keeps => '60 days', settled_rows_keep => '90 days', payloads_keep => '15 days'$$
   ),
   '2 4 1 4',
-  'each has its own time to keep'
+  'each kind of row may have its time'
 );
 
 select pg_temp.fill();
-select is(pg_temp.prune($$settled_rows_keep => '30 days'$$), '1 3 3 8', 'which can be given');
+select is(
+  pg_temp.prune($$settled_rows_keep => '30 days'$$),
+  '1 3 3 8',
+  'the time of settled rows may be shorter'
+);
 
 select pg_temp.fill();
 select is(pg_temp.prune('null, null, null'), '0 0 0 0', 'null keeps everything');
@@ -135,14 +140,18 @@ select is(pg_temp.prune('batch_size => 10'), '10 10 10 10', 'a call deletes a ba
 select is(
   (select array_agg(event_id order by processed_at) from billing.processed_events),
   (select array_agg('l' || i order by i desc) from generate_series(1, 15) as i),
-  'the oldest rows first'
+  'the oldest rows of the ledger are deleted first'
 );
 select results_eq(
   $$select min(created_at), max(created_at) from billing.notifications$$,
   $$values (pg_temp.days_ago(115), pg_temp.days_ago(101))$$,
-  'of each'
+  'the oldest notifications are deleted first'
 );
-select is(pg_temp.prune('batch_size => 10'), s.pruned, format('call %s', s.place))
+select is(
+  pg_temp.prune('batch_size => 10'),
+  s.pruned,
+  format('call %s deletes the next batch', s.place)
+)
 from (
   values
     (2, '10 10 10 10'),
@@ -168,7 +177,7 @@ select is(
     )
   ),
   0,
-  'nobody prunes through the API'
+  'the API cannot prune'
 );
 
 select * from finish();

@@ -6,8 +6,8 @@ select plan(11);
 set local timezone = 'UTC';
 truncate billing.failed_events, billing.notifications, billing.processed_events, billing.leases;
 
-select is_empty('select * from billing.open_failures', 'of nothing, there are no open failures');
-select is_empty('select * from billing.events_per_hour', 'and no events');
+select is_empty('select * from billing.open_failures', 'there are no open failures at first');
+select is_empty('select * from billing.events_per_hour', 'there are no events at first');
 
 create function pg_temp.health()
 returns jsonb language sql as $$
@@ -28,7 +28,7 @@ select is(
     "handlers": [],
     "erased_purchases": 0
   }',
-  'and the health is one row of nothing'
+  'the health is one row, even of nothing'
 );
 
 create function billing.on_b_c(provider text, event jsonb) returns void language sql as '';
@@ -83,8 +83,9 @@ update billing.failed_events set retry_requested_at = now() where event_id = '2'
 update billing.failed_events set payload = '{"n": 2}' where event_id = '6';
 select is(
   (select string_agg(concat_ws(' ', alike, error_code, event_id), ', ') from billing.open_failures),
-  '3 subscription_unknown 3, 3 subscription_unknown 5, 3 subscription_unknown 1, 2 event_invalid 6, 2 event_invalid 4, 1 apply_failed 2, 1 body_empty 7',
-  'the most frequent error is first, and of each the oldest failure; resolved ones are left out'
+  '3 subscription_unknown 3, 3 subscription_unknown 5, 3 subscription_unknown 1, '
+    '2 event_invalid 6, 2 event_invalid 4, 1 apply_failed 2, 1 body_empty 7',
+  'open failures begin with the most frequent error and its oldest failure'
 );
 select is(
   (select to_jsonb(f) from billing.open_failures f where event_id = '4'),
@@ -104,7 +105,7 @@ select is(
     'next_retry_at', null,
     'repaired', false
   ),
-  'with what is known of the event'
+  'an open failure shows what is known of its event'
 );
 select set_eq(
   $$
@@ -113,7 +114,7 @@ select set_eq(
     where retry_requested or repaired
   $$,
   $$values ('2', true, false), ('6', false, true)$$,
-  'and whether it was repaired or is going to be retried'
+  'an open failure shows its repair and its requested retry'
 );
 
 insert into billing.processed_events (provider, event_id, type, outcome, processed_at)
@@ -148,7 +149,7 @@ select results_eq(
       (date_trunc('hour', now()) - interval '1 hour', 'payment', 'stale', 1),
       (date_trunc('hour', now() - interval '71 hours'), 'payment', 'applied', 1)
   $$,
-  'applied and stale events of three days per hour and type'
+  'events_per_hour counts applied and stale events of three days'
 );
 select results_eq(
   $$
@@ -157,12 +158,12 @@ select results_eq(
     where outcome = 'failed'
   $$,
   $$values (6, 6)$$,
-  'and those that failed in this time and are open'
+  'events_per_hour counts open failures of three days'
 );
 select is(
   (select array_agg(hour) from (select hour from billing.events_per_hour) as e),
   (select array_agg(hour order by hour desc) from billing.events_per_hour),
-  'the newest hour is first'
+  'events_per_hour begins with the newest hour'
 );
 
 insert into billing.notifications (
@@ -194,7 +195,7 @@ select is(
     'handlers', jsonb_build_array('on_a', 'on_b_c'),
     'erased_purchases', 0
   ),
-  'the health counts what is open, requested, pending and given up, and which handlers can be called'
+  'the health counts failures, retries, notifications and handlers'
 );
 
 insert into billing.subscriptions (
@@ -210,7 +211,11 @@ select 'tap_' || n, 'a', 'acc_1', 'active', 'plan_1', 4000000 * n, 4000000 * n +
 from generate_series(0, 2) as n;
 set local role service_role;
 select results_eq(
-  'select account_as_of, changed_as_of, changed_by_update, canceled_as_of from public.billing_records order by id',
+  $$
+    select account_as_of, changed_as_of, changed_by_update, canceled_as_of
+    from public.billing_records
+    order by id
+  $$,
   $$
     select to_timestamp(n), to_timestamp(n), n = 1, null::timestamptz
     from generate_series(0, 2) as n
