@@ -93,7 +93,10 @@ values
   ('sub_2', 'b', 'acc_1', 'active', 'price_pro'),
   ('sub_3', 'a', 'acc_2', 'unpaid', 'price_pro');
 select ok(public.billing_has_access('acc_1'), 'one subscription that counts is enough');
-select ok(not public.billing_has_access('acc_2'), 'a subscription of another account does not count');
+select ok(
+  not public.billing_has_access('acc_2'),
+  'a subscription of another account does not count'
+);
 
 select * from finish();
 rollback;

@@ -835,8 +835,8 @@ select is_empty(
 
 -- Triggers and columns that an app adds.
 reset role;
-create constraint trigger late_trap after update on billing.subscriptions deferrable initially deferred
-for each row when (new.plan_id = 'plan_late') execute function pg_temp.trap();
+create constraint trigger late_trap after update on billing.subscriptions
+deferrable initially deferred for each row when (new.plan_id = 'plan_late') execute function pg_temp.trap();
 set local role service_role;
 select set_config('tap.sqlstate', 'P0001', true);
 select is(

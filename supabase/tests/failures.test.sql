@@ -564,27 +564,27 @@ select is(
 -- Opened again.
 select public.billing_record_failed_event(jsonb_build_object(
   'provider', 'b',
-  'event_id', 'tap_o1',
+  'event_id', 'closed_1',
   'body', '{"n": 1}',
   'body_encoding', 'text',
   'error_code', 'apply_failed',
   'error', 'Failed'
 ));
-select pg_temp.file('tap_o' || i, '{"n": 1}') from generate_series(1, 5) as i;
+select pg_temp.file('closed_' || i, '{"n": 1}') from generate_series(1, 5) as i;
 update billing.failed_events
 set
   resolved_at = now(),
   resolution = case event_id
-    when 'tap_o2' then 'ignored'
-    when 'tap_o4' then 'stale'
+    when 'closed_2' then 'ignored'
+    when 'closed_4' then 'stale'
     else 'by hand'
   end,
   resolution_note = 'a test',
   resolved_by = 'somebody',
   scheduled_retries = 7,
   next_retry_at = null
-where event_id like 'tap_o%' and event_id <> 'tap_o5';
-update billing.failed_events set payload = null where event_id = 'tap_o3';
+where event_id like 'closed_%' and event_id <> 'closed_5';
+update billing.failed_events set payload = null where event_id = 'closed_3';
 select throws_ok(
   format('select billing.reopen_failed_event(%L, of_provider => %L)', e.id, e.provider),
   'P0001',
@@ -594,15 +594,15 @@ select throws_ok(
 from (
   values
     ('tap_none', null, 'No failed event has the id tap_none.'),
-    ('tap_o2', 'b', 'No failed event has the id tap_o2 (provider b).'),
-    ('tap_o1', null, 'Providers a and b both have a failed event with the id tap_o1: add of_provider.'),
-    ('tap_o4', 'a', 'Cannot open tap_o4 again: its resolution is stale, so the event has had its effect.'),
-    ('tap_o5', null, 'The failed event tap_o5 is open already.')
+    ('closed_2', 'b', 'No failed event has the id closed_2 (provider b).'),
+    ('closed_1', null, 'Providers a and b both have a failed event with the id closed_1: add of_provider.'),
+    ('closed_4', 'a', 'Cannot open closed_4 again: its resolution is stale, so the event has had its effect.'),
+    ('closed_5', null, 'The failed event closed_5 is open already.')
 ) as e (id, provider, message);
 
 select matches(
-  billing.reopen_failed_event('tap_o1', of_provider => 'b'),
-  '^It is open again\. Retry it with: .*tap_o1.*b.*;$',
+  billing.reopen_failed_event('closed_1', of_provider => 'b'),
+  '^It is open again\. Retry it with: .*closed_1.*b.*;$',
   'a resolved failure of two providers is opened by naming one'
 );
 select is(
@@ -617,61 +617,61 @@ select is(
       retry_requested_at,
       scheduled_retries
     )
-    from pg_temp.failed('tap_o1', 'b')
+    from pg_temp.failed('closed_1', 'b')
   ),
   '[null, null, null, null, "apply_failed", null, null, 0]',
   'an opened failure has its error, and no retry'
 );
 select is(
-  (pg_temp.failed('tap_o1')).resolution,
+  (pg_temp.failed('closed_1')).resolution,
   'by hand',
   'the other provider''s failure is not opened'
 );
 
 select matches(
-  billing.reopen_failed_event('tap_o1'),
+  billing.reopen_failed_event('closed_1'),
   '^It is open again',
   'a failure needs no provider if only one is resolved by hand'
 );
 select throws_ok(
-  $$select billing.reopen_failed_event('tap_o1')$$,
+  $$select billing.reopen_failed_event('closed_1')$$,
   'P0001',
-  'The failed event tap_o1 is open already.',
+  'The failed event closed_1 is open already.',
   'an open failure cannot be opened'
 );
 
 select matches(
-  billing.reopen_failed_event('tap_o3'),
+  billing.reopen_failed_event('closed_3'),
   'pruned: have the provider send',
   'opening a failure without a payload says what to do'
 );
 
 update billing.failed_events
 set error_code = 'account_unknown', customer_id = 'cus_o'
-where event_id = 'tap_o3';
+where event_id = 'closed_3';
 insert into billing.customers (provider, customer_id, account_id) values ('a', 'cus_o', 'acc_o');
 set constraints all immediate;
 select is(
-  (pg_temp.failed('tap_o3')).retry_requested_at,
+  (pg_temp.failed('closed_3')).retry_requested_at,
   null,
   'a failure without a payload is not requested'
 );
 
 set local role service_role;
 select matches(
-  public.billing_reopen_failed_event('tap_o2', of_provider => 'a'),
+  public.billing_reopen_failed_event('closed_2', of_provider => 'a'),
   '^It is open again',
   'the console opens an ignored failure'
 );
 select matches(
-  billing.retry_failed_event('tap_o2'),
+  billing.retry_failed_event('closed_2'),
   '^Retry requested: 1\.',
   'an opened failure can be retried'
 );
 
 reset role;
 select is(
-  (select count(*)::integer from billing.open_failures where event_id like 'tap_o%'),
+  (select count(*)::integer from billing.open_failures where event_id like 'closed_%'),
   5,
   'all these failures are open but the stale one'
 );

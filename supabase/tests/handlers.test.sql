@@ -231,8 +231,8 @@ select is(pg_temp.effects(), 'plan_5 1, plan_5 2', 'a handler runs after the bui
 reset role;
 
 create function pg_temp.refuse() returns trigger language plpgsql as $$ begin raise 'late'; end $$;
-create constraint trigger tap_late after insert on billing.processed_events deferrable initially deferred
-for each row when (new.event_id = 'tap_late5') execute function pg_temp.refuse();
+create constraint trigger tap_late after insert on billing.processed_events
+deferrable initially deferred for each row when (new.event_id = 'tap_late5') execute function pg_temp.refuse();
 set local role service_role;
 set constraints all deferred;
 select is(
@@ -292,7 +292,8 @@ insert into bodies values
   ('mentions_5', $$execute 'select ''; deallocate seats;'''$$),
   ('mentions_6', $$perform deallocate from (values (1)) as v (deallocate)$$),
   ('mentions_7', $$declare deallocate int; begin deallocate := 1; end$$),
-  ('mentions_8', $$declare deallocate int; n int; begin n := case when n > 0 then 1 else deallocate end; end$$);
+  ('mentions_8', $$declare deallocate int; n int;
+    begin n := case when n > 0 then 1 else deallocate end; end$$);
 select pg_temp.handler(type, body) from bodies;
 grant select on bodies to service_role;
 set local role service_role;

@@ -97,59 +97,63 @@ select is(
     select string_agg(pg_temp.file(f.event_id, f.code, f.subscription, f.provider), ' ')
     from (
       values
-        ('c1', 'subscription_unknown', 'sub_1', 'a'),
-        ('c2', 'creation_pending', 'sub_1', 'a'),
-        ('c3', 'event_invalid', 'sub_1', 'a'),
-        ('c4', 'subscription_unknown', 'sub_2', 'a'),
-        ('c5', 'subscription_unknown', 'sub_1', 'b'),
-        ('c6', 'subscription_unknown', 'sub_1', 'a')
+        ('early_1', 'subscription_unknown', 'sub_1', 'a'),
+        ('early_2', 'creation_pending', 'sub_1', 'a'),
+        ('early_3', 'event_invalid', 'sub_1', 'a'),
+        ('early_4', 'subscription_unknown', 'sub_2', 'a'),
+        ('early_5', 'subscription_unknown', 'sub_1', 'b'),
+        ('early_6', 'subscription_unknown', 'sub_1', 'a')
     ) as f (event_id, code, subscription, provider)
   ),
   'stored stored stored stored stored stored',
   'events that come before their creation fail'
 );
 
-select billing.resolve_failed_event('c6', 'of the test', 'us');
+select billing.resolve_failed_event('early_6', 'of the test', 'us');
 select is(
-  pg_temp.apply('e1', 'creation', 'sub_1'),
+  pg_temp.apply('event_1', 'creation', 'sub_1'),
   'applied t',
   'the answer to a creation says that a retry is requested'
 );
 select is(
   pg_temp.requested(),
-  'c1 c2',
+  'early_1 early_2',
   'a creation requests open failures of its provider and subscription'
 );
 
 select is(
-  pg_temp.apply('e2', 'creation', 'sub_3'),
+  pg_temp.apply('event_2', 'creation', 'sub_3'),
   'applied t',
   'a later creation says so too, until the worker comes'
 );
-select is(pg_temp.requested(), 'c1 c2', 'a later creation requests nothing else');
-select is(pg_temp.apply('e3', 'update', 'sub_1'), 'applied', 'an update requests nothing');
-select is(pg_temp.run(), 'c1 c2', 'the worker retries what was requested');
+select is(pg_temp.requested(), 'early_1 early_2', 'a later creation requests nothing else');
+select is(pg_temp.apply('event_3', 'update', 'sub_1'), 'applied', 'an update requests nothing');
+select is(pg_temp.run(), 'early_1 early_2', 'the worker retries what was requested');
 select is(pg_temp.requested(), null, 'retried failures are requested no more');
 
-select pg_temp.apply('c3', 'update', 'sub_1');
+select pg_temp.apply('early_3', 'update', 'sub_1');
 select is(
-  (select resolution from billing.failed_events where event_id = 'c3'),
+  (select resolution from billing.failed_events where event_id = 'early_3'),
   'applied',
   'a delivery resolves its failure'
 );
 
 select is(
-  pg_temp.file('c7', 'subscription_unknown', 'sub_3'),
+  pg_temp.file('early_7', 'subscription_unknown', 'sub_3'),
   'retry',
   'a failure that is stored after its creation is requested at once'
 );
 
 select is(
-  pg_temp.file('c8', 'subscription_unknown', 'sub_3', 'b'),
+  pg_temp.file('early_8', 'subscription_unknown', 'sub_3', 'b'),
   'stored',
   'a failure of another provider is only stored'
 );
-select is(pg_temp.requested(), 'c7', 'only the failure of the creation''s provider is requested');
+select is(
+  pg_temp.requested(),
+  'early_7',
+  'only the failure of the creation''s provider is requested'
+);
 
 -- Whatever makes a record, or gives it its account, cures all that waited for it.
 truncate billing.failed_events, billing.leases;
@@ -247,10 +251,8 @@ from (
     ('opening_update', 'opening_update', '{}', 'an update'),
     ('deletion', 'deletion', '{}', 'a deletion'),
     ('customer', 'creation', '{"account_id": null}', 'one whose customer is known'),
-    ('fallback', 'opening_update', '{"account_id": null, "fallback_account": "acc_1"}',
-      'one with a fallback account'),
-    ('repair', 'creation', '{"event_id": "repair creation", "retry": {"event_id": "repair creation"}}',
-      'a retry')
+    ('fallback', 'opening_update', '{"account_id": null, "fallback_account": "acc_1"}', 'one with a fallback account'),
+    ('repair', 'creation', '{"event_id": "repair creation", "retry": {"event_id": "repair creation"}}', 'a retry')
 ) as v (way, kind, more, why);
 
 select pg_temp.event('new', 'creation', '{
@@ -308,53 +310,53 @@ returns void language sql as $$
   update billing.leases set held_until = '-infinity'
 $$;
 truncate billing.failed_events, billing.leases;
-select pg_temp.file('d1', 'subscription_unknown', 'sub_d');
-select billing.retry_failed_event('d1');
-select is(pg_temp.claimed(1), 'd1', 'a run claims a failure without a record');
+select pg_temp.file('during_1', 'subscription_unknown', 'sub_d');
+select billing.retry_failed_event('during_1');
+select is(pg_temp.claimed(1), 'during_1', 'a run claims a failure without a record');
 
 select is(
-  pg_temp.apply('e4', 'creation', 'sub_d'),
+  pg_temp.apply('event_4', 'creation', 'sub_d'),
   'applied t',
   'a creation comes while a run retries its failure'
 );
 
-select pg_temp.settle_unknown(1, 'd1');
+select pg_temp.settle_unknown(1, 'during_1');
 select is(
   (select concat_ws(' ', pg_temp.requested(), attempts) from billing.failed_events),
-  'd1 1',
+  'during_1 1',
   'that failure stays requested, and counts no attempt'
 );
 
 truncate billing.failed_events;
-select pg_temp.file('d2', 'apply_failed', 'sub_d');
-select billing.retry_failed_event('d2');
-select is(pg_temp.claimed(2), 'd2', 'a run claims a failure of another code');
+select pg_temp.file('during_2', 'apply_failed', 'sub_d');
+select billing.retry_failed_event('during_2');
+select is(pg_temp.claimed(2), 'during_2', 'a run claims a failure of another code');
 
-select pg_temp.settle_unknown(2, 'd2');
+select pg_temp.settle_unknown(2, 'during_2');
 select is(
   pg_temp.requested(),
-  'd2',
+  'during_2',
   'a run that settles a failure requests it if the record is there by then'
 );
 
 truncate billing.failed_events;
 select
-  pg_temp.file('d4', 'apply_failed', 'sub_d', 'b'),
-  billing.retry_failed_event('d4'),
+  pg_temp.file('during_4', 'apply_failed', 'sub_d', 'b'),
+  billing.retry_failed_event('during_4'),
   pg_temp.claimed(3),
-  pg_temp.settle_unknown(3, 'd4', 'b');
+  pg_temp.settle_unknown(3, 'during_4', 'b');
 select is(pg_temp.requested(), null, 'the record of another provider requests nothing');
 
 truncate billing.failed_events;
-select pg_temp.file('d3', 'subscription_unknown', 'sub_r');
-update billing.failed_events set payload = '{"n": 2}' where event_id = 'd3';
+select pg_temp.file('during_3', 'subscription_unknown', 'sub_r');
+update billing.failed_events set payload = '{"n": 2}' where event_id = 'during_3';
 select is(
-  pg_temp.apply('e5', 'creation', 'sub_r'),
+  pg_temp.apply('event_5', 'creation', 'sub_r'),
   'applied',
   'a creation does not request a repaired failure'
 );
 
-select pg_temp.file('d3', 'subscription_unknown', 'sub_r');
+select pg_temp.file('during_3', 'subscription_unknown', 'sub_r');
 select is(pg_temp.requested(), null, 'the old body of a repaired failure requests nothing');
 
 -- The schedule.
@@ -398,7 +400,7 @@ select is(
 select is(pg_temp.run('apply_failed'), '', 'no failure is retried before that');
 
 truncate billing.failed_events;
-select pg_temp.file('s1', 'apply_failed');
+select pg_temp.file('scheduled_1', 'apply_failed');
 select is(
   (
     select string_agg(
@@ -406,13 +408,14 @@ select is(
         ' ',
         (select pg_temp.pass(m) is null),
         pg_temp.run('apply_failed'),
-        pg_temp.waits('s1')
+        pg_temp.waits('scheduled_1')
       ),
       ', ' order by n
     )
     from unnest(array[1, 5, 30, 120, 360, 720, 1440]) with ordinality as w (m, n)
   ),
-  't s1 5 / 1, t s1 30 / 2, t s1 120 / 3, t s1 360 / 4, t s1 720 / 5, t s1 1440 / 6, t s1 / 7',
+  't scheduled_1 5 / 1, t scheduled_1 30 / 2, t scheduled_1 120 / 3, t scheduled_1 360 / 4, '
+    't scheduled_1 720 / 5, t scheduled_1 1440 / 6, t scheduled_1 / 7',
   'each failed retry leads to the next wait, and the last to none'
 );
 
@@ -420,25 +423,29 @@ select pg_temp.pass(10000);
 select is(pg_temp.run(), '', 'a failure without another wait is not retried');
 select is((select attempts from billing.failed_events), 8, 'each retry counts an attempt');
 
-select pg_temp.file('s1', 'record_locked');
-select is(pg_temp.waits('s1'), '/ 7', 'a delivery that fails does not begin the schedule again');
+select pg_temp.file('scheduled_1', 'record_locked');
+select is(
+  pg_temp.waits('scheduled_1'),
+  '/ 7',
+  'a delivery that fails does not begin the schedule again'
+);
 
 select billing.retry_failed_events();
-select is(pg_temp.waits('s1'), '1 / 0', 'a retry of all begins the schedule again');
+select is(pg_temp.waits('scheduled_1'), '1 / 0', 'a retry of all begins the schedule again');
 select is(
-  pg_temp.run('apply_failed') || ': ' || pg_temp.waits('s1'),
-  's1: 1 / 0',
+  pg_temp.run('apply_failed') || ': ' || pg_temp.waits('scheduled_1'),
+  'scheduled_1: 1 / 0',
   'a requested retry is tried at once and leaves the schedule'
 );
 
 select pg_temp.pass(-2);
-select pg_temp.file('s1', 'record_locked');
-select is(pg_temp.waits('s1'), '3 / 0', 'a delivery that fails leaves the schedule');
+select pg_temp.file('scheduled_1', 'record_locked');
+select is(pg_temp.waits('scheduled_1'), '3 / 0', 'a delivery that fails leaves the schedule');
 
-select billing.retry_failed_event('s1');
+select billing.retry_failed_event('scheduled_1');
 select is(
-  concat_ws(' ', pg_temp.run('record_locked'), pg_temp.requested(), pg_temp.waits('s1')),
-  's1 s1 3 / 0',
+  concat_ws(' ', pg_temp.run('record_locked'), pg_temp.requested(), pg_temp.waits('scheduled_1')),
+  'scheduled_1 scheduled_1 3 / 0',
   'a requested retry that finds the record locked stays requested'
 );
 
@@ -446,7 +453,7 @@ select pg_temp.run('apply_failed');
 select pg_temp.pass(3);
 select is(
   (select event_id from public.billing_claim_failed_events(gen_random_uuid(), 9)),
-  's1',
+  'scheduled_1',
   'a due retry is claimed'
 );
 
@@ -457,52 +464,70 @@ select is(
   'a retry that is not settled uses up none of the schedule'
 );
 select is(
-  pg_temp.run('record_locked') || ': ' || pg_temp.waits('s1'),
-  's1: 5 / 1',
+  pg_temp.run('record_locked') || ': ' || pg_temp.waits('scheduled_1'),
+  'scheduled_1: 5 / 1',
   'a scheduled retry that finds the record locked uses up one wait'
 );
 
 select pg_temp.pass(5);
 select is(
-  pg_temp.run('event_invalid') || ': ' || pg_temp.waits('s1'),
-  's1: / 2',
+  pg_temp.run('event_invalid') || ': ' || pg_temp.waits('scheduled_1'),
+  'scheduled_1: / 2',
   'a retry that fails for good is the last'
 );
 
-select pg_temp.file('s1', 'apply_failed');
-select is(pg_temp.waits('s1'), '30 / 2', 'a passing cause lets the schedule go on where it was');
+select pg_temp.file('scheduled_1', 'apply_failed');
+select is(
+  pg_temp.waits('scheduled_1'),
+  '30 / 2',
+  'a passing cause lets the schedule go on where it was'
+);
 
-select pg_temp.file('s1', 'event_invalid');
-select is(pg_temp.waits('s1'), '/ 2', 'a delivery that fails for good ends the schedule');
+select pg_temp.file('scheduled_1', 'event_invalid');
+select is(pg_temp.waits('scheduled_1'), '/ 2', 'a delivery that fails for good ends the schedule');
 
 update billing.failed_events set resolved_at = now(), resolution = 'applied';
-select pg_temp.file('s1', 'apply_failed');
-select is(pg_temp.waits('s1'), '1 / 0', 'a failure that opens again begins the schedule');
+select pg_temp.file('scheduled_1', 'apply_failed');
+select is(pg_temp.waits('scheduled_1'), '1 / 0', 'a failure that opens again begins the schedule');
 
 update public.billing_failed_events set payload = '{"n": 2}';
-select is(pg_temp.waits('s1'), '/ 0', 'a repaired failure has no retry');
+select is(pg_temp.waits('scheduled_1'), '/ 0', 'a repaired failure has no retry');
 
-select pg_temp.file('s1', 'apply_failed');
-select is(pg_temp.waits('s1'), '/ 0', 'the old body gives a repaired failure no retry');
+select pg_temp.file('scheduled_1', 'apply_failed');
+select is(pg_temp.waits('scheduled_1'), '/ 0', 'the old body gives a repaired failure no retry');
 
 select billing.retry_failed_events();
-select is(pg_temp.waits('s1'), '/ 0', 'a retry of all gives a repaired failure no schedule');
+select is(
+  pg_temp.waits('scheduled_1'),
+  '/ 0',
+  'a retry of all gives a repaired failure no schedule'
+);
 
 select pg_temp.run('apply_failed');
-select is(pg_temp.waits('s1'), '/ 0', 'a failed retry gives a repaired failure no schedule');
+select is(
+  pg_temp.waits('scheduled_1'),
+  '/ 0',
+  'a failed retry gives a repaired failure no schedule'
+);
 
 -- An outage: while nothing can be tried, nothing is used up, and then everything is tried once.
 truncate billing.failed_events;
-select pg_temp.file('o1', 'database_unavailable'), pg_temp.file('o2', 'apply_failed', 'sub_2');
+select
+  pg_temp.file('outage_1', 'database_unavailable'),
+  pg_temp.file('outage_2', 'apply_failed', 'sub_2');
 select pg_temp.pass(60);
 select is(
-  pg_temp.run('apply_failed') || ': ' || pg_temp.waits('o1'),
-  'o1 o2: 5 / 1',
+  pg_temp.run('apply_failed') || ': ' || pg_temp.waits('outage_1'),
+  'outage_1 outage_2: 5 / 1',
   'after an outage of an hour, failures are retried once'
 );
 
 select pg_temp.pass(3 * 1440);
-select is(pg_temp.run(), 'o1 o2', 'after an outage of three days, failures are retried');
+select is(
+  pg_temp.run(),
+  'outage_1 outage_2',
+  'after an outage of three days, failures are retried'
+);
 select is(
   (select count(*) from billing.open_failures),
   0::bigint,
@@ -511,12 +536,12 @@ select is(
 
 -- Requested retries go first; what an earlier run has left comes later and alone.
 truncate billing.failed_events, billing.alerts;
-select pg_temp.file('s' || i, 'apply_failed', 'sub_' || i) from generate_series(1, 5) as i;
+select pg_temp.file('scheduled_' || i, 'apply_failed', 'sub_' || i) from generate_series(1, 5) as i;
 select pg_temp.pass(1);
-select billing.retry_failed_event('s3');
+select billing.retry_failed_event('scheduled_3');
 select is(
   (select string_agg(event_id, ' ') from public.billing_claim_failed_events(gen_random_uuid(), 3)),
-  's3 s1 s2',
+  'scheduled_3 scheduled_1 scheduled_2',
   'a requested retry goes before scheduled ones'
 );
 
@@ -531,12 +556,12 @@ return (
 
 select is(
   (select array_agg(pg_temp.claim()) from generate_series(1, 4)),
-  '{s3,"s4 s5",s1,s2}',
+  '{scheduled_3,"scheduled_4 scheduled_5",scheduled_1,scheduled_2}',
   'what an earlier run has left is claimed alone, and last of its kind'
 );
 
 truncate billing.failed_events, billing.leases;
-select pg_temp.file('s1', 'apply_failed');
+select pg_temp.file('scheduled_1', 'apply_failed');
 select is_empty(
   $$select from public.billing_claim_alerts(gen_random_uuid(), 'x')$$,
   'a failure that is retried raises no alert'
@@ -546,19 +571,21 @@ truncate billing.leases;
 select pg_temp.pass(1);
 select pg_temp.run('apply_failed');
 
-select pg_temp.file('s3', 'apply_failed', 'sub_3');
-update billing.failed_events set first_failed_at = now() - interval '1 s' where event_id = 's1';
+select pg_temp.file('scheduled_3', 'apply_failed', 'sub_3');
+update billing.failed_events
+set first_failed_at = now() - interval '1 s'
+where event_id = 'scheduled_1';
 select is(
   (
     select concat_ws(' ', kind, alert ->> 'open', alert ->> 'event_id')
     from public.billing_claim_alerts(gen_random_uuid(), 'x')
   ),
-  'failure_opened 1 s1',
+  'failure_opened 1 scheduled_1',
   'a failure whose first retry has failed raises an alert, alone'
 );
 
 truncate billing.leases;
-select pg_temp.file('s2', 'event_invalid', 'sub_2');
+select pg_temp.file('scheduled_2', 'event_invalid', 'sub_2');
 select is(
   (select count(*) from public.billing_claim_alerts(gen_random_uuid(), 'x')),
   2::bigint,
@@ -566,7 +593,7 @@ select is(
 );
 
 truncate billing.leases;
-select billing.retry_failed_event('s2');
+select billing.retry_failed_event('scheduled_2');
 select is(
   (select count(*) from public.billing_claim_alerts(gen_random_uuid(), 'x')),
   1::bigint,

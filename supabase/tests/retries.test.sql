@@ -138,15 +138,15 @@ $$;
 select pg_temp.file(event_id, kind, error_code => error_code, provider => provider)
 from (
   values
-    ('a', 'r1', 'creation', 'event_invalid'),
-    ('a', 'r2', 'update', 'subscription_unknown'),
-    ('a', 'r3', 'payment_failed', 'subscription_unknown'),
-    ('a', 'r5', 'payment_failed', 'apply_failed'),
-    ('b', 'r5', 'payment_failed', 'apply_failed'),
-    ('a', 'r6', 'payment_failed', 'apply_failed'),
-    ('a', 'r7', 'payment_failed', 'apply_failed'),
-    ('b', 'r7', 'payment_failed', 'apply_failed'),
-    ('a', 'r8', 'payment_failed', 'apply_failed')
+    ('a', 'request_1', 'creation', 'event_invalid'),
+    ('a', 'request_2', 'update', 'subscription_unknown'),
+    ('a', 'request_3', 'payment_failed', 'subscription_unknown'),
+    ('a', 'request_5', 'payment_failed', 'apply_failed'),
+    ('b', 'request_5', 'payment_failed', 'apply_failed'),
+    ('a', 'request_6', 'payment_failed', 'apply_failed'),
+    ('a', 'request_7', 'payment_failed', 'apply_failed'),
+    ('b', 'request_7', 'payment_failed', 'apply_failed'),
+    ('a', 'request_8', 'payment_failed', 'apply_failed')
 ) as f (provider, event_id, kind, error_code);
 update billing.failed_events
 set last_failed_at = '2027-01-01T10:00:00Z'::timestamptz + make_interval(
@@ -154,8 +154,8 @@ set last_failed_at = '2027-01-01T10:00:00Z'::timestamptz + make_interval(
 );
 update billing.failed_events
 set resolved_at = now(), resolution = 'applied'
-where event_id = 'r6' or event_id = 'r7' and provider = 'a';
-update billing.failed_events set payload = null where event_id = 'r8';
+where event_id = 'request_6' or event_id = 'request_7' and provider = 'a';
+update billing.failed_events set payload = null where event_id = 'request_8';
 
 select throws_ok(
   format('select billing.retry_failed_event(%L)', e.event_id),
@@ -169,48 +169,57 @@ from (
     ('', 'No open failure has the id .'),
     ('<event id>', 'No open failure has the id <event id>.'),
     (null, null),
-    ('r5', 'Providers a and b both have a failed event with the id r5: add of_provider.'),
-    ('r6', 'No open failure has the id r6.'),
-    ('r8', 'Cannot retry r8: its payload was pruned.')
+    ('request_5', 'Providers a and b both have a failed event with the id request_5: add of_provider.'),
+    ('request_6', 'No open failure has the id request_6.'),
+    ('request_8', 'Cannot retry request_8: its payload was pruned.')
 ) as e (event_id, message);
 select throws_ok(
-  $$select billing.retry_failed_event('r1', of_provider => 'b')$$,
+  $$select billing.retry_failed_event('request_1', of_provider => 'b')$$,
   'P0001',
-  'No open failure has the id r1 (provider b).',
+  'No open failure has the id request_1 (provider b).',
   'a retry of the wrong provider is refused'
 );
 select is(pg_temp.requested(), null, 'refused retries request nothing');
 
 select matches(
-  billing.retry_failed_event('r1'),
+  billing.retry_failed_event('request_1'),
   '^Retry requested: 1\. The worker retries it at its next run\. See: select ',
   'a retry of an open failure is requested'
 );
-select is(pg_temp.requested(), 'a r1', 'only that retry is requested');
+select is(pg_temp.requested(), 'a request_1', 'only that retry is requested');
 select is(
-  (select jsonb_build_array(attempts, resolved_at, error_code) from pg_temp.failed('r1')),
+  (select jsonb_build_array(attempts, resolved_at, error_code) from pg_temp.failed('request_1')),
   '[1, null, "event_invalid"]',
   'a request counts no attempt'
 );
 
-update billing.failed_events set retry_requested_at = '2027-01-01T00:00:00Z' where event_id = 'r1';
+update billing.failed_events
+set retry_requested_at = '2027-01-01T00:00:00Z'
+where event_id = 'request_1';
 select matches(
-  billing.retry_failed_event('r1'),
+  billing.retry_failed_event('request_1'),
   '^Retry requested: 1\.',
   'a retry may be requested twice'
 );
 select is(
-  (pg_temp.failed('r1')).retry_requested_at,
+  (pg_temp.failed('request_1')).retry_requested_at,
   '2027-01-01T00:00:00Z'::timestamptz,
   'a second request keeps the time of the first'
 );
 
 select matches(
-  billing.retry_failed_event('r5', of_provider => 'b') || billing.retry_failed_event('r7'),
+  billing.retry_failed_event(
+    'request_5',
+    of_provider => 'b'
+  ) || billing.retry_failed_event('request_7'),
   '1\..*1\.',
   'a provider may be named, or is the one with an open failure'
 );
-select is(pg_temp.requested(), 'a r1, b r5, b r7', 'the retries of that provider are requested');
+select is(
+  pg_temp.requested(),
+  'a request_1, b request_5, b request_7',
+  'the retries of that provider are requested'
+);
 
 select matches(
   billing.retry_failed_events(),
@@ -219,11 +228,11 @@ select matches(
 );
 select is(
   pg_temp.requested(),
-  'a r1, a r2, a r3, a r5, b r5, b r7',
+  'a request_1, a request_2, a request_3, a request_5, b request_5, b request_7',
   'a retry of all requests open failures with a payload'
 );
 select is(
-  (pg_temp.failed('r1')).retry_requested_at,
+  (pg_temp.failed('request_1')).retry_requested_at,
   '2027-01-01T00:00:00Z'::timestamptz,
   'a retry of all keeps earlier requests'
 );
@@ -236,26 +245,34 @@ select is(
 select is(pg_temp.request(c.condition), c.requested, c.condition)
 from (
   values
-    ($$of_type => 'provider.payment_failed'$$, 'a r3, a r5, b r5, b r7'),
-    ($$of_error_code => 'subscription_unknown'$$, 'a r2, a r3'),
-    ($$of_type => 'provider.payment_failed', of_error_code => 'subscription_unknown'$$, 'a r3'),
-    ($$failed_since => '2027-01-01T15:00:00Z'$$, 'a r5, b r5, b r7'),
-    ($$failed_until => '2027-01-01T12:00:00Z'$$, 'a r1'),
-    ($$failed_since => '2027-01-01T12:00:00Z', failed_until => '2027-01-01T15:00:00Z'$$, 'a r2, a r3'),
-    ($$of_type => null, of_error_code => 'event_invalid'$$, 'a r1'),
+    ($$of_type => 'provider.payment_failed'$$, 'a request_3, a request_5, b request_5, b request_7'),
+    ($$of_error_code => 'subscription_unknown'$$, 'a request_2, a request_3'),
+    ($$of_type => 'provider.payment_failed', of_error_code => 'subscription_unknown'$$, 'a request_3'),
+    ($$failed_since => '2027-01-01T15:00:00Z'$$, 'a request_5, b request_5, b request_7'),
+    ($$failed_until => '2027-01-01T12:00:00Z'$$, 'a request_1'),
+    ($$failed_since => '2027-01-01T12:00:00Z', failed_until => '2027-01-01T15:00:00Z'$$, 'a request_2, a request_3'),
+    ($$of_type => null, of_error_code => 'event_invalid'$$, 'a request_1'),
     ($$failed_since => 'infinity'$$, null)
 ) as c (condition, requested);
 
 select pg_temp.request();
-select pg_temp.apply('r2');
-select is(pg_temp.row_of('r2'), 'old applied', 'a delivery that is applied ends the request');
+select pg_temp.apply('request_2');
+select is(
+  pg_temp.row_of('request_2'),
+  'old applied',
+  'a delivery that is applied ends the request'
+);
 
-select pg_temp.file('r3');
-select is(pg_temp.row_of('r3'), 'old open requested', 'a delivery that fails leaves the request');
+select pg_temp.file('request_3');
+select is(
+  pg_temp.row_of('request_3'),
+  'old open requested',
+  'a delivery that fails leaves the request'
+);
 
 -- One run has the queue.
 truncate billing.failed_events;
-select pg_temp.file('l1', subscription_id => 'sub_1');
+select pg_temp.file('lease_1', subscription_id => 'sub_1');
 set local role service_role;
 select is(pg_temp.claim(1), null, 'nothing is claimed without a request');
 
@@ -266,21 +283,21 @@ select results_eq(
     select provider, event_id, body::jsonb, body_encoding
     from public.billing_claim_failed_events(pg_temp.run(1), 10)
   $$,
-  $$values ('a', 'l1', '{"n": "old"}'::jsonb, 'json')$$,
+  $$values ('a', 'lease_1', '{"n": "old"}'::jsonb, 'json')$$,
   'a requested failure is claimed with its body'
 );
 select is(
-  (select jsonb_build_array(attempts, retry_lease_id) from pg_temp.failed('l1')),
+  (select jsonb_build_array(attempts, retry_lease_id) from pg_temp.failed('lease_1')),
   jsonb_build_array(1, pg_temp.run(1)),
   'a claim counts no attempt'
 );
 select is(pg_temp.claim(1), null, 'a run does not claim a row twice');
 
 select pg_temp.end_lease();
-select is(pg_temp.claim(2), 'l1', 'another run claims the row after the lease');
-select is(pg_temp.settle(1, 'l1', 'failed'), 0, 'a run without the lease settles nothing');
-select is(pg_temp.apply('l1', 1), 'failed BW004', 'a run without the lease applies nothing');
-select is(pg_temp.apply('l1', 2), 'applied', 'the run with the lease applies the event');
+select is(pg_temp.claim(2), 'lease_1', 'another run claims the row after the lease');
+select is(pg_temp.settle(1, 'lease_1', 'failed'), 0, 'a run without the lease settles nothing');
+select is(pg_temp.apply('lease_1', 1), 'failed BW004', 'a run without the lease applies nothing');
+select is(pg_temp.apply('lease_1', 2), 'applied', 'the run with the lease applies the event');
 select ok(
   not public.billing_release_lease('retries', pg_temp.run(1), false),
   'a run without the lease releases nothing'
@@ -293,7 +310,7 @@ select ok(
   not public.billing_release_lease('retries', pg_temp.run(2), false),
   'a run releases the queue at its end'
 );
-select is((pg_temp.failed('l1')).retry_lease_id, null, 'a resolved row has no claim');
+select is((pg_temp.failed('lease_1')).retry_lease_id, null, 'a resolved row has no claim');
 
 reset role;
 
@@ -301,7 +318,7 @@ reset role;
 truncate billing.failed_events;
 select public.billing_record_failed_event(jsonb_build_object(
   'provider', 'a',
-  'event_id', 'b' || place,
+  'event_id', 'body_' || place,
   'body', body,
   'body_encoding', encoding,
   'error_code', 'x',
@@ -326,13 +343,13 @@ select set_eq(
   format(
     $$
       values
-        ('b1', '{"big": 12345678901234567890, "huge": 1e400}', 'text'),
-        ('b2', '{"n": %s}', 'json'),
-        ('b3', '{"id": "\u0000"', 'text'),
-        ('b4', 'gID/', 'base64'),
-        ('b5', '', 'text'),
-        ('b6', '"text"', 'json'),
-        ('b7', 'null', 'json')
+        ('body_1', '{"big": 12345678901234567890, "huge": 1e400}', 'text'),
+        ('body_2', '{"n": %s}', 'json'),
+        ('body_3', '{"id": "\u0000"', 'text'),
+        ('body_4', 'gID/', 'base64'),
+        ('body_5', '', 'text'),
+        ('body_6', '"text"', 'json'),
+        ('body_7', 'null', 'json')
     $$,
     '1' || repeat('0', 39)
   ),
@@ -404,11 +421,11 @@ select is(
 
 -- More events of one subscription are held back than a claim looks at.
 truncate billing.failed_events, billing.leases;
-select pg_temp.file('q' || i, 'update', 'sub_q', i) from generate_series(10, 40) as i;
+select pg_temp.file('queued_' || i, 'update', 'sub_q', i) from generate_series(10, 40) as i;
 select pg_temp.file('other', 'update', 'sub_other', 99), billing.retry_failed_events();
 select is(
   pg_temp.claim(4, 1) || ' ' || pg_temp.claim(4, 1),
-  'q10 other',
+  'queued_10 other',
   'many waiting events hold up no other subscription'
 );
 select is(pg_temp.claim(4, 1), null, 'no later event of that subscription is claimed');
@@ -427,30 +444,31 @@ returns void language sql as $$
 $$;
 truncate billing.failed_events;
 select
-  pg_temp.file_bytes('s1', 1048576),
-  pg_temp.file_bytes('s2', 3 * 1048576),
-  pg_temp.file_bytes('s3', 3),
-  pg_temp.file_bytes('s4', 4 * 1048576 + 1);
+  pg_temp.file_bytes('size_1', 1048576),
+  pg_temp.file_bytes('size_2', 3 * 1048576),
+  pg_temp.file_bytes('size_3', 3),
+  pg_temp.file_bytes('size_4', 4 * 1048576 + 1);
 -- A control character is six bytes.
 select public.billing_record_failed_event(jsonb_build_object(
   'provider', 'a',
-  'event_id', 's5',
+  'event_id', 'size_5',
   'body', repeat(chr(1), 700 * 1024),
   'body_encoding', 'text',
   'error_code', 'x',
   'error', 'x'
 ));
-select pg_temp.file_bytes('s6', 3);
+select pg_temp.file_bytes('size_6', 3);
 select billing.retry_failed_events();
 select is(
   (select array_agg(pg_temp.claim(4)) from generate_series(1, 5)),
-  array['s1, s2', 's3', 's4', 's5', 's6'],
+  array['size_1, size_2', 'size_3', 'size_4', 'size_5', 'size_6'],
   'larger events are claimed alone, in their order'
 );
 
 -- Outcomes.
 truncate billing.failed_events;
-select pg_temp.file('o' || i, subscription_id => 'sub_' || i) from generate_series(1, 9) as i;
+select pg_temp.file('outcome_' || i, subscription_id => 'sub_' || i)
+from generate_series(1, 9) as i;
 update billing.failed_events set last_failed_at = '2027-01-01T00:00:00Z';
 select billing.retry_failed_events();
 select pg_temp.claim(4);
@@ -460,15 +478,15 @@ select is(
   public.billing_settle_failed_events(
     pg_temp.run(4),
     '[
-      {"provider": "a", "event_id": "o1", "outcome": "applied"},
-      {"provider": "a", "event_id": "o2", "outcome": "duplicate"},
-      {"provider": "a", "event_id": "o3", "outcome": "stale"},
-      {"provider": "a", "event_id": "o4", "outcome": "ignored"},
-      {"provider": "b", "event_id": "o9", "outcome": "applied"},
+      {"provider": "a", "event_id": "outcome_1", "outcome": "applied"},
+      {"provider": "a", "event_id": "outcome_2", "outcome": "duplicate"},
+      {"provider": "a", "event_id": "outcome_3", "outcome": "stale"},
+      {"provider": "a", "event_id": "outcome_4", "outcome": "ignored"},
+      {"provider": "b", "event_id": "outcome_9", "outcome": "applied"},
       {"provider": "a", "event_id": "none", "outcome": "applied"},
       {
         "provider": "a",
-        "event_id": "o5",
+        "event_id": "outcome_5",
         "outcome": "failed",
         "error_code": "event_invalid",
         "error": "Still bad",
@@ -502,69 +520,73 @@ select set_eq(
       last_failed_at = now() as has_failed,
       num_nonnulls(retry_requested_at, retry_lease_id, next_retry_at) as requested
     from billing.failed_events
-    where event_id between 'o1' and 'o5'
+    where event_id between 'outcome_1' and 'outcome_5'
   $$,
   $$
     values
-      ('o1', 'applied', now(), 1, 'subscription_unknown Failed', false, 0),
-      ('o2', 'duplicate', now(), 1, 'subscription_unknown Failed', false, 0),
-      ('o3', 'stale', now(), 1, 'subscription_unknown Failed', false, 0),
-      ('o4', 'ignored', now(), 1, 'subscription_unknown Failed', false, 0),
-      ('o5', null, null, 2, 'event_invalid Still bad', true, 0)
+      ('outcome_1', 'applied', now(), 1, 'subscription_unknown Failed', false, 0),
+      ('outcome_2', 'duplicate', now(), 1, 'subscription_unknown Failed', false, 0),
+      ('outcome_3', 'stale', now(), 1, 'subscription_unknown Failed', false, 0),
+      ('outcome_4', 'ignored', now(), 1, 'subscription_unknown Failed', false, 0),
+      ('outcome_5', null, null, 2, 'event_invalid Still bad', true, 0)
   $$,
   'a settled row is resolved, or failed without a retry'
 );
 select is(
   (
     select jsonb_build_array(type, kind, subscription_id, customer_id, account_id, occurred_at)
-    from pg_temp.failed('o5')
+    from pg_temp.failed('outcome_5')
   ),
   '["t", "creation", "sub_new", "cus_new", "acc_new", "2027-01-01T00:00:00+00:00"]',
   'a settled failure stores what was read of the payload'
 );
 select is(
-  (select jsonb_build_array(type, kind, subscription_id) from pg_temp.failed('o1')),
+  (select jsonb_build_array(type, kind, subscription_id) from pg_temp.failed('outcome_1')),
   '["provider.payment_failed", "payment_failed", "sub_1"]',
   'a settled failure keeps what was not read'
 );
 select is(
-  (select array_agg(pg_temp.in_ledger('o' || i) order by i) from generate_series(1, 5) as i),
+  (select array_agg(pg_temp.in_ledger('outcome_' || i) order by i) from generate_series(1, 5) as i),
   array[true, true, true, false, false],
   'settled events that were applied are in the ledger'
 );
 
 update billing.failed_events
 set resolved_at = '2027-01-01T00:00:00Z', resolution = 'by hand'
-where event_id = 'o6';
-select is(pg_temp.settle(4, 'o6', 'failed'), 0, 'a resolved row is not settled');
+where event_id = 'outcome_6';
+select is(pg_temp.settle(4, 'outcome_6', 'failed'), 0, 'a resolved row is not settled');
 select is(
-  (select jsonb_build_array(resolution, attempts, resolved_at) from pg_temp.failed('o6')),
+  (select jsonb_build_array(resolution, attempts, resolved_at) from pg_temp.failed('outcome_6')),
   '["by hand", 1, "2027-01-01T00:00:00+00:00"]',
   'a resolved row stays as it is'
 );
-select is(pg_temp.settle(5, 'o7', 'failed'), 0, 'a run settles no row of another run');
+select is(pg_temp.settle(5, 'outcome_7', 'failed'), 0, 'a run settles no row of another run');
 select throws_ok(
-  $$select pg_temp.settle(4, 'o7', 'lost')$$,
+  $$select pg_temp.settle(4, 'outcome_7', 'lost')$$,
   '23514',
   null,
   'an unknown outcome is refused'
 );
 
 select is(
-  pg_temp.settle(4, 'o7', 'failed', '{"error_code": null, "error": null}'),
+  pg_temp.settle(4, 'outcome_7', 'failed', '{"error_code": null, "error": null}'),
   1,
   'a failure may be settled without a message'
 );
 select is(
-  (select error_code || ' ' || error from pg_temp.failed('o7')),
+  (select error_code || ' ' || error from pg_temp.failed('outcome_7')),
   'subscription_unknown Failed',
   'a row keeps its message'
 );
 
 -- The provider delivers the old body of a repaired event again.
 truncate billing.failed_events;
-select pg_temp.file('p1'), pg_temp.repair('p1'), billing.retry_failed_event('p1');
-select is(pg_temp.apply('p1'), 'failed BW004', 'the old body of a repaired failure is not applied');
+select pg_temp.file('repair_1'), pg_temp.repair('repair_1'), billing.retry_failed_event('repair_1');
+select is(
+  pg_temp.apply('repair_1'),
+  'failed BW004',
+  'the old body of a repaired failure is not applied'
+);
 select results_eq(
   $$
     select error
@@ -573,7 +595,7 @@ select results_eq(
         {
           "place": 1,
           "provider": "a",
-          "event_id": "p1",
+          "event_id": "repair_1",
           "kind": "creation",
           "subscription_id": "s",
           "account_id": "x",
@@ -583,11 +605,11 @@ select results_eq(
       ]'
     )
   $$,
-  $$values ('Event p1 was repaired in failed_events and waits for its retry.')$$,
+  $$values ('Event repair_1 was repaired in failed_events and waits for its retry.')$$,
   'the answer names the pending repair'
 );
 select ok(
-  not pg_temp.in_ledger('p1') and pg_temp.row_of('p1') = 'repaired open requested',
+  not pg_temp.in_ledger('repair_1') and pg_temp.row_of('repair_1') = 'repaired open requested',
   'the repair and its request stay'
 );
 select is(
@@ -604,7 +626,9 @@ select is(
         'account_id', 'acc_1',
         'report', '{"plan_id": "plan_1"}'::jsonb
       ))
-      from (values (1, 'a', 'p0'), (2, 'a', 'p1'), (3, 'b', 'p1')) as e (place, provider, event_id)
+      from (
+        values (1, 'a', 'repair_0'), (2, 'a', 'repair_1'), (3, 'b', 'repair_1')
+      ) as e (place, provider, event_id)
     )) as a
   ),
   'applied, failed BW004, applied',
@@ -612,59 +636,63 @@ select is(
 );
 select pg_temp.claim(4);
 select is(
-  pg_temp.apply('p1'),
+  pg_temp.apply('repair_1'),
   'failed BW004',
   'a delivery does not apply the old body of a claimed repair'
 );
 select is(
-  pg_temp.apply('p1', 4) || ': ' || pg_temp.row_of('p1'),
+  pg_temp.apply('repair_1', 4) || ': ' || pg_temp.row_of('repair_1'),
   'applied: repaired applied',
   'the run applies the repair, which resolves the row'
 );
-select is(pg_temp.apply('p1'), 'duplicate', 'after the repair, the old body is a duplicate');
+select is(pg_temp.apply('repair_1'), 'duplicate', 'after the repair, the old body is a duplicate');
 
 -- A run has claimed the old body when it is repaired.
-select pg_temp.file('p2'), billing.retry_failed_event('p2');
+select pg_temp.file('repair_2'), billing.retry_failed_event('repair_2');
 select pg_temp.claim(4);
-select pg_temp.repair('p2');
+select pg_temp.repair('repair_2');
 select is(
-  pg_temp.apply('p2', 4),
+  pg_temp.apply('repair_2', 4),
   'failed BW004',
   'a run does not apply a body that was repaired meanwhile'
 );
 
 select is(
-  pg_temp.settle(4, 'p2', 'failed') + pg_temp.settle(4, 'p2', 'duplicate'),
+  pg_temp.settle(4, 'repair_2', 'failed') + pg_temp.settle(4, 'repair_2', 'duplicate'),
   0,
   'a run does not settle a row that was repaired meanwhile'
 );
 select ok(
-  not pg_temp.in_ledger('p2') and pg_temp.row_of('p2') = 'repaired open requested',
+  not pg_temp.in_ledger('repair_2') and pg_temp.row_of('repair_2') = 'repaired open requested',
   'a repair during a run stays requested'
 );
 select is(
-  pg_temp.claim(4) || ': ' || pg_temp.apply('p2', 4),
-  'p2: applied',
+  pg_temp.claim(4) || ': ' || pg_temp.apply('repair_2', 4),
+  'repair_2: applied',
   'the same run may claim and apply the repair'
 );
 
 -- A repaired payload has another id than its row.
 select
   pg_temp.file('sha256:1'),
-  pg_temp.file('p3'),
+  pg_temp.file('repair_3'),
   pg_temp.repair('sha256:1'),
   billing.retry_failed_event('sha256:1');
 select pg_temp.claim(4);
 select pg_temp.repair('sha256:1', 'again');
-select is(pg_temp.apply('p3', 4, 'sha256:1'), 'failed BW004', 'another repair ends the claim');
+select is(
+  pg_temp.apply('repair_3', 4, 'sha256:1'),
+  'failed BW004',
+  'another repair ends the claim'
+);
 
 select pg_temp.claim(4);
 select is(
-  pg_temp.apply('p3', 4, 'sha256:1')
+  pg_temp.apply('repair_3', 4, 'sha256:1')
     || ': '
     || pg_temp.row_of('sha256:1')
     || ', '
-    || pg_temp.row_of('p3'),
+    || pg_temp.row_of('repair_3'),
   'applied: again applied, old applied',
   'a repair that has another id resolves the rows of both ids'
 );
@@ -686,27 +714,35 @@ select is(
 );
 
 -- A run has claimed an event that is resolved, or not repaired at all.
-select pg_temp.file('p4'), pg_temp.file('p5'), billing.retry_failed_events();
+select pg_temp.file('repair_4'), pg_temp.file('repair_5'), billing.retry_failed_events();
 select pg_temp.claim(4);
-select billing.resolve_failed_event('p4', 'a test', 'somebody');
+select billing.resolve_failed_event('repair_4', 'a test', 'somebody');
 select is(
-  pg_temp.apply('p4', 4),
+  pg_temp.apply('repair_4', 4),
   'failed BW004',
   'a failure that was resolved by hand is not applied'
 );
 select is(
-  pg_temp.row_of('p4'),
+  pg_temp.row_of('repair_4'),
   'old by hand',
   'a failure that was resolved by hand stays resolved'
 );
 
-select is(pg_temp.apply('p5'), 'applied', 'a delivery applies a claimed failure without a repair');
-select is(pg_temp.apply('p5', 4), 'duplicate', 'after that delivery, the run gets a duplicate');
+select is(
+  pg_temp.apply('repair_5'),
+  'applied',
+  'a delivery applies a claimed failure without a repair'
+);
+select is(
+  pg_temp.apply('repair_5', 4),
+  'duplicate',
+  'after that delivery, the run gets a duplicate'
+);
 select is(pg_temp.claim(4), null, 'no retry is left');
 
 -- An event that fails again right after it was resolved can be claimed at once.
-select pg_temp.file('p6'), billing.retry_failed_event('p6'), pg_temp.claim(4);
-select pg_temp.apply('p6', 4);
+select pg_temp.file('repair_6'), billing.retry_failed_event('repair_6'), pg_temp.claim(4);
+select pg_temp.apply('repair_6', 4);
 select is_empty(
   $$
     select event_id
@@ -717,37 +753,37 @@ select is_empty(
   'a resolved failure has no retry'
 );
 
-delete from billing.processed_events where event_id = 'p6';
-select pg_temp.file('p6'), billing.retry_failed_event('p6');
-select is(pg_temp.claim(4), 'p6', 'a failure that opens again can be claimed');
+delete from billing.processed_events where event_id = 'repair_6';
+select pg_temp.file('repair_6'), billing.retry_failed_event('repair_6');
+select is(pg_temp.claim(4), 'repair_6', 'a failure that opens again can be claimed');
 
-select pg_temp.file('p6');
-select is(pg_temp.apply('p6', 4), 'stale', 'a delivery that fails leaves the claim');
+select pg_temp.file('repair_6');
+select is(pg_temp.apply('repair_6', 4), 'stale', 'a delivery that fails leaves the claim');
 
 -- Events with a handler: what a run has no time for comes again, and what may be slow last.
 truncate billing.failed_events, billing.leases;
 select
-  pg_temp.file('h1', second => 1, error_code => 'apply_failed'),
-  pg_temp.file('h2', second => 2, error_code => 'handler_missing'),
-  pg_temp.file('h3', second => 3),
-  pg_temp.file('h4', subscription_id => 's', second => 4, error_code => 'apply_failed'),
-  pg_temp.file('h5', subscription_id => 's', second => 5),
-  pg_temp.file('h6', second => 6),
+  pg_temp.file('handler_1', second => 1, error_code => 'apply_failed'),
+  pg_temp.file('handler_2', second => 2, error_code => 'handler_missing'),
+  pg_temp.file('handler_3', second => 3),
+  pg_temp.file('handler_4', subscription_id => 's', second => 4, error_code => 'apply_failed'),
+  pg_temp.file('handler_5', subscription_id => 's', second => 5),
+  pg_temp.file('handler_6', second => 6),
   billing.retry_failed_events();
 select is(
   pg_temp.claim(4),
-  'h3, h6, h1, h2, h4, h5',
+  'handler_3, handler_6, handler_1, handler_2, handler_4, handler_5',
   'failures of handlers are claimed last, with their subscriptions'
 );
 
 select is(
-  pg_temp.settle(4, 'h1', 'untried') + pg_temp.settle(5, 'h2', 'untried'),
+  pg_temp.settle(4, 'handler_1', 'untried') + pg_temp.settle(5, 'handler_2', 'untried'),
   0,
   'untried failures are not settled'
 );
-select is(pg_temp.claim(4), 'h1', 'an untried failure is claimed again');
+select is(pg_temp.claim(4), 'handler_1', 'an untried failure is claimed again');
 select is(
-  ((pg_temp.failed('h1')).attempts, (pg_temp.failed('h1')).scheduled_retries)::text,
+  ((pg_temp.failed('handler_1')).attempts, (pg_temp.failed('handler_1')).scheduled_retries)::text,
   '(1,0)',
   'an untried failure counts no attempt'
 );
@@ -774,11 +810,11 @@ select is(
 );
 
 select
-  pg_temp.file('n1', error_code => 'apply_failed'),
-  pg_temp.file('n2', error_code => 'subscription_unknown'),
-  pg_temp.file('n3');
-update billing.failed_events set next_retry_at = now() where event_id = 'n1';
-select billing.retry_failed_event('n2');
+  pg_temp.file('unhandled_1', error_code => 'apply_failed'),
+  pg_temp.file('unhandled_2', error_code => 'subscription_unknown'),
+  pg_temp.file('unhandled_3');
+update billing.failed_events set next_retry_at = now() where event_id = 'unhandled_1';
+select billing.retry_failed_event('unhandled_2');
 select pg_temp.claim(4);
 select is(
   (
@@ -786,13 +822,13 @@ select is(
       "error_code": "no_longer_handled",
       "error": "look at NOTIFY"
     }'))
-    from unnest(array['n1', 'n2']) as id
+    from unnest(array['unhandled_1', 'unhandled_2']) as id
   ),
   2::bigint,
   'a retry may find that its event is not handled any more'
 );
 select is(
-  pg_temp.state_of('n1') || ', ' || pg_temp.state_of('n2'),
+  pg_temp.state_of('unhandled_1') || ', ' || pg_temp.state_of('unhandled_2'),
   'open no_longer_handled, open no_longer_handled',
   'unhandled failures stay open, without a retry'
 );
@@ -809,30 +845,32 @@ select is(
 );
 
 select
-  billing.retry_failed_event('n2'),
+  billing.retry_failed_event('unhandled_2'),
   pg_temp.claim(4),
-  pg_temp.settle(4, 'n2', 'failed', '{"error_code": "apply_failed", "error": "x"}');
+  pg_temp.settle(4, 'unhandled_2', 'failed', '{"error_code": "apply_failed", "error": "x"}');
 select is(
-  pg_temp.state_of('n2'),
+  pg_temp.state_of('unhandled_2'),
   'open apply_failed scheduled',
   'a requested retry that fails for a passing cause begins the schedule'
 );
 
-update billing.failed_events set scheduled_retries = 7, next_retry_at = null where event_id = 'n2';
+update billing.failed_events
+set scheduled_retries = 7, next_retry_at = null
+where event_id = 'unhandled_2';
 select
-  billing.retry_failed_event('n2'),
+  billing.retry_failed_event('unhandled_2'),
   pg_temp.claim(4),
-  pg_temp.settle(4, 'n2', 'failed', '{"error_code": "apply_failed", "error": "x"}');
+  pg_temp.settle(4, 'unhandled_2', 'failed', '{"error_code": "apply_failed", "error": "x"}');
 select is(
-  pg_temp.state_of('n2'),
+  pg_temp.state_of('unhandled_2'),
   'open apply_failed',
   'a schedule that has ended does not begin again'
 );
 
 -- The account of its customer became known while a creation was tried.
 select
-  pg_temp.file('c1', 'creation', 's1', error_code => 'event_invalid'),
-  pg_temp.file('c2', 'creation', 's2', error_code => 'event_invalid');
+  pg_temp.file('c1', 'creation', 'size_1', error_code => 'event_invalid'),
+  pg_temp.file('c2', 'creation', 'size_2', error_code => 'event_invalid');
 select billing.retry_failed_events(of_error_code => 'event_invalid'), pg_temp.claim(4);
 insert into billing.customers (provider, customer_id, account_id) values ('a', 'cus_c', 'acc_c');
 select pg_temp.settle(

@@ -230,7 +230,7 @@ create function pg_temp.waiting(event_id text, customer_id text) returns text la
   ))
 $$;
 
-select pg_temp.waiting('tap_w1', 'cus_1') || pg_temp.waiting('tap_w2', 'cus_2');
+select pg_temp.waiting('lacking_1', 'cus_1') || pg_temp.waiting('lacking_2', 'cus_2');
 select ok(
   not billing.wake_worker() and not billing.wake_worker('notifications'),
   'a wake that raises an error does nothing'
@@ -271,7 +271,7 @@ select is(
 );
 select set_has(
   'select event_id from billing.failed_events where retry_requested_at is not null',
-  $$values ('tap_1'), ('tap_w1'), ('tap_w2')$$,
+  $$values ('tap_1'), ('lacking_1'), ('lacking_2')$$,
   'all these retries are requested'
 );
 
