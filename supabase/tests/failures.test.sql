@@ -10,17 +10,20 @@ create function pg_temp.file(
   event_id text,
   body text,
   encoding text default 'text',
-  error text default 'Unreadable'
+  error text default 'Unreadable',
+  error_code text default 'event_invalid',
+  type text default 'provider.creation',
+  provider text default 'a'
 )
 returns text language sql as $$
   select public.billing_record_failed_event(jsonb_build_object(
-    'provider', 'a',
+    'provider', provider,
     'event_id', event_id,
     'body', body,
     'body_encoding', encoding,
-    'error_code', 'event_invalid',
+    'error_code', error_code,
     'error', error,
-    'type', 'provider.creation'
+    'type', type
   ))
 $$;
 
@@ -56,20 +59,20 @@ $$;
 set local role service_role;
 
 -- A new row.
-select public.billing_record_failed_event(jsonb_build_object(
-  'provider', 'a',
-  'event_id', 'tap_1',
-  'body', '{"id": "tap_1", "n": [1, null]}',
-  'body_encoding', 'text',
-  'error_code', 'event_invalid',
-  'error', 'Unreadable',
-  'type', 'provider.creation',
-  'kind', 'creation',
-  'subscription_id', 'sub_1',
-  'customer_id', 'cus_1',
-  'account_id', 'acc_1',
-  'occurred_at', '2027-01-01T00:00:00Z'
-));
+select public.billing_record_failed_event('{
+  "provider": "a",
+  "event_id": "tap_1",
+  "body": "{\"id\": \"tap_1\", \"n\": [1, null]}",
+  "body_encoding": "text",
+  "error_code": "event_invalid",
+  "error": "Unreadable",
+  "type": "provider.creation",
+  "kind": "creation",
+  "subscription_id": "sub_1",
+  "customer_id": "cus_1",
+  "account_id": "acc_1",
+  "occurred_at": "2027-01-01T00:00:00Z"
+}');
 select is(
   (
     select jsonb_strip_nulls(to_jsonb(f)) || jsonb_build_object('payload', payload)
@@ -100,14 +103,7 @@ select is_empty(
   'storing a failure leaves no claim'
 );
 
-select public.billing_record_failed_event(jsonb_build_object(
-  'provider', 'a',
-  'event_id', 'tap_2',
-  'body', '{}',
-  'body_encoding', 'text',
-  'error_code', 'event_invalid',
-  'error', 'Unreadable'
-));
+select pg_temp.file('tap_2', '{}', type => null);
 select is(
   (
     select num_nonnulls(type, kind, subscription_id, customer_id, account_id, occurred_at)
@@ -117,14 +113,7 @@ select is(
   'an unreadable event is stored with what is known'
 );
 
-select public.billing_record_failed_event(jsonb_build_object(
-  'provider', 'b',
-  'event_id', 'tap_1',
-  'body', '{"of": "b"}',
-  'body_encoding', 'text',
-  'error_code', 'event_invalid',
-  'error', 'Unreadable'
-));
+select pg_temp.file('tap_1', '{"of": "b"}', provider => 'b');
 select is(
   (pg_temp.failed('tap_1')).payload ->> 'id',
   'tap_1',
@@ -256,14 +245,7 @@ select is(pg_temp.file('tap_3', '{}'), 'applied', 'an event that was stale is no
 select is((pg_temp.failed('tap_3')).event_id, null, 'an event that was stale has no failure');
 
 select is(
-  public.billing_record_failed_event(jsonb_build_object(
-    'provider', 'b',
-    'event_id', 'tap_3',
-    'body', '{}',
-    'body_encoding', 'text',
-    'error_code', 'x',
-    'error', 'x'
-  )),
+  pg_temp.file('tap_3', '{}', provider => 'b'),
   'stored',
   'the other provider''s event of that id is stored'
 );
@@ -303,20 +285,12 @@ select is(
 );
 
 -- A repair keeps what was received.
-select public.billing_record_failed_event(jsonb_build_object(
-  'provider', 'a',
-  'event_id', 'tap_5',
-  'body', '{"n": 1}',
-  'body_encoding', 'text',
-  'error_code', 'event_invalid',
-  'error', 'Unreadable',
-  'type', 'x',
-  'kind', 'creation',
-  'subscription_id', 'sub_5',
-  'customer_id', 'cus_5',
-  'account_id', 'acc_5',
-  'occurred_at', '2027-01-01Z'
-));
+select public.billing_record_failed_event('{
+  "provider": "a", "event_id": "tap_5", "body": "{\"n\": 1}", "body_encoding": "text",
+  "error_code": "event_invalid", "error": "Unreadable", "type": "x", "kind": "creation",
+  "subscription_id": "sub_5", "customer_id": "cus_5", "account_id": "acc_5",
+  "occurred_at": "2027-01-01Z"
+}');
 update billing.failed_events set payload = payload, error = 'Another' where event_id = 'tap_5';
 select is(
   (pg_temp.failed('tap_5')).original_payload,
@@ -365,14 +339,7 @@ select is(
   'the old body counts an attempt, and leaves the repair'
 );
 
-select public.billing_record_failed_event(jsonb_build_object(
-  'provider', 'a',
-  'event_id', 'tap_5',
-  'body', '{"n": 1}',
-  'body_encoding', 'text',
-  'error_code', 'repair_pending',
-  'error', 'Waits for its retry'
-));
+select pg_temp.file('tap_5', '{"n": 1}', error_code => 'repair_pending');
 select is(
   (select jsonb_build_array(error_code, error, attempts) from pg_temp.failed('tap_5')),
   '["event_invalid", "Unreadable", 3]',
@@ -464,14 +431,7 @@ rollback to savepoint later;
 
 -- Resolved by hand.
 reset role;
-select public.billing_record_failed_event(jsonb_build_object(
-  'provider', p,
-  'event_id', 'tap_9',
-  'body', '{"n": 1}',
-  'body_encoding', 'text',
-  'error_code', 'x',
-  'error', 'Failed'
-))
+select pg_temp.file('tap_9', '{"n": 1}', provider => p)
 from unnest(array['a', 'b']) as p;
 select throws_like(
   format('select billing.resolve_failed_event(%L, %L, %L)', 'tap_4', a.reason, a.who),
@@ -562,14 +522,7 @@ select is(
 );
 
 -- Opened again.
-select public.billing_record_failed_event(jsonb_build_object(
-  'provider', 'b',
-  'event_id', 'closed_1',
-  'body', '{"n": 1}',
-  'body_encoding', 'text',
-  'error_code', 'apply_failed',
-  'error', 'Failed'
-));
+select pg_temp.file('closed_1', '{"n": 1}', error_code => 'apply_failed', provider => 'b');
 select pg_temp.file('closed_' || i, '{"n": 1}') from generate_series(1, 5) as i;
 update billing.failed_events
 set

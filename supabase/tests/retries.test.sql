@@ -32,6 +32,16 @@ returns void language sql as $$
   ))
 $$;
 
+-- Stores a body.
+create function pg_temp.store(event_id text, body text, encoding text default 'text')
+returns text language sql as $$
+  select public.billing_record_failed_event(jsonb_build_object(
+    'event_id', event_id,
+    'body', body,
+    'body_encoding', encoding
+  ) || '{"provider": "a", "error_code": "x", "error": "x"}')
+$$;
+
 create function pg_temp.run(number integer)
 returns uuid language sql immutable
 return lpad(number::text, 32, '0')::uuid;
@@ -316,14 +326,7 @@ reset role;
 
 -- The body, as it was stored.
 truncate billing.failed_events;
-select public.billing_record_failed_event(jsonb_build_object(
-  'provider', 'a',
-  'event_id', 'body_' || place,
-  'body', body,
-  'body_encoding', encoding,
-  'error_code', 'x',
-  'error', 'x'
-))
+select pg_temp.store('body_' || place, body, encoding)
 from (
   values
     (1, '{"big": 12345678901234567890, "huge": 1e400}', 'text'),
@@ -431,33 +434,15 @@ select is(
 select is(pg_temp.claim(4, 1), null, 'no later event of that subscription is claimed');
 
 -- A batch has at most 4 MiB of JSON text.
-create function pg_temp.file_bytes(event_id text, bytes integer)
-returns void language sql as $$
-  select public.billing_record_failed_event(jsonb_build_object(
-    'provider', 'a',
-    'event_id', event_id,
-    'body', repeat('x', bytes - 2),
-    'body_encoding', 'text',
-    'error_code', 'x',
-    'error', 'x'
-  ))
-$$;
 truncate billing.failed_events;
 select
-  pg_temp.file_bytes('size_1', 1048576),
-  pg_temp.file_bytes('size_2', 3 * 1048576),
-  pg_temp.file_bytes('size_3', 3),
-  pg_temp.file_bytes('size_4', 4 * 1048576 + 1);
--- A control character is six bytes.
-select public.billing_record_failed_event(jsonb_build_object(
-  'provider', 'a',
-  'event_id', 'size_5',
-  'body', repeat(chr(1), 700 * 1024),
-  'body_encoding', 'text',
-  'error_code', 'x',
-  'error', 'x'
-));
-select pg_temp.file_bytes('size_6', 3);
+  pg_temp.store('size_1', repeat('x', 1048574)),
+  pg_temp.store('size_2', repeat('x', 3 * 1048576 - 2)),
+  pg_temp.store('size_3', 'x'),
+  pg_temp.store('size_4', repeat('x', 4 * 1048576 - 1)),
+  -- A control character is six bytes.
+  pg_temp.store('size_5', repeat(chr(1), 700 * 1024)),
+  pg_temp.store('size_6', 'x');
 select billing.retry_failed_events();
 select is(
   (select array_agg(pg_temp.claim(4)) from generate_series(1, 5)),
@@ -701,14 +686,7 @@ select is(pg_temp.settle(4, 'sha256:1', 'applied'), 1, 'then nothing is left to 
 select ok(pg_temp.in_ledger('sha256:1'), 'settling puts the id of the row into the ledger');
 
 select is(
-  public.billing_record_failed_event(jsonb_build_object(
-    'provider', 'a',
-    'event_id', 'sha256:1',
-    'body', '{}',
-    'body_encoding', 'text',
-    'error_code', 'x',
-    'error', 'x'
-  )),
+  pg_temp.store('sha256:1', '{}'),
   'applied',
   'the old body is not stored again'
 );

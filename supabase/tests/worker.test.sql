@@ -11,17 +11,20 @@ returns text language sql as $$
   select billing.schedule_worker('https://ref.supabase.co/', key)
 $$;
 
-create function pg_temp.fail(event_id text)
+create function pg_temp.fail(
+  event_id text,
+  error_code text default 'tap_code',
+  customer_id text default null
+)
 returns text language sql as $$
   select public.billing_record_failed_event(jsonb_build_object(
-    'provider', 'a',
     'event_id', event_id,
-    'body', '{"n": 1}',
-    'body_encoding', 'text',
-    'error_code', 'tap_code',
-    'error', 'Failed',
-    'type', 'x'
-  ))
+    'error_code', error_code,
+    'subscription_id', event_id,
+    'customer_id', customer_id
+  ) || '{
+    "provider": "a", "kind": "creation", "body": "{}", "body_encoding": "text", "error": "Failed"
+  }')
 $$;
 
 -- The calls since the last time.
@@ -215,22 +218,9 @@ begin
 end;
 $$;
 
-create function pg_temp.waiting(event_id text, customer_id text) returns text language sql as $$
-  select public.billing_record_failed_event(jsonb_build_object(
-    'provider', 'a',
-    'event_id', event_id,
-    'body', '{}',
-    'body_encoding', 'text',
-    'error_code', 'account_unknown',
-    'error', 'x',
-    'type', 'x',
-    'kind', 'creation',
-    'subscription_id', event_id,
-    'customer_id', customer_id
-  ))
-$$;
-
-select pg_temp.waiting('lacking_1', 'cus_1') || pg_temp.waiting('lacking_2', 'cus_2');
+select
+  pg_temp.fail('lacking_1', 'account_unknown', 'cus_1'),
+  pg_temp.fail('lacking_2', 'account_unknown', 'cus_2');
 select ok(
   not billing.wake_worker() and not billing.wake_worker('notifications'),
   'a wake that raises an error does nothing'
