@@ -22,7 +22,7 @@ returns void language sql as $$
     'error', error,
     'type', 'invoice.payment_failed'
   ));
-  -- As if the first retry of the schedule had failed, if there is one.
+  -- The first retry of the schedule, if there is one, has failed.
   update billing.failed_events f
   set scheduled_retries = 1
   where f.event_id = fail.event_id and f.next_retry_at is not null
@@ -56,8 +56,8 @@ returns jsonb language sql as $$
   from public.billing_claim_alerts(pg_temp.run(1), 'alerts') as c
 $$;
 
--- One run of the worker: what is due, and what the receiver answers. Such as
--- 'failure_opened event_invalid 1 of 3' for each alert.
+-- Runs the worker once, with a receiver that answers `result`. Returns the alerts that were due,
+-- such as 'failure_opened event_invalid 1 of 3'.
 create function pg_temp.wake(result text default 'sent')
 returns text language plpgsql as $$
 declare
@@ -87,7 +87,7 @@ $$;
 
 select is(pg_temp.wake(), '', 'without failures, no alert is due');
 
--- What it says.
+-- The content of an alert.
 select pg_temp.fail('tap_1', 'subscription_unknown', 'No subscription sub_1');
 select pg_temp.pass('5 minutes');
 select pg_temp.fail('tap_2', 'subscription_unknown', 'No subscription ' || repeat('x', 600));
@@ -136,7 +136,7 @@ select is(
 );
 select is(pg_temp.wake(), '', 'an alert that was sent is not due');
 
--- One run has the queue, together with the notifications.
+-- A run holds one queue for alerts and notifications.
 select pg_temp.fail('tap_4');
 select is(
   (select count(*)::integer from public.billing_claim_alerts(pg_temp.run(2), 'alerts')),
@@ -203,7 +203,7 @@ select is(
   'a new failure is reported at once if the last alert is old'
 );
 
--- What counts as new.
+-- Failures that count as new.
 select pg_temp.pass('70 minutes');
 select pg_temp.resolve('tap_10_');
 select pg_temp.wake();
@@ -308,7 +308,7 @@ select pg_temp.fail('tap_7', 'internal_error');
 select pg_temp.resolve('tap_7');
 select is(pg_temp.wake(), '', 'a failure that is resolved before the first run is not reported');
 
--- What was not sent is still a level: it says what is true at the next run.
+-- An alert that was not sent says what is true at the next run.
 select pg_temp.start_again();
 select pg_temp.fail('tap_1');
 select pg_temp.wake('failed');

@@ -99,7 +99,7 @@ grant select on claim_log to service_role;
 
 set local role service_role;
 
--- What is written.
+-- Records and the ledger.
 select pg_temp.apply(
   pg_temp.event('tap_1', 'creation', 'tap_sub', 10, '{
     "report": {
@@ -598,7 +598,7 @@ select is(
 select results_eq(
   $$select status from billing.notifications where event_id = 'payment_1'$$,
   $$values ('sent')$$,
-  'but notifies nobody again'
+  'a failed payment that is applied again sends no second notification'
 );
 
 select is(
@@ -613,7 +613,7 @@ select is(
 select is(
   (select count(*)::integer from billing.notifications where event_id = 'both_1'),
   2,
-  'and each creates its notification'
+  'events of two providers with the same id notify both'
 );
 
 -- Copies in one array.
@@ -809,7 +809,7 @@ select is(
 )
 from (
   values
-    ('55P03', 'a lock that somebody else has'),
+    ('55P03', 'a lock of another transaction'),
     ('P0001', 'an exception of a trigger'),
     ('P0004', 'an assertion of a trigger'),
     ('XX000', 'an internal error'),

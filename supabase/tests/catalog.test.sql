@@ -105,7 +105,7 @@ select is_empty(
   'every time has a time zone'
 );
 
--- What functions declare.
+-- Settings of functions.
 select set_eq(
   $$
     select schema || '.' || proname
@@ -125,7 +125,7 @@ select set_eq(
       ('billing.next'),
       ('billing.opens'),
       ('billing.time_of'),
-      -- It has another one, as documented for the app's handlers.
+      -- run_handler sets the one that is documented for the app's handlers.
       ('billing.run_handler')
   $$,
   'every function but these fixes an empty search_path'
@@ -208,7 +208,7 @@ select is_empty(
   'every table and view has a comment'
 );
 
--- What the tables refuse. Returns what becomes of a row that differs from a good one by `change`.
+-- Constraints of the tables. Returns 'taken', or the error, for a good row with a change.
 create function pg_temp.put(table_name text, change jsonb)
 returns text language plpgsql as $$
 declare

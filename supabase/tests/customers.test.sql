@@ -190,7 +190,7 @@ select is(
   'an older creation with an account brings only the account, and wins over the customer''s'
 );
 
--- What the provider keeps with the customer counts last, and moves no record.
+-- A fallback account, which the provider keeps with the customer, counts last and moves no record.
 create function pg_temp.fell_back(
   id text,
   second integer,

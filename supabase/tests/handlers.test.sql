@@ -151,7 +151,7 @@ select is(
   'deferred constraints are checked after the handler'
 );
 
--- It raises.
+-- A handler that raises an error.
 reset role;
 select pg_temp.handler('raises', $$
   insert into public.tap_effects (effect) values ('undone');
@@ -241,7 +241,7 @@ select is(
   'deferred errors fail an event whose handler does not run'
 );
 
--- It is not there.
+-- A handler that is missing.
 select is(
   pg_temp.handle('charge.refunded'),
   'failed BW007 billing.on_charge_refunded is not there: '

@@ -48,7 +48,7 @@ returns text language sql as $$
   where retry_requested_at is not null
 $$;
 
--- One run of the worker, in which every retry has this outcome. Returns what was retried.
+-- Runs the worker once; every retry has this outcome. Returns the events that were retried.
 create function pg_temp.run(error_code text default null)
 returns text language plpgsql as $$
 declare
@@ -71,7 +71,7 @@ begin
 end;
 $$;
 
--- Until the next retry of an event, to the minute; and how many of the schedule have failed.
+-- Returns the minutes until the next retry of an event, and how many scheduled ones have failed.
 create function pg_temp.waits(event_id text)
 returns text language sql as $$
   select concat_ws(
@@ -155,7 +155,7 @@ select is(
   'only the failure of the creation''s provider is requested'
 );
 
--- Whatever makes a record, or gives it its account, cures all that waited for it.
+-- All ways of making a record, or of giving it its account, cure what waited for it.
 truncate billing.failed_events, billing.leases;
 
 create function pg_temp.fail(way text, what text, error_code text)
@@ -202,8 +202,8 @@ returns text language sql as $$
   where event_id ~ ('^' || way || ' ') and retry_requested_at is not null
 $$;
 
--- What each way cures: with a record all failures, with the account of a customer only what makes
--- the record.
+-- A way that makes the record cures all failures; one that brings the account of a customer cures
+-- only what makes the record.
 create temporary table ways (way text, cures text);
 insert into ways
 values

@@ -92,7 +92,7 @@ $$;
 
 set local role service_role;
 
--- One run has the queue.
+-- A run holds the queue.
 select is(pg_temp.claim(1), '', 'an empty outbox gives nothing');
 select results_eq(
   $$
@@ -197,7 +197,7 @@ select ok(
 select is(pg_temp.claim(3), 'tap_1', 'after that, the next run claims at once');
 select ok(billing.hold_lease('retries', pg_temp.run(4)), 'each queue has a lease of its own');
 
--- What is claimed.
+-- The notifications that are claimed.
 reset role;
 truncate billing.notifications;
 select pg_temp.owe('tap_quiet', '{"status": "sent"}');
@@ -503,7 +503,7 @@ select matches(
   'a dead notification can be sent again'
 );
 
--- What is not true, or no longer, is not sent.
+-- Notifications that are not true, or no longer, are withdrawn.
 reset role;
 truncate billing.notifications, billing.subscriptions, billing.leases, billing.pauses;
 
@@ -592,7 +592,7 @@ from (
     ('ended', '{}', '{}', 'The subscription goes on.')
 ) as c (kind, record, fields, withdrawn);
 
--- Whether the account has access by something else, when it is told of an end.
+-- A notification of an end says whether the account still has access by something else.
 create function pg_temp.claim_access()
 returns jsonb language sql set role = service_role as $$
   update billing.notifications set next_attempt_at = now();

@@ -279,8 +279,8 @@ select ok(
 
 reset role;
 
--- What is granted in public by mistake, by old default privileges, by a squash or a restored
--- dump, reaches nothing.
+-- Grants in public by mistake, by old default privileges, by a squash or a restored dump reach
+-- nothing.
 grant all on all tables in schema public to public, anon, authenticated;
 grant execute on all functions in schema public to public, anon, authenticated;
 select is_empty(
@@ -300,7 +300,7 @@ select is_empty(
   'a grant on all functions in public gives none in schema billing'
 );
 
--- The second line, if somebody grants usage on the schema as well: row level security.
+-- If usage on the schema is granted as well, row level security is the second line.
 grant usage on schema billing to authenticated;
 grant all on all tables in schema billing to authenticated;
 set local role authenticated;

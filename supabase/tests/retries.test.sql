@@ -128,7 +128,7 @@ returns void language sql as $$
   update billing.leases set held_until = clock_timestamp() - interval '1 ms'
 $$;
 
--- What is requested.
+-- Requests.
 create function pg_temp.requested()
 returns text language sql as $$
   select string_agg(provider || ' ' || event_id, ', ' order by event_id, provider)
@@ -218,10 +218,8 @@ select is(
 );
 
 select matches(
-  billing.retry_failed_event(
-    'request_5',
-    of_provider => 'b'
-  ) || billing.retry_failed_event('request_7'),
+  billing.retry_failed_event('request_5', of_provider => 'b')
+    || billing.retry_failed_event('request_7'),
   '1\..*1\.',
   'a provider may be named, or is the one with an open failure'
 );
@@ -280,7 +278,7 @@ select is(
   'a delivery that fails leaves the request'
 );
 
--- One run has the queue.
+-- A run holds the queue.
 truncate billing.failed_events;
 select pg_temp.file('lease_1', subscription_id => 'sub_1');
 set local role service_role;

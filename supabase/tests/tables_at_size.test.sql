@@ -28,7 +28,7 @@ return jsonb_build_object(
   end
 );
 
--- What this transaction has read of each table until now.
+-- Returns what this transaction has read of each table until now.
 create function pg_temp.counts()
 returns table (relname name, scans bigint, rows bigint) language sql as $$
   select relname, seq_scan, seq_tup_read + idx_tup_fetch

@@ -27,7 +27,7 @@ returns text language sql as $$
   }')
 $$;
 
--- The calls since the last time.
+-- Returns the number of calls since the last time.
 create function pg_temp.calls()
 returns integer language plpgsql as $$
 declare
@@ -287,7 +287,7 @@ create extension pg_net schema public;
 select lives_ok('select pg_temp.schedule()', 'pg_net may be in any schema');
 select ok(billing.wake_worker(), 'a wake finds pg_net in another schema');
 
--- What pg_cron keeps of each run.
+-- Runs that pg_cron keeps.
 insert into cron.job_run_details (jobid, command, start_time, end_time)
 select j.jobid, t.what, now() - t.began, now() - t.ended
 from cron.job j,
