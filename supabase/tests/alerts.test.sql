@@ -3,11 +3,15 @@
  * moving all times back.
  */
 begin;
-select plan(49);
+select plan(46);
 set local timezone = 'UTC';
 truncate billing.failed_events, billing.alerts, billing.leases, billing.pauses;
 
-create function pg_temp.fail(event_id text, error_code text default 'event_invalid', error text default 'id is missing')
+create function pg_temp.fail(
+  event_id text,
+  error_code text default 'event_invalid',
+  error text default 'id is missing'
+)
 returns void language sql as $$
   select public.billing_record_failed_event(jsonb_build_object(
     'provider', 'a',
@@ -18,19 +22,26 @@ returns void language sql as $$
     'error', error,
     'type', 'invoice.payment_failed'
   ));
-  -- As if the first retry of the schedule had failed, if there is one.
-  update billing.failed_events f set scheduled_retries = 1 where f.event_id = fail.event_id and f.next_retry_at is not null
+  -- The first retry of the schedule, if there is one, has failed.
+  update billing.failed_events f
+  set scheduled_retries = 1
+  where f.event_id = fail.event_id and f.next_retry_at is not null
 $$;
 
 create function pg_temp.resolve(pattern text)
 returns void language sql as $$
-  update billing.failed_events set resolved_at = now(), resolution = 'applied' where event_id like pattern and resolved_at is null
+  update billing.failed_events
+  set resolved_at = now(), resolution = 'applied'
+  where event_id like pattern and resolved_at is null
 $$;
 
 create function pg_temp.pass(p_time interval)
 returns void language sql as $$
-  update billing.failed_events set
-    first_failed_at = first_failed_at - p_time, last_failed_at = last_failed_at - p_time, resolved_at = resolved_at - p_time;
+  update billing.failed_events
+  set
+    first_failed_at = first_failed_at - p_time,
+    last_failed_at = last_failed_at - p_time,
+    resolved_at = resolved_at - p_time;
   update billing.alerts set
     alerted_at = alerted_at - p_time, opened_at = opened_at - p_time;
 $$;
@@ -41,18 +52,22 @@ return lpad(number::text, 32, '0')::uuid;
 
 create function pg_temp.claim()
 returns jsonb language sql as $$
-  select coalesce(jsonb_agg(to_jsonb(c)), '[]') from public.billing_claim_alerts(pg_temp.run(1), 'alerts') as c
+  select coalesce(jsonb_agg(to_jsonb(c)), '[]')
+  from public.billing_claim_alerts(pg_temp.run(1), 'alerts') as c
 $$;
 
--- One run of the worker: what is due, and what the receiver answers. Such as
--- 'failure_opened event_invalid 1 of 3' for each alert.
+-- Runs the worker once, with a receiver that answers `result`. Returns the alerts that were due,
+-- such as 'failure_opened event_invalid 1 of 3'.
 create function pg_temp.wake(result text default 'sent')
 returns text language plpgsql as $$
 declare
   alerts constant jsonb := pg_temp.claim();
 begin
   perform public.billing_settle_alerts(pg_temp.run(1), 'alerts', (
-    select coalesce(jsonb_agg(a || jsonb_build_object('result', result, 'retry_after_seconds', 90)), '[]')
+    select coalesce(
+      jsonb_agg(a || jsonb_build_object('result', result, 'retry_after_seconds', 90)),
+      '[]'
+    )
     from jsonb_array_elements(alerts) as a
   ));
   return (
@@ -72,77 +87,148 @@ $$;
 
 select is(pg_temp.wake(), '', 'without failures, no alert is due');
 
--- What it says.
+-- The content of an alert.
 select pg_temp.fail('tap_1', 'subscription_unknown', 'No subscription sub_1');
 select pg_temp.pass('5 minutes');
 select pg_temp.fail('tap_2', 'subscription_unknown', 'No subscription ' || repeat('x', 600));
 select pg_temp.fail('tap_2', 'subscription_unknown', 'No subscription ' || repeat('x', 600));
-select pg_temp.fail('tap_3', 'apply_failed', 'Database call failed: 22P02: invalid input: "personal data"');
+select pg_temp.fail(
+  'tap_3',
+  'apply_failed',
+  'Database call failed: 22P02: invalid input: "personal data"'
+);
 set local role service_role;
 create temporary table claimed as select a from jsonb_array_elements(pg_temp.claim()) as a;
 reset role;
 select is(
   (select a - 'id' from claimed where a #>> '{alert,error_code}' = 'subscription_unknown'),
-  jsonb_build_object('kind', 'failure_opened', 'created_at', now(), 'alert', jsonb_build_object(
-    'error_code', 'subscription_unknown', 'error', 'No subscription ' || repeat('x', 484), 'open', 2, 'new', 2,
-    'first_failed_at', now() - interval '5 minutes', 'last_failed_at', now(),
-    'provider', 'a', 'event_id', 'tap_2', 'event_type', 'invoice.payment_failed'
-  )), 'it says how many have failed with this code, since when, and names the newest event'
+  jsonb_build_object(
+    'kind', 'failure_opened',
+    'created_at', now(),
+    'alert', jsonb_build_object(
+      'error_code', 'subscription_unknown',
+      'error', 'No subscription ' || repeat('x', 484),
+      'open', 2,
+      'new', 2,
+      'first_failed_at', now() - interval '5 minutes',
+      'last_failed_at', now(),
+      'provider', 'a',
+      'event_id', 'tap_2',
+      'event_type', 'invoice.payment_failed'
+    )
+  ),
+  'an alert says how many failed with a code since when, and names the newest'
 );
 select ok(
   (select bool_and(not a ->> 'alert' ~ 'personal|secret') and count(*) = 2 from claimed),
-  'each code has its alert; none has anything of the payload, or what the database says of it'
+  'each code has an alert, without payloads and values'
 );
 select is(
   (select jsonb_agg(a -> 'id' order by a -> 'id') from jsonb_array_elements(pg_temp.claim()) as a),
-  (select jsonb_agg(a -> 'id' order by a -> 'id') from claimed), 'until it is settled, it is due with the same ID'
+  (select jsonb_agg(a -> 'id' order by a -> 'id') from claimed),
+  'an alert keeps its ID until it is settled'
 );
-select is(pg_temp.wake(), 'failure_opened apply_failed 1 of 1, failure_opened subscription_unknown 2 of 2', 'each run gets it');
-select is(pg_temp.wake(), '', 'until it was sent');
 
--- One run has the queue, together with the notifications.
+select is(
+  pg_temp.wake(),
+  'failure_opened apply_failed 1 of 1, failure_opened subscription_unknown 2 of 2',
+  'an alert is due again for the next run'
+);
+select is(pg_temp.wake(), '', 'an alert that was sent is not due');
+
+-- A run holds one queue for alerts and notifications.
 select pg_temp.fail('tap_4');
 select is(
-  (select count(*)::integer from public.billing_claim_alerts(pg_temp.run(2), 'alerts')), 0, 'while a run has the queue, no other one gets alerts'
+  (select count(*)::integer from public.billing_claim_alerts(pg_temp.run(2), 'alerts')),
+  0,
+  'a second run gets no alerts'
 );
-select is((select count(*)::integer from public.billing_claim_notifications(pg_temp.run(2), 10, 'host')), 0, 'or notifications');
-create temporary table results as select jsonb_agg(a || '{"result": "sent"}') as results from jsonb_array_elements(pg_temp.claim()) as a;
-select is((select public.billing_settle_alerts(pg_temp.run(2), 'alerts', results) from results), 0, 'or settles them');
-select is((select public.billing_settle_alerts(pg_temp.run(1), 'alerts', results) from results), 1, 'only the run that has it');
+select is(
+  (select count(*)::integer from public.billing_claim_notifications(pg_temp.run(2), 10, 'host')),
+  0,
+  'a second run gets no notifications'
+);
+
+create temporary table results as select jsonb_agg(
+  a || '{"result": "sent"}'
+) as results from jsonb_array_elements(pg_temp.claim()) as a;
+
+select is(
+  (select public.billing_settle_alerts(pg_temp.run(2), 'alerts', results) from results),
+  0,
+  'a second run settles no alerts'
+);
+select is(
+  (select public.billing_settle_alerts(pg_temp.run(1), 'alerts', results) from results),
+  1,
+  'the run with the queue settles alerts'
+);
 
 -- One an hour and code.
 select pg_temp.start_again();
 select pg_temp.fail('tap_1');
-select is(pg_temp.wake(), 'failure_opened event_invalid 1 of 1', 'the first failure is reported at once');
+select is(
+  pg_temp.wake(),
+  'failure_opened event_invalid 1 of 1',
+  'the first failure is reported at once'
+);
+
 select pg_temp.pass('10 minutes');
 select pg_temp.fail('tap_' || i) from generate_series(2, 100) as i;
 select pg_temp.fail('tap_other', 'subscription_unknown');
-select is(pg_temp.wake(), 'failure_opened subscription_unknown 1 of 1', 'within the hour, only those with another code');
+select is(
+  pg_temp.wake(),
+  'failure_opened subscription_unknown 1 of 1',
+  'a failure with another code is reported within the hour'
+);
+
 select pg_temp.pass('49 minutes');
-select is(pg_temp.wake(), '', 'nor after 59 minutes');
+select is(pg_temp.wake(), '', 'no more failures of a code are reported for 59 minutes');
+
 select pg_temp.pass('1 minute');
-select is(pg_temp.wake(), 'failure_opened event_invalid 99 of 100', 'after the hour, one alert counts them');
+select is(
+  pg_temp.wake(),
+  'failure_opened event_invalid 99 of 100',
+  'one alert counts the failures of an hour'
+);
+
 select pg_temp.pass('2 hours');
 select pg_temp.fail('tap_1');
-select is(pg_temp.wake(), '', 'none is due if no failure is new, also if one fails again');
-select pg_temp.fail('tap_101');
-select is(pg_temp.wake(), 'failure_opened event_invalid 1 of 101', 'a new one is reported at once, if the last alert is old');
+select is(pg_temp.wake(), '', 'a failure that fails again raises no alert');
 
--- What counts as new.
+select pg_temp.fail('tap_101');
+select is(
+  pg_temp.wake(),
+  'failure_opened event_invalid 1 of 101',
+  'a new failure is reported at once if the last alert is old'
+);
+
+-- Failures that count as new.
 select pg_temp.pass('70 minutes');
 select pg_temp.resolve('tap_10_');
 select pg_temp.wake();
 select pg_temp.fail('tap_100');
-select is(pg_temp.wake(), 'failure_opened event_invalid 1 of 100', 'what opens again is new');
+select is(
+  pg_temp.wake(),
+  'failure_opened event_invalid 1 of 100',
+  'a failure that opens again is new'
+);
+
 select pg_temp.pass('2 hours');
 select pg_temp.resolve('tap_1_');
 select pg_temp.fail('tap_200');
-select is(pg_temp.wake(), 'failure_opened event_invalid 1 of 91', 'so is one that fails after others were resolved');
+select is(
+  pg_temp.wake(),
+  'failure_opened event_invalid 1 of 91',
+  'a failure after others were resolved is new'
+);
+
 select pg_temp.pass('2 hours');
 update billing.failed_events set error_code = 'event_invalid' where event_id = 'tap_other';
 select is(
-  pg_temp.wake(), 'failure_opened event_invalid 1 of 92, failures_resolved subscription_unknown 0',
-  'so is one that has got another code, and none with the old code is left'
+  pg_temp.wake(),
+  'failure_opened event_invalid 1 of 92, failures_resolved subscription_unknown 0',
+  'a failure that has got another code is new, and resolved for the old one'
 );
 
 -- Resolved.
@@ -152,103 +238,182 @@ select pg_temp.fail('other', 'record_locked');
 select pg_temp.wake();
 select pg_temp.pass('20 minutes');
 select pg_temp.resolve('tap_1');
-select is(pg_temp.wake(), '', 'nothing is said while some are open');
+select is(pg_temp.wake(), '', 'nothing is reported resolved while some are open');
+
 select pg_temp.resolve('tap_2');
 select pg_temp.resolve('tap_3');
 select is(
   pg_temp.claim() #> '{0,alert}',
-  jsonb_build_object('error_code', 'event_invalid', 'resolved', 3, 'opened_at', now() - interval '20 minutes'),
-  'when none is open any more, it says how many were resolved since the operator was told'
+  jsonb_build_object(
+    'error_code', 'event_invalid',
+    'resolved', 3,
+    'opened_at', now() - interval '20 minutes'
+  ),
+  'an alert counts the resolved failures once none is open'
 );
-select is(pg_temp.wake('failed'), 'failures_resolved event_invalid 3', 'it is due');
-select is(pg_temp.wake(), 'failures_resolved event_invalid 3', 'until it was sent');
-select is(pg_temp.wake(), '', 'and not again');
+select pg_temp.wake('failed');
+select is(
+  pg_temp.wake(),
+  'failures_resolved event_invalid 3',
+  'that alert is due again if it was not sent'
+);
+select is(pg_temp.wake(), '', 'that alert is not due once it was sent');
 select results_eq(
   $$select error_code, opened_at is null, reported from billing.alerts order by error_code$$,
-  $$values ('event_invalid', true, 0), ('record_locked', false, 1)$$, 'the other code is still open'
+  $$values ('event_invalid', true, 0), ('record_locked', false, 1)$$,
+  'an open code stays open'
 );
+
 select pg_temp.pass('1 minute');
 select pg_temp.fail('tap_4');
-select is(pg_temp.wake(), '', 'what opens again within the hour is not reported');
+select is(pg_temp.wake(), '', 'a failure that opens again within the hour is not reported');
+
 select pg_temp.resolve('tap_4');
-select is(pg_temp.wake(), '', 'and then nobody is told that it is resolved');
+select is(pg_temp.wake(), '', 'what was not reported is not reported resolved');
+
 select pg_temp.fail('tap_5');
 select pg_temp.pass('40 minutes');
-select is(pg_temp.wake(), 'failure_opened event_invalid 1 of 1', 'if it is still open after the hour, it is reported');
-select is((select opened_at from billing.alerts where error_code = 'event_invalid'), now(), 'as opened now');
+select is(
+  pg_temp.wake(),
+  'failure_opened event_invalid 1 of 1',
+  'a failure that is still open after the hour is reported'
+);
+select is(
+  (select opened_at from billing.alerts where error_code = 'event_invalid'),
+  now(),
+  'it is reported as opened now'
+);
+
 select pg_temp.pass('2 hours');
 select pg_temp.fail('tap_6');
-select is(pg_temp.wake(), 'failure_opened event_invalid 1 of 2', 'and again, if another one opens');
 select is(
-  (select opened_at from billing.alerts where error_code = 'event_invalid'), now() - interval '2 hours', 'which keeps the time of the first alert'
+  pg_temp.wake(),
+  'failure_opened event_invalid 1 of 2',
+  'a second failure is reported too'
 );
+select is(
+  (select opened_at from billing.alerts where error_code = 'event_invalid'),
+  now() - interval '2 hours',
+  'a second failure keeps the time of the first alert'
+);
+
 select pg_temp.resolve('%');
 select is(
-  pg_temp.wake(), 'failures_resolved event_invalid 2, failures_resolved record_locked 1', 'what was resolved before that is not counted again'
+  pg_temp.wake(),
+  'failures_resolved event_invalid 2, failures_resolved record_locked 1',
+  'failures that were reported resolved are not counted again'
 );
+
 select pg_temp.fail('tap_7', 'internal_error');
 select pg_temp.resolve('tap_7');
-select is(pg_temp.wake(), '', 'what is resolved before the first run is not reported');
+select is(pg_temp.wake(), '', 'a failure that is resolved before the first run is not reported');
 
--- What was not sent is still a level: it says what is true at the next run.
+-- An alert that was not sent says what is true at the next run.
 select pg_temp.start_again();
 select pg_temp.fail('tap_1');
-select is(pg_temp.wake('failed'), 'failure_opened event_invalid 1 of 1', 'an alert cannot be sent');
-select pg_temp.fail('tap_2');
-select is(pg_temp.wake('failed'), 'failure_opened event_invalid 2 of 2', 'the next one counts what is open by then');
-select pg_temp.resolve('tap_%');
-select is(pg_temp.wake(), '', 'and none is due if all are resolved before it was sent');
-select pg_temp.fail('tap_3');
-select is(pg_temp.wake('limited'), 'failure_opened event_invalid 1 of 1', 'the receiver answers 429');
-select is(pg_temp.wake(), '', 'then it has a pause');
-select ok(
-  (select paused_until - clock_timestamp() between interval '89 s' and interval '90 s' from billing.pauses where destination = 'alerts'),
-  'as long as it asked for'
-);
-update billing.pauses set paused_until = now();
-select is(pg_temp.wake(), 'failure_opened event_invalid 1 of 1', 'after which it is sent');
+select pg_temp.wake('failed');
 
--- Handlers that no listed type calls. The run says which are called.
+select pg_temp.fail('tap_2');
+select is(
+  pg_temp.wake('failed'),
+  'failure_opened event_invalid 2 of 2',
+  'the next alert counts what is open by then'
+);
+
+select pg_temp.resolve('tap_%');
+select is(pg_temp.wake(), '', 'no alert is due if all are resolved before it was sent');
+
+select pg_temp.fail('tap_3');
+select pg_temp.wake('limited');
+select is(pg_temp.wake(), '', 'a limited receiver gets no alerts');
+select ok(
+  (
+    select paused_until - clock_timestamp() between interval '89 s' and interval '90 s'
+    from billing.pauses
+    where destination = 'alerts'
+  ),
+  'a limited receiver has the pause that it asked for'
+);
+
+update billing.pauses set paused_until = now();
+select is(pg_temp.wake(), 'failure_opened event_invalid 1 of 1', 'an alert is due after the pause');
+
+-- Handlers that no listed type calls; a run names those that are called.
 create function pg_temp.compare(called text[], result text default 'sent')
 returns text language plpgsql as $$
 declare
   alerts constant jsonb := (
-    select coalesce(jsonb_agg(to_jsonb(c)), '[]') from public.billing_claim_alerts(pg_temp.run(1), 'alerts', called) as c
+    select coalesce(jsonb_agg(to_jsonb(c)), '[]')
+    from public.billing_claim_alerts(pg_temp.run(1), 'alerts', called) as c
   );
 begin
   perform public.billing_settle_alerts(pg_temp.run(1), 'alerts', (
-    select jsonb_agg(a || jsonb_build_object('result', result)) from jsonb_array_elements(alerts) as a
+    select jsonb_agg(a || jsonb_build_object('result', result))
+    from jsonb_array_elements(alerts) as a
   ));
   return (
-    select string_agg(concat_ws(' ', a ->> 'kind', a #>> '{alert,error_code}', a #>> '{alert,handlers}'), ', ') from jsonb_array_elements(alerts) as a
+    select string_agg(concat_ws(' ', a ->> 'kind', a #>> '{alert,handlers}'), ', ')
+    from jsonb_array_elements(alerts) as a
   );
 end;
 $$;
 select pg_temp.start_again();
+
 create function billing.on_tap_b(provider text, event jsonb) returns void language sql as '';
+
 create function billing.on_tap_a(provider text, event jsonb) returns void language sql as '';
 -- These cannot be called, so they are no handlers.
 create function billing.on_tap_c(event jsonb) returns void language sql as '';
+
 create function billing.on_tap_d(provider text, event jsonb) returns void language sql as '';
 revoke execute on function billing.on_tap_d from public;
-select is(pg_temp.compare('{on_tap_a,on_tap_b,on_tap_e}'), null, 'all handlers are called');
-select is(pg_temp.compare(null), null, 'a run that was not woken by the schedule compares none');
+select is(
+  pg_temp.compare('{on_tap_a,on_tap_b,on_tap_e}'),
+  null,
+  'no alert is due if all handlers are called'
+);
+select is(
+  pg_temp.compare(null),
+  null,
+  'a run that the schedule has not woken compares no handlers'
+);
+
 set local role service_role;
 select is(
-  pg_temp.compare('{}', 'failed'), 'handler_not_listed handler_not_listed ["billing.on_tap_a", "billing.on_tap_b"]', 'if none is called, an alert names them'
+  pg_temp.compare('{}', 'failed'),
+  'handler_not_listed ["billing.on_tap_a", "billing.on_tap_b"]',
+  'an alert names handlers that are not called'
 );
-select is(pg_temp.compare('{on_tap_b}'), 'handler_not_listed handler_not_listed ["billing.on_tap_a"]', 'again, until it was sent');
+select is(
+  pg_temp.compare('{on_tap_b}'),
+  'handler_not_listed ["billing.on_tap_a"]',
+  'that alert is due again if it was not sent'
+);
+
 reset role;
 select pg_temp.pass('23 hours 59 minutes');
-select is(pg_temp.compare('{}'), null, 'none is due within a day');
+select is(pg_temp.compare('{}'), null, 'no alert of handlers is due within a day');
+
 select pg_temp.pass('1 minute');
-select is(pg_temp.compare('{on_tap_b}'), 'handler_not_listed handler_not_listed ["billing.on_tap_a"]', 'after a day, one is');
+select is(
+  pg_temp.compare('{on_tap_b}'),
+  'handler_not_listed ["billing.on_tap_a"]',
+  'an alert of handlers is due after a day'
+);
+
 select pg_temp.pass('23 hours 59 minutes');
-select is(pg_temp.compare('{}'), null, 'and then none for another day');
+select is(pg_temp.compare('{}'), null, 'no alert of handlers is due for another day');
+
 drop function billing.on_tap_a, billing.on_tap_b;
 select pg_temp.pass('1 day');
-select is(pg_temp.compare('{}'), null, 'nobody is told that it is over');
+select is(pg_temp.compare('{}'), null, 'handlers that are gone raise no alert');
+
 select pg_temp.fail('tap_h');
-select is(pg_temp.compare('{}'), 'failure_opened event_invalid', 'failures are reported beside it');
+select is(
+  pg_temp.compare('{}'),
+  'failure_opened',
+  'failures are reported beside handlers'
+);
+
 select * from finish();
 rollback;

@@ -3,7 +3,7 @@
  * a project replaces it. And billing.account_email as it ships.
  */
 begin;
-select plan(66);
+select plan(56);
 
 create function pg_temp.apply(variadic events jsonb[])
 returns text language sql as $$
@@ -14,21 +14,42 @@ returns text language sql as $$
   )) as a
 $$;
 
-create function pg_temp.created(id text, second integer, customer text, account text default null, provider text default 'a')
+create function pg_temp.created(
+  id text,
+  second integer,
+  customer text,
+  account text default null,
+  provider text default 'a'
+)
 returns jsonb language sql
 return jsonb_build_object(
-  'provider', provider, 'event_id', 'tap_' || gen_random_uuid(), 'type', 'x', 'kind', 'creation',
-  'occurred_at', to_timestamp(1800000000 + second), 'subscription_id', id, 'account_id', account,
-  'report', jsonb_build_object('plan_id', 'plan_' || second, 'provider_status', 'active', 'customer_id', customer)
+  'provider', provider,
+  'event_id', 'tap_' || gen_random_uuid(),
+  'type', 'x',
+  'kind', 'creation',
+  'occurred_at', to_timestamp(1800000000 + second),
+  'subscription_id', id,
+  'account_id', account,
+  'report', jsonb_build_object(
+    'plan_id', 'plan_' || second,
+    'provider_status', 'active',
+    'customer_id', customer
+  )
 );
 
 create function pg_temp.early(id text, customer text, kind text default 'update')
 returns jsonb language sql
-return pg_temp.created(id, 40, customer) || jsonb_build_object('kind', kind, 'report', jsonb_build_object('customer_id', customer));
+return pg_temp.created(id, 40, customer)
+  || jsonb_build_object('kind', kind, 'report', jsonb_build_object('customer_id', customer));
 
 create function pg_temp.state(id text)
 returns text language sql as $$
-  select concat_ws(' ', s.account_id, s.plan_id, extract(epoch from billing.time_of(s.account_as_of))::bigint - 1800000000)
+  select concat_ws(
+    ' ',
+    s.account_id,
+    s.plan_id,
+    extract(epoch from billing.time_of(s.account_as_of))::bigint - 1800000000
+  )
   from billing.subscriptions s
   where s.id = state.id
 $$;
@@ -36,243 +57,511 @@ $$;
 set local role service_role;
 
 -- As it ships: the account of the customer's other subscriptions.
-select is(pg_temp.apply(pg_temp.created('tap_1', 10, 'cus_1')), 'failed BW005', 'without an account, a creation fails if the customer is new');
-select is(pg_temp.apply(pg_temp.created('tap_1', 10, null)), 'failed BW005', 'or if it names no customer');
-select is_empty(
-  $$select id from billing.subscriptions where id like 'tap\_%' union all select event_id from billing.processed_events where event_id like 'tap\_%'$$,
-  'it leaves no record and no claim'
-);
 select is(
-  pg_temp.apply(pg_temp.created('tap_known', 10, 'cus_1', 'acc_1'), pg_temp.created('tap_bystander', 10, 'cus_2', 'acc_2')),
-  'applied, applied', 'creations with an account are applied'
+  pg_temp.apply(pg_temp.created('tap_1', 10, 'cus_1')),
+  'failed BW005',
+  'without an account, a creation fails if the customer is new'
 );
-select is(pg_temp.apply(pg_temp.created('tap_1', 20, 'cus_1')), 'applied', 'a known customer has an account');
-select is(pg_temp.state('tap_1'), 'acc_1 plan_20', 'that of the other subscription; no event dates it');
-select is(pg_temp.apply(pg_temp.created('tap_of_b', 20, 'cus_1', null, 'b')), 'failed BW005', 'a customer of the other provider is another customer');
+
+select is(
+  pg_temp.apply(pg_temp.created('tap_1', 10, null)),
+  'failed BW005',
+  'without an account, a creation fails if it names no customer'
+);
+select is_empty(
+  $$
+    select id
+    from billing.subscriptions
+    where id like 'tap\_%'
+    union all
+    select event_id
+    from billing.processed_events
+    where event_id like 'tap\_%'
+  $$,
+  'a creation that fails leaves no record and no claim'
+);
+
+select pg_temp.apply(
+  pg_temp.created('tap_known', 10, 'cus_1', 'acc_1'),
+  pg_temp.created('tap_bystander', 10, 'cus_2', 'acc_2')
+);
+
+select is(
+  pg_temp.apply(pg_temp.created('tap_1', 20, 'cus_1')) || ': ' || pg_temp.state('tap_1'),
+  'applied: acc_1 plan_20',
+  'a creation gets the account of its customer''s other subscription, which no event dates'
+);
+
+select is(
+  pg_temp.apply(pg_temp.created('tap_of_b', 20, 'cus_1', null, 'b')),
+  'failed BW005',
+  'a customer of the other provider is another customer'
+);
+
 update billing.subscriptions set status = 'canceled' where customer_id = 'cus_1';
 select is(
-  pg_temp.apply(pg_temp.created('tap_2', 20, 'cus_1'), pg_temp.created('tap_3', 20, 'cus_1')), 'applied, applied',
-  'ended subscriptions count too, and any number may follow'
+  pg_temp.apply(pg_temp.created('tap_2', 20, 'cus_1'), pg_temp.created('tap_3', 20, 'cus_1')),
+  'applied, applied',
+  'a customer has its account from ended subscriptions too, for any number of new ones'
 );
 select results_eq(
-  $$select billing.account_of_customer('a', c) from unnest(array['cus_1', 'cus_2', 'cus_3', null]) with ordinality as u (c, place) order by place$$,
-  $$values ('acc_1'), ('acc_2'), (null), (null)$$, 'each customer has its own account, and an unknown one or none has none'
+  $$
+    select billing.account_of_customer('a', c)
+    from unnest(array['cus_1', 'cus_2', 'cus_3', null]) with ordinality as u (c, place)
+    order by place
+  $$,
+  $$values ('acc_1'), ('acc_2'), (null), (null)$$,
+  'each customer has its own account, and an unknown customer has none'
 );
+
 select is(
-  pg_temp.apply(pg_temp.created('tap_mine', 10, 'cus_shared', 'acc_1'), pg_temp.created('tap_yours', 10, 'cus_shared', 'acc_2')),
-  'applied, applied', 'two accounts share a customer'
+  pg_temp.apply(
+    pg_temp.created('tap_mine', 10, 'cus_shared', 'acc_1'),
+    pg_temp.created('tap_yours', 10, 'cus_shared', 'acc_2')
+  ),
+  'applied, applied',
+  'two accounts may share a customer'
 );
-select is(pg_temp.apply(pg_temp.created('tap_whose', 20, 'cus_shared')), 'failed BW005', 'which then tells nothing');
+
+select is(
+  pg_temp.apply(pg_temp.created('tap_whose', 20, 'cus_shared')),
+  'failed BW005',
+  'a customer that two accounts share has no account'
+);
 
 -- In one array.
 select is(
   pg_temp.apply(
-    pg_temp.created('tap_a', 20, 'cus_new'), pg_temp.created('tap_b', 20, 'cus_new', 'acc_new'), pg_temp.created('tap_c', 20, 'cus_new'),
-    pg_temp.created('tap_a1', 20, 'cus_new') || '{"kind": "opening_update"}', pg_temp.created('tap_a2', 20, 'cus_new') || '{"kind": "deletion"}'
-  ), 'applied, applied, applied, applied, applied', 'a creation without an account has that of another one of the array, whatever the order of the ids'
-);
-select is(pg_temp.state('tap_a') || ', ' || pg_temp.state('tap_c'), 'acc_new plan_20, acc_new plan_20', 'so it is recorded');
-select is(
-  pg_temp.apply(
-    pg_temp.created('tap_d', 30, 'cus_none'), pg_temp.early('tap_d', 'cus_none'), pg_temp.early('tap_none', 'cus_none'),
-    pg_temp.created('tap_d', 35, 'cus_none', 'acc_d') || '{"kind": "payment_failed", "payment": {}}'
-  ), 'failed BW005, failed BW001, failed BW001, failed BW001', 'if nobody knows the account, what follows fails too'
-);
-select is(
-  pg_temp.apply(pg_temp.created('tap_e', 30, 'cus_new'), pg_temp.early('tap_e', 'cus_new'), pg_temp.early('tap_e', 'cus_new', 'deletion')),
-  'applied, applied, applied', 'with an account, what follows is applied'
+    pg_temp.created('tap_a', 20, 'cus_new'),
+    pg_temp.created('tap_b', 20, 'cus_new', 'acc_new'),
+    pg_temp.created('tap_c', 20, 'cus_new'),
+    pg_temp.created('tap_a1', 20, 'cus_new') || '{"kind": "opening_update"}',
+    pg_temp.created('tap_a2', 20, 'cus_new') || '{"kind": "deletion"}'
+  )
+    || ': '
+    || pg_temp.state('tap_a')
+    || ', '
+    || pg_temp.state('tap_c'),
+  'applied, applied, applied, applied, applied: acc_new plan_20, acc_new plan_20',
+  'events without an account get that of another event of the array, in any order of ids'
 );
 
 select is(
-  pg_temp.apply(pg_temp.early('tap_f', 'cus_f'), pg_temp.created('tap_f', 20, 'cus_f'), pg_temp.created('tap_f1', 30, 'cus_f', 'acc_f')),
-  'applied, applied, applied', 'also if it comes before'
+  pg_temp.apply(
+    pg_temp.created('tap_d', 30, 'cus_none'),
+    pg_temp.early('tap_d', 'cus_none'),
+    pg_temp.early('tap_none', 'cus_none'),
+    pg_temp.created('tap_d', 35, 'cus_none', 'acc_d') || '{"kind": "payment_failed", "payment": {}}'
+  ),
+  'failed BW005, failed BW001, failed BW001, failed BW001',
+  'what follows a creation without a known account fails too'
+);
+
+select is(
+  pg_temp.apply(
+    pg_temp.created('tap_e', 30, 'cus_new'),
+    pg_temp.early('tap_e', 'cus_new'),
+    pg_temp.early('tap_e', 'cus_new', 'deletion')
+  ),
+  'applied, applied, applied',
+  'what follows a creation with an account is applied'
+);
+
+select is(
+  pg_temp.apply(
+    pg_temp.early('tap_f', 'cus_f'),
+    pg_temp.created('tap_f', 20, 'cus_f'),
+    pg_temp.created('tap_f_first', 30, 'cus_f', 'acc_f')
+  ),
+  'applied, applied, applied',
+  'an update that arrives before its creation in the array is applied'
 );
 
 -- A record that exists.
-select is(pg_temp.apply(pg_temp.created('tap_known', 30, 'cus_2')), 'applied', 'a newer creation without an account is applied');
-select is(pg_temp.state('tap_known'), 'acc_1 plan_30 10', 'and leaves the account, also if it names another customer');
-select is(pg_temp.apply(pg_temp.created('tap_2', 15, 'cus_1', 'acc_own')), 'applied', 'a creation with an account, however old, wins over the customer');
-select is(pg_temp.state('tap_2'), 'acc_own plan_20 15', 'only the account is its own');
-
--- What the provider keeps with the customer counts last, and moves no record.
-create function pg_temp.fell_back(id text, second integer, customer text, account text default null, kind text default 'opening_update')
-returns jsonb language sql
-return pg_temp.created(id, second, customer, account) || jsonb_build_object('kind', kind, 'fallback_account', 'acc_kept');
 select is(
-  pg_temp.apply(
-    pg_temp.fell_back('tap_g1', 30, null), pg_temp.fell_back('tap_g2', 30, 'cus_shared', null, 'creation'),
-    pg_temp.fell_back('tap_g3', 30, 'cus_new'), pg_temp.fell_back('tap_g4', 30, 'cus_g', 'acc_g'),
-    pg_temp.fell_back('tap_g5', 30, 'cus_g5', null, 'deletion'), pg_temp.fell_back('tap_known', 40, 'cus_g')
-  ), 'applied, applied, applied, applied, applied, applied', 'the provider keeps an account with the customer'
+  pg_temp.apply(pg_temp.created('tap_known', 30, 'cus_2')) || ': ' || pg_temp.state('tap_known'),
+  'applied: acc_1 plan_30 10',
+  'a newer creation without an account leaves that of the record, whatever customer it names'
+);
+
+select is(
+  pg_temp.apply(pg_temp.created('tap_2', 15, 'cus_1', 'acc_own')) || ': ' || pg_temp.state('tap_2'),
+  'applied: acc_own plan_20 15',
+  'an older creation with an account brings only the account, and wins over the customer''s'
+);
+
+-- A fallback account, which the provider keeps with the customer, counts last and moves no record.
+create function pg_temp.fell_back(
+  id text,
+  second integer,
+  customer text,
+  account text default null,
+  kind text default 'opening_update'
+)
+returns jsonb language sql
+return pg_temp.created(id, second, customer, account)
+  || jsonb_build_object('kind', kind, 'fallback_account', 'acc_kept');
+
+select pg_temp.apply(
+  pg_temp.fell_back('tap_kept', 30, null),
+  pg_temp.fell_back('tap_kept_shared', 30, 'cus_shared', null, 'creation'),
+  pg_temp.fell_back('tap_kept_known', 30, 'cus_new'),
+  pg_temp.fell_back('tap_kept_named', 30, 'cus_named', 'acc_named'),
+  pg_temp.fell_back('tap_kept_deleted', 30, 'cus_deleted', null, 'deletion'),
+  pg_temp.fell_back('tap_known', 40, 'cus_named')
 );
 select set_eq(
-  $$select concat_ws(' ', id, pg_temp.state(id), status) from billing.subscriptions where id ~ '^tap_(g.|known)$'$$,
+  $$
+    select concat_ws(' ', id, pg_temp.state(id), status)
+    from billing.subscriptions
+    where id ~ '^tap_(kept|known)'
+  $$,
   array[
-    'tap_g1 acc_kept plan_30 active', 'tap_g2 acc_kept plan_30 active', 'tap_g3 acc_new plan_30 active',
-    'tap_g4 acc_g plan_30 30 active', 'tap_g5 acc_kept plan_30 canceled', 'tap_known acc_1 plan_40 10 active'
-  ], 'it counts if neither the event nor account_of_customer knows one, and leaves that of a record'
+    'tap_kept acc_kept plan_30 active',
+    'tap_kept_shared acc_kept plan_30 active',
+    'tap_kept_known acc_new plan_30 active',
+    'tap_kept_named acc_named plan_30 30 active',
+    'tap_kept_deleted acc_kept plan_30 canceled',
+    'tap_known acc_1 plan_40 10 active'
+  ],
+  'the fallback account counts if neither event, customer nor record has one'
 );
-select is(pg_temp.apply(pg_temp.fell_back('tap_g1', 20, null, 'acc_own')), 'applied', 'one that names an account');
-select is(pg_temp.state('tap_g1'), 'acc_own plan_30 20', 'moves the record, however old it is');
+
+select is(
+  pg_temp.apply(pg_temp.fell_back(
+    'tap_kept',
+    20,
+    null,
+    'acc_own'
+  )) || ': ' || pg_temp.state('tap_kept'),
+  'applied: acc_own plan_30 20',
+  'an older event that names an account moves a record from its fallback account'
+);
 
 -- Events that arrive before the creation.
 select is(
   pg_temp.apply(
-    pg_temp.early('tap_later', 'cus_new'), pg_temp.early('tap_later', 'cus_new', 'payment_failed'),
-    pg_temp.early('tap_later', 'cus_new', 'deletion'), pg_temp.early('tap_later', 'cus_shared'),
-    pg_temp.early('tap_later', 'cus_nobody'), pg_temp.early('tap_later', null), pg_temp.early('tap_later', 'cus_new', 'refund')
+    pg_temp.early('tap_later', 'cus_new'),
+    pg_temp.early('tap_later', 'cus_new', 'payment_failed'),
+    pg_temp.early('tap_later', 'cus_new', 'deletion'),
+    pg_temp.early('tap_later', 'cus_shared'),
+    pg_temp.early('tap_later', 'cus_nobody'),
+    pg_temp.early('tap_later', null),
+    pg_temp.early('tap_later', 'cus_new', 'refund')
   ),
   'failed BW006, failed BW006, failed BW006, failed BW001, failed BW001, failed BW001, failed BW003',
-  'an event of a subscription without a record is early if its customer is known; others are unknown'
+  'an event without a record is early if its customer is known, and unknown otherwise'
 );
 select is(
-  (select a.error from public.billing_apply_events(jsonb_build_array(pg_temp.early('tap_later', 'cus_new') || '{"place": 1}')) as a),
-  'No subscription tap_later is recorded.', 'with the same message'
+  (
+    select a.error
+    from public.billing_apply_events(jsonb_build_array(
+      pg_temp.early('tap_later', 'cus_new') || '{"place": 1}'
+    )) as a
+  ),
+  'No subscription tap_later is recorded.',
+  'an early event has the message of an unknown one'
 );
 
 reset role;
 create temporary sequence asked;
 grant all on asked to service_role;
 alter function billing.account_of_customer rename to as_it_ships;
-create function billing.account_of_customer(provider text, customer_id text) returns text language plpgsql
-as $$ begin return billing.as_it_ships(provider, customer_id || left(nextval('asked')::text, 0)); end; $$;
+
+create function billing.account_of_customer(provider text, customer_id text)
+returns text language plpgsql as $$
+begin
+  perform nextval('asked');
+  return billing.as_it_ships(provider, customer_id);
+end;
+$$;
+
 set local role service_role;
 select pg_temp.apply(
-  pg_temp.early('tap_e', 'cus_new'), pg_temp.early('tap_later', 'cus_new'), pg_temp.early('tap_e', 'cus_new') || '{"event_id": "tap_asked"}',
+  pg_temp.early('tap_e', 'cus_new'),
+  pg_temp.early('tap_later', 'cus_new'),
+  pg_temp.early('tap_e', 'cus_new') || '{"event_id": "tap_asked"}',
   pg_temp.early('tap_e', 'cus_new') || '{"event_id": "tap_asked"}'
 );
-select is((select last_value from asked where is_called), 1::bigint, 'nobody is asked about what is applied, or a duplicate');
+select is(
+  (select last_value from asked where is_called),
+  1::bigint,
+  'account_of_customer is not called for applied events and duplicates'
+);
+
 reset role;
 drop function billing.account_of_customer;
 alter function billing.as_it_ships rename to account_of_customer;
 set local role service_role;
 
 -- billing.customers: by the app, or by a checkout.
-create function pg_temp.checkout(customer text, account text, event text default gen_random_uuid()::text)
+create function pg_temp.checkout(
+  customer text,
+  account text,
+  event text default gen_random_uuid()::text
+)
 returns jsonb language sql
 return jsonb_build_object(
-  'provider', 'a', 'event_id', 'tap_' || event, 'type', 'checkout', 'kind', 'checkout',
-  'account_id', account, 'report', jsonb_build_object('customer_id', customer)
+  'provider', 'a',
+  'event_id', 'tap_' || event,
+  'type', 'checkout',
+  'kind', 'checkout',
+  'account_id', account,
+  'report', jsonb_build_object('customer_id', customer)
 );
+
 create function pg_temp.fail(id text, customer text, error_code text default 'account_unknown')
 returns text language sql as $$
   select public.billing_record_failed_event(jsonb_build_object(
-    'provider', 'a',
     'event_id', id,
-    'body', '{}',
-    'body_encoding', 'text',
     'error_code', error_code,
-    'error', 'Failed',
-    'type', 'x',
-    'kind', 'creation',
     'subscription_id', 'sub_' || id,
     'customer_id', customer
-  ))
+  ) || '{
+    "provider": "a", "kind": "creation", "body": "{}", "body_encoding": "text", "error": "Failed"
+  }')
 $$;
+
 create function pg_temp.requested()
 returns text[] language sql as $$
-  select array_agg(f.event_id order by f.event_id) from billing.failed_events f where f.retry_requested_at is not null
+  select array_agg(f.event_id order by f.event_id)
+  from billing.failed_events f
+  where f.retry_requested_at is not null
 $$;
-select is(pg_temp.fail('tap_f1', 'cus_c1') || pg_temp.fail('tap_f2', 'cus_c1', 'event_invalid')
-  || pg_temp.fail('tap_f3', 'cus_c1', 'subscription_unknown') || pg_temp.fail('tap_f4', 'cus_c2'), 'storedstoredstoredstored', 'failures of customers');
+
+select
+  pg_temp.fail('fail_lacking', 'cus_checkout'),
+  pg_temp.fail('fail_invalid', 'cus_checkout', 'event_invalid'),
+  pg_temp.fail('fail_unknown', 'cus_checkout', 'subscription_unknown'),
+  pg_temp.fail('fail_lacking_later', 'cus_added');
 select is(
-  (select concat(string_agg(concat_ws(' ', a.place, a.outcome), ', ' order by a.place), ': ', bool_or(a.retries)) from public.billing_apply_events(jsonb_build_array(
-    pg_temp.checkout('cus_c1', 'acc_c1') || '{"place": 1}', pg_temp.checkout('cus_c3', 'acc_c3') || '{"place": 2}',
-    pg_temp.checkout('cus_c4', null) || '{"place": 3}', pg_temp.checkout(null, 'acc_c5') || '{"place": 4}',
-    pg_temp.created('tap_beside', 10, 'cus_8', 'acc_8') || '{"place": 5}'
-  )) as a),
-  '1 applied, 2 applied, 3 applied, 4 applied, 5 applied: t', 'a checkout tells whose its customer is, and says what it cures'
+  (
+    select concat(
+      string_agg(concat_ws(' ', a.place, a.outcome), ', ' order by a.place),
+      ': ',
+      bool_or(a.retries)
+    )
+    from public.billing_apply_events(jsonb_build_array(
+      pg_temp.checkout('cus_checkout', 'acc_checkout') || '{"place": 1}',
+      pg_temp.checkout('cus_checkout_new', 'acc_checkout_new') || '{"place": 2}',
+      pg_temp.checkout('cus_without_account', null) || '{"place": 3}',
+      pg_temp.checkout(null, 'acc_without_customer') || '{"place": 4}',
+      pg_temp.created('tap_beside', 10, 'cus_8', 'acc_8') || '{"place": 5}'
+    )) as a
+  ),
+  '1 applied, 2 applied, 3 applied, 4 applied, 5 applied: t',
+  'checkouts are applied, and the answer says that there are retries'
 );
-select is(pg_temp.requested(), array['tap_f1'], 'what lacked it, and nothing else, is retried');
-select is(pg_temp.apply(pg_temp.checkout('cus_c1', 'acc_thief', 'twice'), pg_temp.checkout('cus_c1', 'acc_thief', 'twice')), 'applied, duplicate', 'another checkout');
-select is(billing.account_of_customer('a', 'cus_c1'), 'acc_c1', 'does not change it');
-select is(pg_temp.apply(pg_temp.created('tap_c1', 50, 'cus_c1')), 'applied', 'a creation without an account has it');
-select is(pg_temp.state('tap_c1'), 'acc_c1 plan_50', 'and no mark, as if it were that of another subscription');
+select is(
+  pg_temp.requested(),
+  array['fail_lacking'],
+  'a checkout requests the retries of what lacked its account, and no others'
+);
+
+select is(
+  pg_temp.apply(
+    pg_temp.checkout('cus_checkout', 'acc_thief', 'twice'),
+    pg_temp.checkout('cus_checkout', 'acc_thief', 'twice')
+  ),
+  'applied, duplicate',
+  'another checkout is applied'
+);
+select is(
+  billing.account_of_customer('a', 'cus_checkout'),
+  'acc_checkout',
+  'another checkout leaves the customer''s account'
+);
+
+select is(
+  pg_temp.apply(pg_temp.created(
+    'tap_checkout',
+    50,
+    'cus_checkout'
+  )) || ': ' || pg_temp.state('tap_checkout'),
+  'applied: acc_checkout plan_50',
+  'a creation gets the account of its customer''s checkout, which no event dates'
+);
 select set_eq(
-  $$select customer_id || ' ' || account_id from public.billing_customers where customer_id like 'cus_c%'$$,
-  array['cus_c1 acc_c1', 'cus_c3 acc_c3'], 'a checkout without a customer or an account does nothing'
+  $$select customer_id || ' ' || account_id from public.billing_customers$$,
+  array['cus_checkout acc_checkout', 'cus_checkout_new acc_checkout_new'],
+  'a checkout without a customer or an account does nothing'
 );
+
 reset role;
 create temporary sequence woken;
 grant all on woken to service_role;
+
 create or replace function billing.wake_worker(queue text default null) returns boolean language sql
 begin atomic select nextval('woken') > 0; end;
 set local role service_role;
 set constraints all deferred;
-insert into public.billing_customers (provider, customer_id, account_id) values ('a', 'cus_c2', 'acc_c2'), ('b', 'cus_c6', 'acc_c6');
-select is(pg_temp.requested(), array['tap_f1'], 'a row of the app''s');
+insert into public.billing_customers (provider, customer_id, account_id)
+values ('a', 'cus_added', 'acc_added'), ('b', 'cus_of_b', 'acc_of_b');
+select is(
+  pg_temp.requested(),
+  array['fail_lacking'],
+  'a customer that the app adds requests nothing before its transaction ends'
+);
+
 set constraints all immediate;
-select is(pg_temp.requested(), array['tap_f1', 'tap_f4'], 'has these retried when its transaction ends');
-select is((select last_value from woken where is_called), 1::bigint, 'and wakes the worker once');
+select is(
+  pg_temp.requested(),
+  array['fail_lacking', 'fail_lacking_later'],
+  'at the end of the transaction, an added customer requests its retries'
+);
+select is(
+  (select last_value from woken where is_called),
+  1::bigint,
+  'added customers wake the worker once'
+);
+
 set constraints all deferred;
-update public.billing_customers set account_id = 'acc_mine' where customer_id = 'cus_1' or customer_id = 'cus_c1';
-select is(billing.account_of_customer('a', 'cus_c1'), 'acc_mine', 'the app may correct a row');
-insert into public.billing_customers (provider, customer_id, account_id) values ('a', 'cus_shared', 'acc_2');
-select is(billing.account_of_customer('a', 'cus_shared'), 'acc_2', 'and it wins over the subscriptions of the customer');
-select is(pg_temp.fail('tap_f6', 'cus_c6'), 'stored', 'no failure is retried for a row of the other provider');
+update public.billing_customers
+set account_id = 'acc_mine'
+where customer_id = 'cus_1' or customer_id = 'cus_checkout';
+select is(
+  billing.account_of_customer('a', 'cus_checkout'),
+  'acc_mine',
+  'the app may correct a row'
+);
+
+insert into public.billing_customers (provider, customer_id, account_id)
+values ('a', 'cus_shared', 'acc_2');
+select is(
+  billing.account_of_customer('a', 'cus_shared'),
+  'acc_2',
+  'the app''s row wins over the subscriptions of the customer'
+);
+
+select is(
+  pg_temp.fail('fail_of_a', 'cus_of_b'),
+  'stored',
+  'no failure is retried for a row of the other provider'
+);
 select lives_ok(
-  $$insert into billing.customers (provider, customer_id, account_id) select 'a', 'cus_many_' || i, 'acc' from generate_series(1, 5000) as i; set constraints all immediate$$,
+  $$
+    insert into billing.customers (provider, customer_id, account_id)
+    select 'a', 'cus_many_' || i, 'acc'
+    from generate_series(1, 5000) as i;
+    set constraints all immediate
+  $$,
   'an app may add many at once'
 );
-select ok((select count(*) from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()) < 1100, 'with few locks');
-
+select ok(
+  (select count(*) from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()) < 1100,
+  'adding many customers takes few locks'
+);
 
 -- Replaced by a project.
 reset role;
+
 create or replace function billing.account_of_customer(provider text, customer_id text)
 returns text language plpgsql stable set search_path = '' as $$
 begin
   if customer_id = 'cus_raises' or customer_id is null then
     raise exception 'No such table.';
   end if;
-  return case customer_id when 'cus_long' then repeat('x', 256) when 'cus_blank' then '' else provider || ' ' || customer_id end;
+  return case customer_id
+    when 'cus_long' then repeat('x', 256)
+    when 'cus_blank' then ''
+    else provider || ' ' || customer_id
+  end;
 end;
 $$;
 set local role service_role;
 
-select is(pg_temp.apply(pg_temp.created('tap_own', 10, 'cus_9')), 'applied', 'a project''s own function is asked');
-select is(pg_temp.state('tap_own'), 'a cus_9 plan_10', 'with the provider and the customer');
+select is(
+  pg_temp.apply(pg_temp.created('tap_own', 10, 'cus_9')) || ': ' || pg_temp.state('tap_own'),
+  'applied: a cus_9 plan_10',
+  'a project''s own function is called with the provider and the customer'
+);
+
 select is(
   pg_temp.apply(
-    pg_temp.created('tap_raises', 10, 'cus_raises'), pg_temp.created('tap_fine', 10, 'cus_raises', 'acc_1'),
-    pg_temp.created('tap_blank', 10, 'cus_blank'), pg_temp.created('tap_long', 10, 'cus_long'), pg_temp.created('tap_fine_too', 10, 'cus_fine'),
-    pg_temp.early('tap_never', 'cus_raises'), pg_temp.created('tap_nobody', 10, null), pg_temp.early('tap_never', null)
+    pg_temp.created('tap_raises', 10, 'cus_raises'),
+    pg_temp.created('tap_fine', 10, 'cus_raises', 'acc_1'),
+    pg_temp.created('tap_blank', 10, 'cus_blank'),
+    pg_temp.created('tap_long', 10, 'cus_long'),
+    pg_temp.created('tap_fine_too', 10, 'cus_fine'),
+    pg_temp.early('tap_never', 'cus_raises'),
+    pg_temp.created('tap_nobody', 10, null),
+    pg_temp.early('tap_never', null)
   ),
   'failed P0001, applied, failed 23514, failed 23514, applied, failed BW006, failed BW005, failed BW001',
-  'if it raises an error or returns what is no account ID, only that event fails; an early event comes again; it is not asked about nobody'
+  'an error or an invalid account of the project''s function fails only its event'
 );
 select set_eq(
-  $$select id from billing.subscriptions where id in ('tap_raises', 'tap_fine', 'tap_blank', 'tap_long', 'tap_fine_too', 'tap_nobody')$$,
-  array['tap_fine', 'tap_fine_too'], 'and leaves no record'
+  $$
+    select id
+    from billing.subscriptions
+    where id in ('tap_raises', 'tap_fine', 'tap_blank', 'tap_long', 'tap_fine_too', 'tap_nobody')
+  $$,
+  array['tap_fine', 'tap_fine_too'],
+  'an event without a valid account leaves no record'
 );
-select is(pg_temp.apply(pg_temp.created('tap_own', 20, 'cus_raises')), 'applied', 'it is not asked about a record that exists');
-select is(public.billing_account_of_customer('a', 'cus_9'), 'a cus_9', 'the API reaches the same function');
+
+select is(
+  pg_temp.apply(pg_temp.created('tap_own', 20, 'cus_raises')),
+  'applied',
+  'the project''s function is not called for a record that exists'
+);
+select is(
+  public.billing_account_of_customer('a', 'cus_9'),
+  'a cus_9',
+  'the API calls the same function'
+);
 
 -- account_email: an account is a user of Supabase Auth, whose table is not on the local stack.
 reset role;
-select hasnt_table('auth', 'users', 'there are no users');
+select hasnt_table('auth', 'users', 'the local stack has no table of users');
+
 set local role service_role;
-select is(billing.account_email('a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'), null, 'then no account has an address');
+select is(
+  billing.account_email('a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'),
+  null,
+  'without users, no account has an address'
+);
+
 reset role;
 create table auth.users (id uuid primary key, email text);
 insert into auth.users
 values
-  ('a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', 'owner@example.com'), ('c0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', null),
+  ('a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', 'owner@example.com'),
+  ('c0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', null),
   ('d0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', '');
 set local role service_role;
-select throws_ok('select email from auth.users', '42501', null, 'service_role may not read the users');
+select throws_ok(
+  'select email from auth.users',
+  '42501',
+  null,
+  'service_role may not read the users'
+);
+
 -- No table of the caller's can take the place of the users.
 create temporary table users as select gen_random_uuid() as id, 'thief@example.com' as email;
 set local search_path = pg_temp, auth, public, extensions;
-select is(public.billing_account_email(a.account), a.email, format('the address of %s', to_jsonb(a.account)))
+select is(
+  public.billing_account_email(a.account),
+  a.email,
+  format('the address of %s', to_jsonb(a.account))
+)
 from (
   values
-    ('a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', 'owner@example.com'), ('A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11', 'owner@example.com'),
-    ('b0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', null), ('c0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', null),
-    ('d0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', null), (null, null), ('acc_1', null), ('', null),
-    ('a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a1', null), ('a0eebc999c0b4ef8bb6d6bb9bd380a11', null),
-    ('a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11 ', null), (E'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11\n', null),
-    ('g0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', null), (''' or true --', null)
+    ('a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', 'owner@example.com'),
+    ('A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11', 'owner@example.com'),
+    ('b0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', null),
+    ('c0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', null),
+    ('d0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', null),
+    (null, null),
+    ('acc_1', null),
+    ('', null),
+    ('a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a1', null),
+    ('a0eebc999c0b4ef8bb6d6bb9bd380a11', null),
+    ('a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11 ', null),
+    (E'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11\n', null),
+    ('g0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', null),
+    (''' or true --', null)
 ) as a (account, email);
+
 select * from finish();
 rollback;

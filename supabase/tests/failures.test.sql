@@ -3,357 +3,631 @@
  * repaired, and resolved by hand.
  */
 begin;
-select plan(86);
+select plan(82);
 set local timezone = 'UTC';
 
-create function pg_temp.file(event_id text, body text, encoding text default 'text', error text default 'Unreadable')
+create function pg_temp.file(
+  event_id text,
+  body text,
+  encoding text default 'text',
+  error text default 'Unreadable',
+  error_code text default 'event_invalid',
+  type text default 'provider.creation',
+  provider text default 'a'
+)
 returns text language sql as $$
   select public.billing_record_failed_event(jsonb_build_object(
-    'provider', 'a',
+    'provider', provider,
     'event_id', event_id,
     'body', body,
     'body_encoding', encoding,
-    'error_code', 'event_invalid',
+    'error_code', error_code,
     'error', error,
-    'type', 'provider.creation'
+    'type', type
   ))
 $$;
 
 create function pg_temp.failed(event_id text, provider text default 'a')
 returns billing.failed_events language sql as $$
-  select * from billing.failed_events f where f.provider = failed.provider and f.event_id = failed.event_id
+  select *
+  from billing.failed_events f
+  where f.provider = failed.provider and f.event_id = failed.event_id
 $$;
 
 create function pg_temp.apply(event_id text)
 returns text language sql as $$
-  select a.outcome from public.billing_apply_events(jsonb_build_array(jsonb_build_object(
-    'place', 1, 'provider', 'a', 'event_id', event_id, 'type', 'x', 'kind', 'creation', 'subscription_id', 'tap_sub',
-    'account_id', 'acc_1', 'report', '{"plan_id": "plan_1"}'::jsonb
+  select a.outcome
+  from public.billing_apply_events(jsonb_build_array(jsonb_build_object(
+    'place', 1,
+    'provider', 'a',
+    'event_id', event_id,
+    'type', 'x',
+    'kind', 'creation',
+    'subscription_id', 'tap_sub',
+    'account_id', 'acc_1',
+    'report', '{"plan_id": "plan_1"}'::jsonb
   ))) as a
 $$;
 
 create function pg_temp.repair(event_id text, payload jsonb)
 returns void language sql as $$
-  update public.billing_failed_events f set payload = repair.payload where f.event_id = repair.event_id and f.provider = 'a'
+  update public.billing_failed_events f
+  set payload = repair.payload
+  where f.event_id = repair.event_id and f.provider = 'a'
 $$;
 
 set local role service_role;
 
 -- A new row.
+select public.billing_record_failed_event('{
+  "provider": "a",
+  "event_id": "tap_1",
+  "body": "{\"id\": \"tap_1\", \"n\": [1, null]}",
+  "body_encoding": "text",
+  "error_code": "event_invalid",
+  "error": "Unreadable",
+  "type": "provider.creation",
+  "kind": "creation",
+  "subscription_id": "sub_1",
+  "customer_id": "cus_1",
+  "account_id": "acc_1",
+  "occurred_at": "2027-01-01T00:00:00Z"
+}');
 select is(
-  public.billing_record_failed_event(jsonb_build_object(
+  (
+    select jsonb_strip_nulls(to_jsonb(f)) || jsonb_build_object('payload', payload)
+    from pg_temp.failed('tap_1') as f
+  ),
+  jsonb_build_object(
     'provider', 'a',
     'event_id', 'tap_1',
-    'body', '{"id": "tap_1", "n": [1, null]}',
-    'body_encoding', 'text',
+    'type', 'provider.creation',
+    'payload', '{"id": "tap_1", "n": [1, null]}'::jsonb,
+    'payload_encoding', 'json',
     'error_code', 'event_invalid',
     'error', 'Unreadable',
-    'type', 'provider.creation',
+    'attempts', 1,
+    'scheduled_retries', 0,
+    'first_failed_at', now(),
+    'last_failed_at', now(),
     'kind', 'creation',
     'subscription_id', 'sub_1',
     'customer_id', 'cus_1',
     'account_id', 'acc_1',
-    'occurred_at', '2027-01-01T00:00:00Z'
-  )),
-  'stored', 'an event that failed is stored'
+    'occurred_at', '2027-01-01T00:00:00+00:00'
+  ),
+  'a failed event is stored open, with its payload, its failure and one attempt'
 );
+select is_empty(
+  $$select event_id from billing.processed_events where event_id = 'tap_1'$$,
+  'storing a failure leaves no claim'
+);
+
+select pg_temp.file('tap_2', '{}', type => null);
 select is(
-  (select jsonb_strip_nulls(to_jsonb(f)) || jsonb_build_object('payload', payload) from pg_temp.failed('tap_1') as f),
-  jsonb_build_object(
-    'provider', 'a', 'event_id', 'tap_1', 'type', 'provider.creation', 'payload', '{"id": "tap_1", "n": [1, null]}'::jsonb,
-    'payload_encoding', 'json', 'error_code', 'event_invalid', 'error', 'Unreadable', 'attempts', 1, 'scheduled_retries', 0,
-    'first_failed_at', now(), 'last_failed_at', now(), 'kind', 'creation', 'subscription_id', 'sub_1', 'customer_id', 'cus_1',
-    'account_id', 'acc_1', 'occurred_at', '2027-01-01T00:00:00+00:00'
-  ), 'open, with the whole event, what was read of it, the failure, and one attempt'
+  (
+    select num_nonnulls(type, kind, subscription_id, customer_id, account_id, occurred_at)
+    from pg_temp.failed('tap_2')
+  ),
+  0,
+  'an unreadable event is stored with what is known'
 );
-select is_empty($$select event_id from billing.processed_events where event_id = 'tap_1'$$, 'the claim that it takes is given back');
-select public.billing_record_failed_event(jsonb_build_object(
-  'provider', 'a',
-  'event_id', 'tap_2',
-  'body', '{}',
-  'body_encoding', 'text',
-  'error_code', 'event_invalid',
-  'error', 'Unreadable'
-));
+
+select pg_temp.file('tap_1', '{"of": "b"}', provider => 'b');
 select is(
-  (select num_nonnulls(type, kind, subscription_id, customer_id, account_id, occurred_at) from pg_temp.failed('tap_2')), 0,
-  'of an unreadable event nothing else is known'
+  (pg_temp.failed('tap_1')).payload ->> 'id',
+  'tap_1',
+  'the other provider''s event with the same id has its own row'
 );
-select public.billing_record_failed_event(jsonb_build_object(
-  'provider', 'b',
-  'event_id', 'tap_1',
-  'body', '{"of": "b"}',
-  'body_encoding', 'text',
-  'error_code', 'event_invalid',
-  'error', 'Unreadable'
-));
-select is((pg_temp.failed('tap_1')).payload ->> 'id', 'tap_1', 'the other provider''s event with the same id has its own row');
 
 -- The body as it was received.
-create temporary table bodies as
-select 'tap_body_' || row_number() over () as event_id, b.*
-from (
-  values
-    ('json', '{"big": 12345678901234567890, "fine": 0.1234567890123456789, "money": 1.10}', 'numbers that JavaScript cannot hold'),
-    ('json', '{"huge": -1e39, "tiny": 1e-40}', 'numbers of forty digits'),
-    ('json', '"text"', 'a JSON string'),
-    ('json', 'null', 'JSON null'),
-    ('json', '{"id": "sub_1e131071", "1e131071": "1e131071"}', 'strings that look like long numbers'),
-    ('text', '{"id": "\u0000"}', 'an escaped zero byte'),
-    ('text', '{"id": "\ud800"}', 'a lone surrogate'),
-    ('text', repeat('[', 100000) || repeat(']', 100000), 'nesting of 100,000 levels'),
-    ('text', '{"n": 1e200000}', 'a number beyond the largest numeric'),
-    ('text', '{"id": "tap",', 'JSON that is cut short'),
-    ('text', '', 'nothing'),
-    ('text', E' "ü\t\n" ü ', 'text that is not JSON'),
-    ('text', '{"n": [{"n": 1e40}]}', 'a number of 41 digits'),
-    ('text', '{"n": -1e131071}', 'a number of 131,072 digits'),
-    ('text', '{"n": 1e-41}', '41 digits after the point'),
-    ('text', '{"n": 0e-16383}', '16,383 zeros after the point')
-) as b (encoding, body, meaning);
+create temporary table bodies as select 'tap_body_'
+  || row_number() over () as event_id, b.* from (
+    values
+      ('json', '{"big": 12345678901234567890, "fine": 0.1234567890123456789, "money": 1.10}',
+        'numbers that JavaScript cannot hold'),
+      ('json', '{"huge": -1e39, "tiny": 1e-40}', 'numbers of forty digits'),
+      ('json', '"text"', 'a JSON string'),
+      ('json', 'null', 'JSON null'),
+      ('json', '{"id": "sub_1e131071", "1e131071": "1e131071"}', 'strings that look like long numbers'),
+      ('text', '{"id": "\u0000"}', 'an escaped zero byte'),
+      ('text', '{"id": "\ud800"}', 'a lone surrogate'),
+      ('text', repeat('[', 100000) || repeat(']', 100000), 'nesting of 100,000 levels'),
+      ('text', '{"n": 1e200000}', 'a number beyond the largest numeric'),
+      ('text', '{"id": "tap",', 'JSON that is cut short'),
+      ('text', '', 'nothing'),
+      ('text', E' "ü\t\n" ü ', 'text that is not JSON'),
+      ('text', '{"n": [{"n": 1e40}]}', 'a number of 41 digits'),
+      ('text', '{"n": -1e131071}', 'a number of 131,072 digits'),
+      ('text', '{"n": 1e-41}', '41 digits after the point'),
+      ('text', '{"n": 0e-16383}', '16,383 zeros after the point')
+  ) as b (encoding, body, meaning);
 select pg_temp.file(event_id, body) from bodies;
-select is((pg_temp.failed(event_id)).payload_encoding, encoding, format('%s: stored as %s', meaning, encoding)) from bodies;
+select is(
+  (pg_temp.failed(event_id)).payload_encoding,
+  encoding,
+  format('%s: stored as %s', meaning, encoding)
+)
+from bodies;
 select is_empty(
-  $$select b.meaning from bodies b, pg_temp.failed(b.event_id) as f
-    where case b.encoding when 'text' then f.payload #>> '{}' is distinct from b.body else f.payload is distinct from b.body::jsonb end$$,
+  $$
+    select b.meaning
+    from bodies b, pg_temp.failed(b.event_id) as f
+    where case b.encoding
+      when 'text' then f.payload #>> '{}' is distinct from b.body
+      else f.payload is distinct from b.body::jsonb
+    end
+  $$,
   'text is the body, to the letter; JSON is the event, to the last digit'
 );
-select is((pg_temp.failed('tap_body_1')).payload ->> 'money', '1.10', 'also a zero at the end');
+select is(
+  (pg_temp.failed('tap_body_1')).payload ->> 'money',
+  '1.10',
+  'JSON keeps a zero at the end of a number'
+);
+
 select pg_temp.file('tap_bytes', '1234', 'base64');
 select is(
-  (select jsonb_build_array(payload, payload_encoding) from pg_temp.failed('tap_bytes')), '["1234", "base64"]',
+  (select jsonb_build_array(payload, payload_encoding) from pg_temp.failed('tap_bytes')),
+  '["1234", "base64"]',
   'bytes that are not text are base64, also if that reads as JSON'
 );
 
 -- The same event fails again.
-update billing.failed_events set
-  first_failed_at = '2027-01-01T00:00:00Z', last_failed_at = '2027-01-02T00:00:00Z',
-  resolved_at = '2027-01-03T00:00:00Z', resolution = 'by hand', resolution_note = 'A test', resolved_by = 'somebody'
+update billing.failed_events
+set
+  first_failed_at = '2027-01-01T00:00:00Z',
+  last_failed_at = '2027-01-02T00:00:00Z',
+  resolved_at = '2027-01-03T00:00:00Z',
+  resolution = 'by hand',
+  resolution_note = 'A test',
+  resolved_by = 'somebody'
 where event_id = 'tap_1';
-select is(pg_temp.file('tap_1', '{"id": "tap_1"', error => 'Unreadable again'), 'stored', 'an event that fails again is stored again');
+select is(
+  pg_temp.file('tap_1', '{"id": "tap_1"', error => 'Unreadable again'),
+  'stored',
+  'an event that fails again is stored again'
+);
 select is(
   (select jsonb_strip_nulls(to_jsonb(f)) from pg_temp.failed('tap_1') as f),
   jsonb_build_object(
-    'provider', 'a', 'event_id', 'tap_1', 'type', 'provider.creation', 'payload', '{"id": "tap_1"', 'payload_encoding', 'text',
-    'error_code', 'event_invalid', 'error', 'Unreadable again', 'attempts', 2, 'scheduled_retries', 0,
-    'first_failed_at', '2027-01-01T00:00:00+00:00', 'last_failed_at', now()
-  ), 'its row is open again, with one attempt more and the newest body, failure and fields; the first time stays'
+    'provider', 'a',
+    'event_id', 'tap_1',
+    'type', 'provider.creation',
+    'payload', '{"id": "tap_1"',
+    'payload_encoding', 'text',
+    'error_code', 'event_invalid',
+    'error', 'Unreadable again',
+    'attempts', 2,
+    'scheduled_retries', 0,
+    'first_failed_at', '2027-01-01T00:00:00+00:00',
+    'last_failed_at', now()
+  ),
+  'a failure that comes again is open, with one attempt more and all that is new'
 );
 select is(
-  (select jsonb_build_array(payload, attempts, last_failed_at, resolution) from pg_temp.failed('tap_1', 'b')),
-  '[{"of": "b"}, 1, "2027-01-02T00:00:00+00:00", "by hand"]', 'the other provider''s row stays as it is'
+  (
+    select jsonb_build_array(payload, attempts, last_failed_at, resolution)
+    from pg_temp.failed('tap_1', 'b')
+  ),
+  '[{"of": "b"}, 1, "2027-01-02T00:00:00+00:00", "by hand"]',
+  'the other provider''s row stays'
 );
 
 -- Applied meanwhile.
-select is(pg_temp.apply('tap_1'), 'applied', 'an event that was stored can still be applied');
+select pg_temp.apply('tap_1');
 select is(
-  (select jsonb_build_array(resolution, resolved_at, attempts) from pg_temp.failed('tap_1')), jsonb_build_array('applied', now(), 2),
-  'which resolves its row'
+  (select jsonb_build_array(resolution, resolved_at, attempts) from pg_temp.failed('tap_1')),
+  jsonb_build_array('applied', now(), 2),
+  'a stored event that is applied is resolved'
 );
-select is((pg_temp.failed('tap_1', 'b')).resolution, 'by hand', 'and not that of the other provider''s event');
-update billing.failed_events set resolved_at = '2027-01-04T00:00:00Z' where event_id = 'tap_1' and provider = 'a';
+select is(
+  (pg_temp.failed('tap_1', 'b')).resolution,
+  'by hand',
+  'the other provider''s event is not resolved'
+);
+
+update billing.failed_events
+set resolved_at = '2027-01-04T00:00:00Z'
+where event_id = 'tap_1' and provider = 'a';
 select is(pg_temp.file('tap_1', '{}'), 'applied', 'an event that was applied is not stored');
-select is(pg_temp.apply('tap_1'), 'duplicate', 'its claim stays');
+select is(pg_temp.apply('tap_1'), 'duplicate', 'storing an applied event leaves its claim');
 select is(
-  (select jsonb_build_array(resolution, resolved_at, attempts, payload_encoding) from pg_temp.failed('tap_1')),
-  '["applied", "2027-01-04T00:00:00+00:00", 2, "text"]', 'and neither of the two changes its row'
+  (
+    select jsonb_build_array(resolution, resolved_at, attempts, payload_encoding)
+    from pg_temp.failed('tap_1')
+  ),
+  '["applied", "2027-01-04T00:00:00+00:00", 2, "text"]',
+  'an applied event that comes again leaves its row'
 );
-select is(pg_temp.apply('tap_3'), 'stale', 'a stale event was applied too');
-select is(pg_temp.file('tap_3', '{}'), 'applied', 'so it is not stored');
-select is((pg_temp.failed('tap_3')).event_id, null, 'and has no row');
-select is(public.billing_record_failed_event(jsonb_build_object(
-  'provider', 'b',
-  'event_id', 'tap_3',
-  'body', '{}',
-  'body_encoding', 'text',
-  'error_code', 'x',
-  'error', 'x'
-)), 'stored', 'the other provider''s event is');
-select set_eq($$select provider from billing.processed_events where event_id = 'tap_3'$$, array['a'], 'each has its own claim');
-select pg_temp.file('tap_2', '{}'), pg_temp.file('tap_4', '{}');
-select is(pg_temp.apply('tap_2'), 'stale', 'a stored event may turn out to be stale');
-select is((pg_temp.failed('tap_2')).resolution, 'stale', 'which resolves it too');
-select is((pg_temp.failed('tap_4')).resolution, null, 'all others stay open');
+select pg_temp.apply('tap_3');
+select is(pg_temp.file('tap_3', '{}'), 'applied', 'an event that was stale is not stored');
+select is((pg_temp.failed('tap_3')).event_id, null, 'an event that was stale has no failure');
+
 select is(
-  (select a.error_code from public.billing_apply_events(
-    '[{"place": 1, "provider": "a", "event_id": "tap_4", "type": "x", "kind": "update", "subscription_id": "tap_none", "report": {}}]'
-  ) as a), 'BW001', 'so does one that fails again'
+  pg_temp.file('tap_3', '{}', provider => 'b'),
+  'stored',
+  'the other provider''s event of that id is stored'
+);
+select set_eq(
+  $$select provider from billing.processed_events where event_id = 'tap_3'$$,
+  array['a'],
+  'storing an event leaves the other provider''s claim'
+);
+
+select pg_temp.file('tap_2', '{}'), pg_temp.file('tap_4', '{}');
+select pg_temp.apply('tap_2');
+select is(
+  (pg_temp.failed('tap_2')).resolution,
+  'stale',
+  'a stored event that is stale is resolved'
+);
+select is((pg_temp.failed('tap_4')).resolution, null, 'other failures stay open');
+select is(
+  (
+    select a.error_code
+    from public.billing_apply_events(
+      '[
+        {
+          "place": 1,
+          "provider": "a",
+          "event_id": "tap_4",
+          "type": "x",
+          "kind": "update",
+          "subscription_id": "tap_none",
+          "report": {}
+        }
+      ]'
+    ) as a
+  ),
+  'BW001',
+  'a stored event may fail again'
 );
 
 -- A repair keeps what was received.
-select public.billing_record_failed_event(jsonb_build_object(
-  'provider', 'a',
-  'event_id', 'tap_5',
-  'body', '{"n": 1}',
-  'body_encoding', 'text',
-  'error_code', 'event_invalid',
-  'error', 'Unreadable',
-  'type', 'x',
-  'kind', 'creation',
-  'subscription_id', 'sub_5',
-  'customer_id', 'cus_5',
-  'account_id', 'acc_5',
-  'occurred_at', '2027-01-01Z'
-));
+select public.billing_record_failed_event('{
+  "provider": "a", "event_id": "tap_5", "body": "{\"n\": 1}", "body_encoding": "text",
+  "error_code": "event_invalid", "error": "Unreadable", "type": "x", "kind": "creation",
+  "subscription_id": "sub_5", "customer_id": "cus_5", "account_id": "acc_5",
+  "occurred_at": "2027-01-01Z"
+}');
 update billing.failed_events set payload = payload, error = 'Another' where event_id = 'tap_5';
-select is((pg_temp.failed('tap_5')).original_payload, null, 'to write the same payload is no repair');
+select is(
+  (pg_temp.failed('tap_5')).original_payload,
+  null,
+  'writing the same payload is no repair'
+);
+
 select pg_temp.repair('tap_5', '{"n": 2}'), pg_temp.repair('tap_5', '{"n": 3}');
 select is(
-  (select jsonb_build_array(payload, original_payload, attempts) from pg_temp.failed('tap_5')), '[{"n": 3}, {"n": 1}, 1]',
-  'a repair keeps the received payload, also the second repair, and is no attempt'
+  (select jsonb_build_array(payload, original_payload, attempts) from pg_temp.failed('tap_5')),
+  '[{"n": 3}, {"n": 1}, 1]',
+  'a second repair keeps the received payload, and counts no attempt'
 );
+
 select pg_temp.file('tap_5', '{"n": 1');
 select is(
   (
-    select jsonb_build_array(payload, payload_encoding, original_payload, type, kind, subscription_id, customer_id, account_id, occurred_at, error, attempts)
+    select jsonb_build_array(
+      payload,
+      payload_encoding,
+      original_payload,
+      type,
+      kind,
+      subscription_id,
+      customer_id,
+      account_id,
+      occurred_at,
+      error,
+      attempts
+    )
     from pg_temp.failed('tap_5')
   ),
-  '[{"n": 3}, "json", {"n": 1}, "x", "creation", "sub_5", "cus_5", "acc_5", "2027-01-01T00:00:00+00:00", "Unreadable", 2]',
-  'the old body, delivered again, counts an attempt and changes nothing that belongs to the repair'
+  '[
+    {"n": 3},
+    "json",
+    {"n": 1},
+    "x",
+    "creation",
+    "sub_5",
+    "cus_5",
+    "acc_5",
+    "2027-01-01T00:00:00+00:00",
+    "Unreadable",
+    2
+  ]',
+  'the old body counts an attempt, and leaves the repair'
 );
-select public.billing_record_failed_event(jsonb_build_object(
-  'provider', 'a',
-  'event_id', 'tap_5',
-  'body', '{"n": 1}',
-  'body_encoding', 'text',
-  'error_code', 'repair_pending',
-  'error', 'Waits for its retry'
-));
+
+select pg_temp.file('tap_5', '{"n": 1}', error_code => 'repair_pending');
 select is(
-  (select jsonb_build_array(error_code, error, attempts) from pg_temp.failed('tap_5')), '["event_invalid", "Unreadable", 3]',
-  'and with repair_pending, the row keeps the error that was repaired'
+  (select jsonb_build_array(error_code, error, attempts) from pg_temp.failed('tap_5')),
+  '["event_invalid", "Unreadable", 3]',
+  'repair_pending leaves the error that was repaired'
 );
+
 select pg_temp.file('tap_4', '{"n": 2}');
 select is(
-  (select jsonb_build_array(payload, original_payload) from pg_temp.failed('tap_4')), '[{"n": 2}, null]',
-  'a new body of an event that nobody repaired is no repair'
+  (select jsonb_build_array(payload, original_payload) from pg_temp.failed('tap_4')),
+  '[{"n": 2}, null]',
+  'a new body is no repair'
 );
-select pg_temp.file('tap_6', '{"n": '), pg_temp.file('tap_7', 'gID/', 'base64'), pg_temp.file('tap_8', '{"n": ');
-select pg_temp.repair('tap_6', '{"n": 1}'), pg_temp.repair('tap_7', '{"n": 1}'), pg_temp.repair('tap_8', '"{}"');
+
+select
+  pg_temp.file('tap_6', '{"n": '),
+  pg_temp.file('tap_7', 'gID/', 'base64'),
+  pg_temp.file('tap_8', '{"n": ');
+select
+  pg_temp.repair('tap_6', '{"n": 1}'),
+  pg_temp.repair('tap_7', '{"n": 1}'),
+  pg_temp.repair('tap_8', '"{}"');
 select results_eq(
-  $$select f.payload_encoding, f.original_payload from unnest(array['tap_6', 'tap_7', 'tap_8']) as id, pg_temp.failed(id) as f$$,
+  $$
+    select f.payload_encoding, f.original_payload
+    from unnest(array['tap_6', 'tap_7', 'tap_8']) as id, pg_temp.failed(id) as f
+  $$,
   $$values ('json', '"{\"n\": "'::jsonb), ('json', '"gID/"'), ('text', '"{\"n\": "')$$,
-  'text or bytes that are repaired with an event become JSON; with text, they stay text'
+  'text or bytes become JSON when they are repaired with JSON'
 );
 select throws_ok(
-  $$select pg_temp.repair('tap_4', '{"n": [1e40]}')$$, 'P0001', 'Cannot repair tap_4: the payload has a number of more than 40 digits.',
+  $$select pg_temp.repair('tap_4', '{"n": [1e40]}')$$,
+  'P0001',
+  'Cannot repair tap_4: the payload has a number of more than 40 digits.',
   'a payload that exhausts the memory is refused'
 );
 select throws_ok(
-  $$select pg_temp.repair('tap_2', '{"n": 2}')$$, 'P0001', 'Cannot repair tap_2: it is already resolved (stale).',
-  'so is that of a resolved row: it would look applied'
+  $$select pg_temp.repair('tap_2', '{"n": 2}')$$,
+  'P0001',
+  'Cannot repair tap_2: it is already resolved (stale).',
+  'a repair of a resolved row is refused'
 );
-update billing.failed_events set payload = '{"n": 2}', resolved_at = null, resolution = null where event_id = 'tap_2';
-select is((pg_temp.failed('tap_2')).original_payload, '{}', 'one that is opened again can be repaired');
-update billing.failed_events set resolved_at = now(), resolution = 'applied' where event_id = 'tap_2';
+
+update billing.failed_events
+set payload = '{"n": 2}', resolved_at = null, resolution = null
+where event_id = 'tap_2';
+select is(
+  (pg_temp.failed('tap_2')).original_payload,
+  '{}',
+  'a row that opens again can be repaired'
+);
+
+update billing.failed_events
+set resolved_at = now(), resolution = 'applied'
+where event_id = 'tap_2';
 update billing.failed_events set payload = null, original_payload = null where event_id = 'tap_2';
-select is((select num_nonnulls(payload, original_payload) from pg_temp.failed('tap_2')), 0, 'pruning is no repair');
+select is(
+  (select num_nonnulls(payload, original_payload) from pg_temp.failed('tap_2')),
+  0,
+  'pruning is no repair'
+);
 
 -- version changes whenever the row does, so that the console does not overwrite a change.
-create temporary table versions as select event_id, version from public.billing_failed_events where provider = 'a';
-select is_empty($$select from versions v join public.billing_failed_events f using (event_id) where f.provider = 'a' and f.version <> v.version$$, 'a version stays');
+create temporary table versions as
+select event_id, version from public.billing_failed_events where provider = 'a';
+
+select is_empty(
+  $$
+    select
+    from versions v
+    join public.billing_failed_events f using (event_id)
+    where f.provider = 'a' and f.version <> v.version
+  $$,
+  'an unchanged row keeps its version'
+);
+
 savepoint later;
 update public.billing_failed_events set payload = '{"n": 4}' where event_id = 'tap_5';
 select ok(
-  (select f.version <> v.version from versions v join public.billing_failed_events f using (event_id) where event_id = 'tap_5'),
-  'until the row changes'
+  (
+    select f.version <> v.version
+    from versions v
+    join public.billing_failed_events f using (event_id)
+    where event_id = 'tap_5'
+  ),
+  'a changed row has another version'
 );
+
 rollback to savepoint later;
 
 -- Resolved by hand.
 reset role;
-select public.billing_record_failed_event(jsonb_build_object(
-  'provider', p,
-  'event_id', 'tap_9',
-  'body', '{"n": 1}',
-  'body_encoding', 'text',
-  'error_code', 'x',
-  'error', 'Failed'
-)) from unnest(array['a', 'b']) as p;
+select pg_temp.file('tap_9', '{"n": 1}', provider => p)
+from unnest(array['a', 'b']) as p;
 select throws_like(
-  format('select billing.resolve_failed_event(%L, %L, %L)', 'tap_4', a.reason, a.who), '%Give a reason and your name:%',
+  format('select billing.resolve_failed_event(%L, %L, %L)', 'tap_4', a.reason, a.who),
+  '%Give a reason and your name:%',
   format('reason %L and name %L are refused', a.reason, a.who)
-)
-from (values ('', 'somebody'), (E' \t', 'somebody'), (null, 'somebody'), ('a test', ''), ('a test', ' '), ('a test', null)) as a (reason, who);
-select throws_ok(
-  format('select billing.resolve_failed_event(%L, %L, %L)', id, 'a test', 'somebody'), 'P0001', message, format('so is the id %s', id)
 )
 from (
   values
-    ('tap_none', 'No open failure has the id tap_none.'), ('<event id>', 'No open failure has the id <event id>.'),
+    ('', 'somebody'),
+    (E' \t', 'somebody'),
+    (null, 'somebody'),
+    ('a test', ''),
+    ('a test', ' '),
+    ('a test', null)
+) as a (reason, who);
+select throws_ok(
+  format('select billing.resolve_failed_event(%L, %L, %L)', id, 'a test', 'somebody'),
+  'P0001',
+  message,
+  format('the id %s is refused', id)
+)
+from (
+  values
+    ('tap_none', 'No open failure has the id tap_none.'),
+    ('<event id>', 'No open failure has the id <event id>.'),
     ('tap_2', 'No open failure has the id tap_2.'),
     ('tap_9', 'Providers a and b both have a failed event with the id tap_9: add of_provider.')
 ) as e (id, message);
+
 select billing.retry_failed_event('tap_4');
 update billing.failed_events set retry_lease_id = gen_random_uuid() where event_id = 'tap_4';
 select is(
-  public.billing_resolve_failed_event('tap_4', 'a test of ours', 'somebody', of_provider => 'a'), 'Resolved by hand. It opens again if the event fails again.',
+  public.billing_resolve_failed_event('tap_4', 'a test of ours', 'somebody', of_provider => 'a'),
+  'Resolved by hand. It opens again if the event fails again.',
   'with a reason and a name, an open failure is resolved'
 );
 select is(
   (
-    select jsonb_build_array(resolved_at = now(), resolution, resolution_note, resolved_by, retry_requested_at, retry_lease_id, attempts, error)
+    select jsonb_build_array(
+      resolved_at = now(),
+      resolution,
+      resolution_note,
+      resolved_by,
+      retry_requested_at,
+      retry_lease_id,
+      attempts,
+      error
+    )
     from pg_temp.failed('tap_4')
-  ), '[true, "by hand", "a test of ours", "somebody", null, null, 2, "Unreadable"]', 'and its retry is not requested any more'
+  ),
+  '[true, "by hand", "a test of ours", "somebody", null, null, 2, "Unreadable"]',
+  'resolving ends the request of a retry'
 );
-select is_empty($$select event_id from billing.processed_events where event_id = 'tap_4'$$, 'it was not applied');
-select matches(billing.resolve_failed_event('tap_9', 'a test', of_provider => 'b'), '^Resolved', 'of two providers, one is named');
-select set_eq($$select provider, resolved_by from billing.failed_events where event_id = 'tap_9' and resolved_at is not null$$, $$values ('b', 'postgres')$$,
-  'that one is resolved, by the role if no name is given');
-select matches(billing.resolve_failed_event('tap_9', 'a test'), '^Resolved', 'if only one is open, it needs no provider');
+select is_empty(
+  $$select event_id from billing.processed_events where event_id = 'tap_4'$$,
+  'a failure that is resolved by hand is not applied'
+);
+
+select matches(
+  billing.resolve_failed_event('tap_9', 'a test', of_provider => 'b'),
+  '^Resolved',
+  'a failure of two providers is resolved by naming one'
+);
+select set_eq(
+  $$
+    select provider, resolved_by
+    from billing.failed_events
+    where event_id = 'tap_9' and resolved_at is not null
+  $$,
+  $$values ('b', 'postgres')$$,
+  'only that failure is resolved, and the role stands for the name'
+);
+
+select matches(
+  billing.resolve_failed_event('tap_9', 'a test'),
+  '^Resolved',
+  'a failure needs no provider if only one is open'
+);
+
 select pg_temp.file('tap_4', '{"n": 2}');
 select is(
-  (select jsonb_build_array(resolved_at, resolution, resolution_note, resolved_by, attempts) from pg_temp.failed('tap_4')),
-  '[null, null, null, null, 3]', 'if the event fails again, the row opens again, without reason and name'
+  (
+    select jsonb_build_array(resolved_at, resolution, resolution_note, resolved_by, attempts)
+    from pg_temp.failed('tap_4')
+  ),
+  '[null, null, null, null, 3]',
+  'a failure that comes again opens its row without reason and name'
 );
 
 -- Opened again.
-select public.billing_record_failed_event(jsonb_build_object(
-  'provider', 'b',
-  'event_id', 'tap_o1',
-  'body', '{"n": 1}',
-  'body_encoding', 'text',
-  'error_code', 'apply_failed',
-  'error', 'Failed'
-));
-select pg_temp.file('tap_o' || i, '{"n": 1}') from generate_series(1, 5) as i;
-update billing.failed_events set
-  resolved_at = now(), resolution = case event_id when 'tap_o2' then 'ignored' when 'tap_o4' then 'stale' else 'by hand' end,
-  resolution_note = 'a test', resolved_by = 'somebody', scheduled_retries = 7, next_retry_at = null
-where event_id like 'tap_o%' and event_id <> 'tap_o5';
-update billing.failed_events set payload = null where event_id = 'tap_o3';
-select throws_ok(format('select billing.reopen_failed_event(%L, of_provider => %L)', e.id, e.provider), 'P0001', e.message, e.message)
+select pg_temp.file('closed_1', '{"n": 1}', error_code => 'apply_failed', provider => 'b');
+select pg_temp.file('closed_' || i, '{"n": 1}') from generate_series(1, 5) as i;
+update billing.failed_events
+set
+  resolved_at = now(),
+  resolution = case event_id
+    when 'closed_2' then 'ignored'
+    when 'closed_4' then 'stale'
+    else 'by hand'
+  end,
+  resolution_note = 'a test',
+  resolved_by = 'somebody',
+  scheduled_retries = 7,
+  next_retry_at = null
+where event_id like 'closed_%' and event_id <> 'closed_5';
+update billing.failed_events set payload = null where event_id = 'closed_3';
+select throws_ok(
+  format('select billing.reopen_failed_event(%L, of_provider => %L)', e.id, e.provider),
+  'P0001',
+  e.message,
+  e.message
+)
 from (
   values
-    ('tap_none', null, 'No failed event has the id tap_none.'), ('tap_o2', 'b', 'No failed event has the id tap_o2 (provider b).'),
-    ('tap_o1', null, 'Providers a and b both have a failed event with the id tap_o1: add of_provider.'),
-    ('tap_o4', 'a', 'Cannot open tap_o4 again: its resolution is stale, so the event has had its effect.'),
-    ('tap_o5', null, 'The failed event tap_o5 is open already.')
+    ('tap_none', null, 'No failed event has the id tap_none.'),
+    ('closed_2', 'b', 'No failed event has the id closed_2 (provider b).'),
+    ('closed_1', null, 'Providers a and b both have a failed event with the id closed_1: add of_provider.'),
+    ('closed_4', 'a', 'Cannot open closed_4 again: its resolution is stale, so the event has had its effect.'),
+    ('closed_5', null, 'The failed event closed_5 is open already.')
 ) as e (id, provider, message);
+
 select matches(
-  billing.reopen_failed_event('tap_o1', of_provider => 'b'), '^It is open again\. Retry it with: .*tap_o1.*b.*;$', 'of two providers, the named one is opened'
+  billing.reopen_failed_event('closed_1', of_provider => 'b'),
+  '^It is open again\. Retry it with: .*closed_1.*b.*;$',
+  'a resolved failure of two providers is opened by naming one'
 );
 select is(
   (
-    select jsonb_build_array(resolution, resolved_at, resolution_note, resolved_by, error_code, next_retry_at, retry_requested_at, scheduled_retries)
-    from pg_temp.failed('tap_o1', 'b')
-  ), '[null, null, null, null, "apply_failed", null, null, 0]', 'with its error, without a retry that is coming'
+    select jsonb_build_array(
+      resolution,
+      resolved_at,
+      resolution_note,
+      resolved_by,
+      error_code,
+      next_retry_at,
+      retry_requested_at,
+      scheduled_retries
+    )
+    from pg_temp.failed('closed_1', 'b')
+  ),
+  '[null, null, null, null, "apply_failed", null, null, 0]',
+  'an opened failure has its error, and no retry'
 );
-select is((pg_temp.failed('tap_o1')).resolution, 'by hand', 'and no other');
-select matches(billing.reopen_failed_event('tap_o1'), '^It is open again', 'if only one is resolved so, it needs no provider');
+select is(
+  (pg_temp.failed('closed_1')).resolution,
+  'by hand',
+  'the other provider''s failure is not opened'
+);
+
+select matches(
+  billing.reopen_failed_event('closed_1'),
+  '^It is open again',
+  'a failure needs no provider if only one is resolved by hand'
+);
 select throws_ok(
-  $$select billing.reopen_failed_event('tap_o1')$$, 'P0001', 'The failed event tap_o1 is open already.', 'once both are open, none can be opened'
+  $$select billing.reopen_failed_event('closed_1')$$,
+  'P0001',
+  'The failed event closed_1 is open already.',
+  'an open failure cannot be opened'
 );
-select matches(billing.reopen_failed_event('tap_o3'), 'pruned: have the provider send', 'without its payload, it says what to do');
-update billing.failed_events set error_code = 'account_unknown', customer_id = 'cus_o' where event_id = 'tap_o3';
+
+select matches(
+  billing.reopen_failed_event('closed_3'),
+  'pruned: have the provider send',
+  'opening a failure without a payload says what to do'
+);
+
+update billing.failed_events
+set error_code = 'account_unknown', customer_id = 'cus_o'
+where event_id = 'closed_3';
 insert into billing.customers (provider, customer_id, account_id) values ('a', 'cus_o', 'acc_o');
 set constraints all immediate;
-select is((pg_temp.failed('tap_o3')).retry_requested_at, null, 'and nothing requests its retry');
+select is(
+  (pg_temp.failed('closed_3')).retry_requested_at,
+  null,
+  'a failure without a payload is not requested'
+);
+
 set local role service_role;
-select matches(public.billing_reopen_failed_event('tap_o2', of_provider => 'a'), '^It is open again', 'what was ignored is opened, too, by the console');
-select matches(billing.retry_failed_event('tap_o2'), '^Retry requested: 1\.', 'and can be retried');
+select matches(
+  public.billing_reopen_failed_event('closed_2', of_provider => 'a'),
+  '^It is open again',
+  'the console opens an ignored failure'
+);
+select matches(
+  billing.retry_failed_event('closed_2'),
+  '^Retry requested: 1\.',
+  'an opened failure can be retried'
+);
+
 reset role;
-select is((select count(*)::integer from billing.open_failures where event_id like 'tap_o%'), 5, 'all are open but the stale one');
+select is(
+  (select count(*)::integer from billing.open_failures where event_id like 'closed_%'),
+  5,
+  'all these failures are open but the stale one'
+);
 
 select * from finish();
 rollback;

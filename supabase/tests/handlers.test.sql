@@ -3,7 +3,7 @@
  * and hurts nothing but its event.
  */
 begin;
-select plan(46);
+select plan(41);
 
 create table public.tap_effects (place integer generated always as identity, effect text);
 grant insert, select on public.tap_effects to service_role;
@@ -11,9 +11,16 @@ grant insert, select on public.tap_effects to service_role;
 create function pg_temp.handle(type text, payload text default '{}', more jsonb default '{}')
 returns text language sql as $$
   select concat_ws(' ', a.outcome, a.error_code, a.error)
-  from public.billing_apply_handled_event(jsonb_build_object(
-    'provider', 'a', 'event_id', 'tap_' || type, 'type', type, 'kind', 'other', 'report', '{}'::jsonb, 'payload', payload
-  ) || more) as a
+  from public.billing_apply_handled_event(
+    jsonb_build_object(
+      'provider', 'a',
+      'event_id', 'tap_' || type,
+      'type', type,
+      'kind', 'other',
+      'report', '{}'::jsonb,
+      'payload', payload
+    ) || more
+  ) as a
 $$;
 
 -- The effects since the last look, the newest last.
@@ -29,32 +36,68 @@ create function pg_temp.handler(type text, body text)
 returns void language plpgsql as $$
 begin
   execute format(
-    'create or replace function billing.%I(provider text, event jsonb) returns void language plpgsql as $_$ begin %s; end $_$',
+    'create or replace function billing.%I(provider text, event jsonb) returns void '
+      'language plpgsql as $_$ begin %s; end $_$',
     billing.handler_name(type), body
   );
 end;
 $$;
 
-select pg_temp.handler('order.paid', $$insert into tap_effects (effect) values (provider || ' ' || (event ->> 'n'))$$);
+select pg_temp.handler(
+  'order.paid',
+  $$insert into tap_effects (effect) values (provider || ' ' || (event ->> 'n'))$$
+);
 set local role service_role;
-select is(pg_temp.handle('order.paid', '{"n": 12345678901234567890.10}'), 'applied', 'a handler runs');
-select is(pg_temp.effects(), 'a 12345678901234567890.10', 'with the provider, and the event to the last digit');
-select is(pg_temp.handle('order.paid'), 'duplicate', 'a duplicate does not run it');
-select is(pg_temp.effects(), null, 'so there is one effect');
-select is((select type || ' ' || outcome from billing.processed_events where event_id = 'tap_order.paid'), 'order.paid applied', 'the ledger has the event');
+select is(
+  pg_temp.handle('order.paid', '{"n": 12345678901234567890.10}') || ': ' || pg_temp.effects(),
+  'applied: a 12345678901234567890.10',
+  'a handler runs with the provider and the event, to the last digit'
+);
+select pg_temp.handle('order.paid');
+select is(pg_temp.effects(), null, 'a duplicate has no effect');
+select is(
+  (select type || ' ' || outcome from billing.processed_events where event_id = 'tap_order.paid'),
+  'order.paid applied',
+  'the ledger has an event with a handler'
+);
 
 -- How it runs.
 reset role;
-select pg_temp.handler('settings', $$insert into tap_effects (effect) values (concat_ws('; ',
-  current_setting('search_path'), current_setting('lock_timeout'), current_setting('enable_seqscan'), current_setting('plan_cache_mode'), current_user
-))$$);
+select pg_temp.handler(
+  'settings',
+  $$
+    insert into tap_effects (effect)
+    values
+      (
+        concat_ws(
+          '; ',
+          current_setting('search_path'),
+          current_setting('lock_timeout'),
+          current_setting('enable_seqscan'),
+          current_setting('plan_cache_mode'),
+          current_user
+        )
+      )
+  $$
+);
 set local role service_role;
-select is(pg_temp.handle('settings'), 'applied', 'a handler that looks at its settings');
-select is(pg_temp.effects(), 'public, extensions, pg_temp; 2s; on; auto; service_role', 'has those that are documented');
-select is(pg_temp.handle('settings', '{}', '{
-  "event_id": "tap_built_in", "kind": "creation", "subscription_id": "tap_s", "account_id": "acc_1", "report": {"plan_id": "p"}
-}'), 'applied', 'so has that of a type with an effect of its own');
-select is(pg_temp.effects(), 'public, extensions, pg_temp; 2s; on; auto; service_role', 'the same');
+select is(
+  pg_temp.handle('settings') || ': ' || pg_temp.effects(),
+  'applied: public, extensions, pg_temp; 2s; on; auto; service_role',
+  'a handler has the documented settings'
+);
+
+select is(
+  pg_temp.handle('settings', '{}', '{
+    "event_id": "tap_built_in",
+    "kind": "creation",
+    "subscription_id": "tap_s",
+    "account_id": "acc_1",
+    "report": {"plan_id": "p"}
+  }') || ': ' || pg_temp.effects(),
+  'applied: public, extensions, pg_temp; 2s; on; auto; service_role',
+  'a handler of a built-in type has the documented settings'
+);
 
 reset role;
 select pg_temp.handler('vandal', $$
@@ -68,19 +111,32 @@ select pg_temp.handler('vandal', $$
   set role authenticated
 $$);
 set local role service_role;
-select is(pg_temp.handle('vandal'), 'applied', 'a handler may change settings and role');
+select is(pg_temp.handle('vandal'), 'applied', 'a handler may change settings and its role');
 select is_empty(
-  $$select name from pg_settings where name in ('lock_timeout', 'search_path', 'TimeZone', 'default_transaction_isolation') and setting is distinct from reset_val$$,
-  'and all is as before'
+  $$
+    select name
+    from pg_settings
+    where name in ('lock_timeout', 'search_path', 'TimeZone', 'default_transaction_isolation')
+      and setting is distinct from reset_val
+  $$,
+  'settings that a handler changes are restored'
 );
-select is(current_user::text, 'service_role', 'the role too');
-select is_empty($$select from pg_locks where locktype = 'advisory' and objid = 7$$, 'and its locks are released');
-select is(nullif(current_setting('tap.own'), ''), null, 'settings of its own end with it');
-select is_empty($$select from pg_cursors where name = 'tap_left'$$, 'and cursors, whose query could raise an error at the end of the transaction');
+select is(current_user::text, 'service_role', 'a role that a handler changes is restored');
+select is_empty(
+  $$select from pg_locks where locktype = 'advisory' and objid = 7$$,
+  'locks of a handler are released'
+);
+select is(nullif(current_setting('tap.own'), ''), null, 'custom settings of a handler end with it');
+select is_empty(
+  $$select from pg_cursors where name = 'tap_left'$$,
+  'cursors of a handler end with it'
+);
 
 reset role;
 create table public.tap_parents (id integer primary key);
-create table public.tap_children (id integer references public.tap_parents deferrable initially deferred);
+create table public.tap_children (
+  id integer references public.tap_parents deferrable initially deferred
+);
 select pg_temp.handler('child.first', $$
   insert into public.tap_children values (1);
   insert into public.tap_parents values (1)
@@ -89,9 +145,13 @@ grant all on public.tap_parents, public.tap_children to service_role;
 set local role service_role;
 -- As at the begin of a transaction.
 set constraints all deferred;
-select is(pg_temp.handle('child.first'), 'applied', 'what is deferred is checked after it, as in the SQL editor');
+select is(
+  pg_temp.handle('child.first'),
+  'applied',
+  'deferred constraints are checked after the handler'
+);
 
--- It raises.
+-- A handler that raises an error.
 reset role;
 select pg_temp.handler('raises', $$
   insert into public.tap_effects (effect) values ('undone');
@@ -99,65 +159,119 @@ select pg_temp.handler('raises', $$
 $$);
 set local role service_role;
 select is(
-  pg_temp.handle('raises', '{"n": 900, "code": "P0042"}'), 'failed BW008 billing.on_raises raised P0042: too much: 900',
+  pg_temp.handle('raises', '{"n": 900, "code": "P0042"}'),
+  'failed BW008 billing.on_raises raised P0042: too much: 900',
   'a handler that raises fails its event, by name'
 );
-select is(pg_temp.effects(), null, 'without an effect');
-select is_empty($$select from billing.processed_events where event_id = 'tap_raises'$$, 'or a claim');
+select is(pg_temp.effects(), null, 'a handler that raises has no effect');
+select is_empty(
+  $$select from billing.processed_events where event_id = 'tap_raises'$$,
+  'an event whose handler raises has no claim'
+);
+
 select is(
-  pg_temp.handle('raises', format('{"n": 1, "code": "%s"}', code)), format('failed BW008 billing.on_raises raised %s: too much: 1', code),
-  format('so it is with %s', code)
+  pg_temp.handle('raises', format('{"n": 1, "code": "%s"}', code)),
+  format('failed BW008 billing.on_raises raised %s: too much: 1', code),
+  format('a handler that raises %s fails its event', code)
 )
 from unnest(array['40001', '57014', 'P0004', '55P03', '42883', '42501', 'BW007', '25006']) as code;
 
 reset role;
-select pg_temp.handler('customer.subscription.created', $$
-  insert into public.tap_effects (effect) select concat_ws(' ', s.plan_id, event ->> 'n') from billing.subscriptions s where s.id = event ->> 'id';
-  if event ? 'fails' then perform 1 / 0; end if
-$$);
+select pg_temp.handler(
+  'customer.subscription.created',
+  $$
+    insert into public.tap_effects (effect)
+    select concat_ws(' ', s.plan_id, event ->> 'n')
+    from billing.subscriptions s
+    where s.id = event ->> 'id'; if event ? 'fails' then perform 1 / 0; end if
+  $$
+);
+
 create function pg_temp.created(id text, second integer, payload jsonb)
 returns text language sql as $$
-  select pg_temp.handle('customer.subscription.created', (payload || jsonb_build_object('id', id))::text, jsonb_build_object(
-    'event_id', id || second, 'kind', 'creation', 'subscription_id', id, 'occurred_at', to_timestamp(1800000000 + second),
-    'account_id', payload ->> 'account', 'report', jsonb_build_object('plan_id', 'plan_' || second, 'provider_status', 'active')
-  ))
+  select pg_temp.handle(
+    'customer.subscription.created',
+    (payload || jsonb_build_object('id', id))::text,
+    jsonb_build_object(
+      'event_id', id || second,
+      'kind', 'creation',
+      'subscription_id', id,
+      'occurred_at', to_timestamp(1800000000 + second),
+      'account_id', payload ->> 'account',
+      'report', jsonb_build_object('plan_id', 'plan_' || second, 'provider_status', 'active')
+    )
+  )
 $$;
 set local role service_role;
 select is(
-  pg_temp.created('tap_1', 5, '{"account": "acc", "fails": 1}'), 'failed BW008 billing.on_customer_subscription_created raised 22012: division by zero',
-  'a handler of a type that has an effect here'
+  pg_temp.created('tap_1', 5, '{"account": "acc", "fails": 1}'),
+  'failed BW008 billing.on_customer_subscription_created raised 22012: division by zero',
+  'a handler of a built-in type fails its event'
 );
-select is_empty($$select from billing.subscriptions where id = 'tap_1'$$, 'undoes that effect if it fails');
-select is(pg_temp.created('tap_1', 5, '{"account": "acc", "n": 1}'), 'applied', 'runs when the event comes again');
-select is(pg_temp.created('tap_1', 3, '{"account": "acc", "n": 2}'), 'stale', 'runs for a stale event');
-select is(pg_temp.created('tap_2', 5, '{"n": 3}'), 'failed BW005 No account is known.', 'and not for one that fails by itself');
-select is(pg_temp.effects(), 'plan_5 1, plan_5 2', 'after the effect of the type');
+select is_empty(
+  $$select from billing.subscriptions where id = 'tap_1'$$,
+  'a failed handler undoes the built-in effect'
+);
+
+select pg_temp.created('tap_1', 5, '{"account": "acc", "n": 1}');
+
+select is(
+  pg_temp.created('tap_1', 3, '{"account": "acc", "n": 2}'),
+  'stale',
+  'a handler runs for a stale event'
+);
+
+select is(
+  pg_temp.created('tap_2', 5, '{"n": 3}'),
+  'failed BW005 No account is known.',
+  'a handler does not run for an event that fails by itself'
+);
+select is(pg_temp.effects(), 'plan_5 1, plan_5 2', 'a handler runs after the built-in effect');
+
 reset role;
+
 create function pg_temp.refuse() returns trigger language plpgsql as $$ begin raise 'late'; end $$;
-create constraint trigger tap_late after insert on billing.processed_events deferrable initially deferred
-for each row when (new.event_id = 'tap_late5') execute function pg_temp.refuse();
+create constraint trigger tap_late after insert on billing.processed_events
+deferrable initially deferred for each row when (new.event_id = 'tap_late5') execute function pg_temp.refuse();
 set local role service_role;
 set constraints all deferred;
-select is(pg_temp.created('tap_late', 5, '{}'), 'failed P0001 late', 'no error is left to the end of the transaction if it does not run either');
+select is(
+  pg_temp.created('tap_late', 5, '{}'),
+  'failed P0001 late',
+  'deferred errors fail an event whose handler does not run'
+);
 
--- It is not there.
+-- A handler that is missing.
 select is(
   pg_temp.handle('charge.refunded'),
-  'failed BW007 billing.on_charge_refunded is not there: create function billing.on_charge_refunded(provider text, event jsonb) returns void.',
+  'failed BW007 billing.on_charge_refunded is not there: '
+    'create function billing.on_charge_refunded(provider text, event jsonb) returns void.',
   'a handler that is missing is named'
 );
-select is_empty($$select from billing.processed_events where event_id = 'tap_charge.refunded'$$, 'and the event is not claimed');
+select is_empty(
+  $$select from billing.processed_events where event_id = 'tap_charge.refunded'$$,
+  'an event without its handler has no claim'
+);
+
 reset role;
+
 create function billing.on_charge_refunded(event jsonb) returns void language sql as '';
 set local role service_role;
-select matches(pg_temp.handle('charge.refunded'), '^failed BW007 billing.on_charge_refunded has other arguments', 'so is one with other arguments');
+select matches(
+  pg_temp.handle('charge.refunded'),
+  '^failed BW007 billing.on_charge_refunded has other arguments',
+  'a handler with other arguments is named'
+);
+
 reset role;
 select pg_temp.handler('charge.refunded', 'null');
 revoke execute on function billing.on_charge_refunded(text, jsonb) from public;
 set local role service_role;
 select is(
-  pg_temp.handle('charge.refunded'), 'failed BW007 service_role may not execute it: grant execute on function billing.on_charge_refunded to service_role;',
-  'and one that may not be called'
+  pg_temp.handle('charge.refunded'),
+  'failed BW007 service_role may not execute it: '
+    'grant execute on function billing.on_charge_refunded to service_role;',
+  'a handler that may not be called is named'
 );
 
 reset role;
@@ -178,35 +292,90 @@ insert into bodies values
   ('mentions_5', $$execute 'select ''; deallocate seats;'''$$),
   ('mentions_6', $$perform deallocate from (values (1)) as v (deallocate)$$),
   ('mentions_7', $$declare deallocate int; begin deallocate := 1; end$$),
-  ('mentions_8', $$declare deallocate int; n int; begin n := case when n > 0 then 1 else deallocate end; end$$);
+  ('mentions_8', $$declare deallocate int; n int;
+    begin n := case when n > 0 then 1 else deallocate end; end$$);
 select pg_temp.handler(type, body) from bodies;
 grant select on bodies to service_role;
 set local role service_role;
 select results_eq(
   $$select pg_temp.handle(type) from bodies where type like 'dealloc%' order by type$$,
-  $$select 'failed BW008 billing.on_deallocates_' || n
+  $$
+    select 'failed BW008 billing.on_deallocates_'
+      || n
       || ' contains deallocate, which would break a connection that it shares: remove it.'
-    from generate_series(1, 5) as n$$,
-  'one that would break its connection is not run'
+    from generate_series(1, 5) as n
+  $$,
+  'a handler that would break its connection is not run'
 );
 select is_empty(
-  $$select * from bodies, pg_temp.handle(type) as said where type like 'mention%' and said <> 'applied'$$,
-  'but only if that is a statement'
+  $$
+    select *
+    from bodies, pg_temp.handle(type) as said
+    where type like 'mention%' and said <> 'applied'
+  $$,
+  'a handler may contain the word deallocate'
 );
+
 delete from public.tap_effects;
 
-select matches(pg_temp.handle('order.paid', '{"n": "\u0000"}', '{"event_id": "tap_nul"}'), '^failed BW009 jsonb cannot hold the event: ', 'a payload that jsonb cannot hold fails');
+select matches(
+  pg_temp.handle('order.paid', '{"n": "\u0000"}', '{"event_id": "tap_nul"}'),
+  '^failed BW009 jsonb cannot hold the event: ',
+  'an event that jsonb cannot hold fails'
+);
+
 reset role;
-insert into billing.erasures (hash) select sha256(key || 'a:cus_erased') from billing.erasure_key union select sha256(key || 'a:sub_erased') from billing.erasure_key;
+insert into billing.erasures (hash)
+select sha256(key || 'a:cus_erased')
+from billing.erasure_key
+union
+select sha256(key || 'a:sub_erased')
+from billing.erasure_key;
 set local role service_role;
-select is(pg_temp.handle('order.paid', '{"n": 1}', '{"event_id": "tap_e", "report": {"customer_id": "cus_erased"}}'), 'erased', 'nothing runs for an erased customer');
-select is(pg_temp.handle('order.paid', '{"n": 1}', '{"event_id": "tap_e2", "report": {"subscription_id": "sub_erased"}}'), 'erased', 'or subscription');
+select is(
+  pg_temp.handle('order.paid', '{"n": 1}', '{
+    "event_id": "tap_e",
+    "report": {"customer_id": "cus_erased"}
+  }'),
+  'erased',
+  'no handler runs for an erased customer'
+);
+
+select is(
+  pg_temp.handle('order.paid', '{"n": 1}', '{
+    "event_id": "tap_e2",
+    "report": {"subscription_id": "sub_erased"}
+  }'),
+  'erased',
+  'no handler runs for an erased subscription'
+);
 
 -- A person tries a repair.
 select is(t.outcome, 'applied', 'a trial runs the handler')
-from public.billing_try_event('{"provider": "a", "event_id": "tap_try", "type": "order.paid", "kind": "other", "payload": "{\"n\": 1}"}') as t;
-select is(t.error, 'billing.on_raises raised P0001: too much: 2', 'and says what it raises')
-from public.billing_try_event('{"provider": "a", "event_id": "tap_try", "type": "raises", "kind": "other", "payload": "{\"n\": 2, \"code\": \"P0001\"}"}') as t;
-select is(pg_temp.effects(), null, 'and leaves nothing');
+from public.billing_try_event(
+  '{
+    "provider": "a",
+    "event_id": "tap_try",
+    "type": "order.paid",
+    "kind": "other",
+    "payload": "{\"n\": 1}"
+  }'
+) as t;
+select is(
+  t.error,
+  'billing.on_raises raised P0001: too much: 2',
+  'a trial says what the handler raises'
+)
+from public.billing_try_event(
+  '{
+    "provider": "a",
+    "event_id": "tap_try",
+    "type": "raises",
+    "kind": "other",
+    "payload": "{\"n\": 2, \"code\": \"P0001\"}"
+  }'
+) as t;
+select is(pg_temp.effects(), null, 'a trial has no effect');
+
 select * from finish();
 rollback;

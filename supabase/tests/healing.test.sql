@@ -3,10 +3,15 @@
  * retries. Time passes by moving next_retry_at back.
  */
 begin;
-select plan(73);
+select plan(77);
 truncate billing.failed_events, billing.leases, billing.subscriptions, billing.processed_events;
 
-create function pg_temp.file(event_id text, error_code text, subscription_id text default 'sub_1', provider text default 'a')
+create function pg_temp.file(
+  event_id text,
+  error_code text,
+  subscription_id text default 'sub_1',
+  provider text default 'a'
+)
 returns text language sql as $$
   select public.billing_record_failed_event(jsonb_build_object(
     'provider', provider,
@@ -23,18 +28,27 @@ $$;
 
 create function pg_temp.apply(event_id text, kind text, subscription_id text)
 returns text language sql as $$
-  select concat_ws(' ', a.outcome, nullif(a.retries, false)) from public.billing_apply_events(jsonb_build_array(jsonb_build_object(
-    'place', 1, 'provider', 'a', 'event_id', event_id, 'type', 'x', 'kind', kind, 'subscription_id', subscription_id,
-    'account_id', 'acc_1', 'report', '{"plan_id": "plan_1"}'::jsonb
+  select concat_ws(' ', a.outcome, nullif(a.retries, false))
+  from public.billing_apply_events(jsonb_build_array(jsonb_build_object(
+    'place', 1,
+    'provider', 'a',
+    'event_id', event_id,
+    'type', 'x',
+    'kind', kind,
+    'subscription_id', subscription_id,
+    'account_id', 'acc_1',
+    'report', '{"plan_id": "plan_1"}'::jsonb
   ))) as a
 $$;
 
 create function pg_temp.requested()
 returns text language sql as $$
-  select string_agg(event_id, ' ' order by event_id) from public.billing_failed_events where retry_requested_at is not null
+  select string_agg(event_id, ' ' order by event_id)
+  from public.billing_failed_events
+  where retry_requested_at is not null
 $$;
 
--- One run of the worker, in which every retry has this outcome. Returns what was retried.
+-- Runs the worker once; every retry has this outcome. Returns the events that were retried.
 create function pg_temp.run(error_code text default null)
 returns text language plpgsql as $$
 declare
@@ -44,8 +58,11 @@ begin
   claimed := array(select event_id from public.billing_claim_failed_events(run, 100));
   perform public.billing_settle_failed_events(run, (
     select coalesce(jsonb_agg(jsonb_build_object(
-      'provider', 'a', 'event_id', c, 'outcome', case when error_code is null then 'applied' else 'failed' end,
-      'error_code', error_code, 'error', 'Failed'
+      'provider', 'a',
+      'event_id', c,
+      'outcome', case when error_code is null then 'applied' else 'failed' end,
+      'error_code', error_code,
+      'error', 'Failed'
     )), '[]')
     from unnest(claimed) as c
   ));
@@ -54,43 +71,93 @@ begin
 end;
 $$;
 
--- Until the next retry of an event, to the minute; and how many of the schedule have failed.
+-- Returns the minutes until the next retry of an event, and how many scheduled ones have failed.
 create function pg_temp.waits(event_id text)
 returns text language sql as $$
-  select concat_ws(' ', (extract(epoch from date_trunc('minute', next_retry_at - now() + interval '10 s')) / 60)::integer, '/ ' || scheduled_retries)
-  from billing.failed_events f where f.event_id = waits.event_id
+  select concat_ws(
+    ' ',
+    (
+      extract(epoch from date_trunc('minute', next_retry_at - now() + interval '10 s')) / 60
+    )::integer,
+    '/ ' || scheduled_retries
+  )
+  from billing.failed_events f
+  where f.event_id = waits.event_id
 $$;
 
 create function pg_temp.pass(minutes numeric)
 returns void language sql as $$
-  update billing.failed_events set next_retry_at = next_retry_at - make_interval(secs => (minutes * 60 + 5)::double precision)
+  update billing.failed_events
+  set next_retry_at = next_retry_at - make_interval(secs => (minutes * 60 + 5)::double precision)
 $$;
 
 -- Cured by a creation.
 select is(
-  (select string_agg(pg_temp.file(f.event_id, f.code, f.subscription, f.provider), ' ')
-   from (values
-     ('c1', 'subscription_unknown', 'sub_1', 'a'), ('c2', 'creation_pending', 'sub_1', 'a'), ('c3', 'event_invalid', 'sub_1', 'a'),
-     ('c4', 'subscription_unknown', 'sub_2', 'a'), ('c5', 'subscription_unknown', 'sub_1', 'b'), ('c6', 'subscription_unknown', 'sub_1', 'a')
-   ) as f (event_id, code, subscription, provider)),
-  'stored stored stored stored stored stored', 'events that come before their creation fail'
+  (
+    select string_agg(pg_temp.file(f.event_id, f.code, f.subscription, f.provider), ' ')
+    from (
+      values
+        ('early_1', 'subscription_unknown', 'sub_1', 'a'),
+        ('early_2', 'creation_pending', 'sub_1', 'a'),
+        ('early_3', 'event_invalid', 'sub_1', 'a'),
+        ('early_4', 'subscription_unknown', 'sub_2', 'a'),
+        ('early_5', 'subscription_unknown', 'sub_1', 'b'),
+        ('early_6', 'subscription_unknown', 'sub_1', 'a')
+    ) as f (event_id, code, subscription, provider)
+  ),
+  'stored stored stored stored stored stored',
+  'events that come before their creation fail'
 );
-select billing.resolve_failed_event('c6', 'of the test', 'us');
-select is(pg_temp.apply('e1', 'creation', 'sub_1'), 'applied t', 'the answer to a creation says that a retry is requested');
-select is(pg_temp.requested(), 'c1 c2', 'these are requested, of its provider and subscription, with these codes, and open');
-select is(pg_temp.apply('e2', 'creation', 'sub_3'), 'applied t', 'the next one says so too, as long as the worker has not come');
-select is(pg_temp.requested(), 'c1 c2', 'but cures nothing');
-select is(pg_temp.apply('e3', 'update', 'sub_1'), 'applied', 'an update asks for nobody');
-select is(pg_temp.run(), 'c1 c2', 'the worker retries them');
-select is(pg_temp.requested(), null, 'which resolves them');
-select pg_temp.apply('c3', 'update', 'sub_1');
-select is((select resolution from billing.failed_events where event_id = 'c3'), 'applied', 'so does a delivery');
-select is(pg_temp.file('c7', 'subscription_unknown', 'sub_3'), 'retry', 'a failure that is stored after the creation was applied is requested at once');
-select is(pg_temp.file('c8', 'subscription_unknown', 'sub_3', 'b'), 'stored', 'but not one of another provider');
-select is(pg_temp.requested(), 'c7', 'so the order of the two does not matter');
 
--- Whatever makes a record, or gives it its account, cures all that waited for it.
+select billing.resolve_failed_event('early_6', 'of the test', 'us');
+select is(
+  pg_temp.apply('event_1', 'creation', 'sub_1'),
+  'applied t',
+  'the answer to a creation says that a retry is requested'
+);
+select is(
+  pg_temp.requested(),
+  'early_1 early_2',
+  'a creation requests open failures of its provider and subscription'
+);
+
+select is(
+  pg_temp.apply('event_2', 'creation', 'sub_3'),
+  'applied t',
+  'a later creation says so too, until the worker comes'
+);
+select is(pg_temp.requested(), 'early_1 early_2', 'a later creation requests nothing else');
+select is(pg_temp.apply('event_3', 'update', 'sub_1'), 'applied', 'an update requests nothing');
+select is(pg_temp.run(), 'early_1 early_2', 'the worker retries what was requested');
+select is(pg_temp.requested(), null, 'retried failures are requested no more');
+
+select pg_temp.apply('early_3', 'update', 'sub_1');
+select is(
+  (select resolution from billing.failed_events where event_id = 'early_3'),
+  'applied',
+  'a delivery resolves its failure'
+);
+
+select is(
+  pg_temp.file('early_7', 'subscription_unknown', 'sub_3'),
+  'retry',
+  'a failure that is stored after its creation is requested at once'
+);
+
+select is(
+  pg_temp.file('early_8', 'subscription_unknown', 'sub_3', 'b'),
+  'stored',
+  'a failure of another provider is only stored'
+);
+select is(
+  pg_temp.requested(),
+  'early_7',
+  'only the failure of the creation''s provider is requested'
+);
+
+-- All ways of making a record, or of giving it its account, cure what waited for it.
 truncate billing.failed_events, billing.leases;
+
 create function pg_temp.fail(way text, what text, error_code text)
 returns text language sql as $$
   select public.billing_record_failed_event(jsonb_build_object(
@@ -106,228 +173,467 @@ returns text language sql as $$
     'customer_id', case what when 'creation' then null else 'cus_' || way end
   ))
 $$;
+
 create function pg_temp.event(way text, kind text, more jsonb default '{}')
 returns text language sql as $$
-  select concat_ws(' ', a.outcome, a.error_code, a.retries) from public.billing_apply_events(jsonb_build_array(jsonb_build_object(
-    'place', 1, 'provider', 'a', 'event_id', gen_random_uuid(), 'type', 'x', 'kind', kind, 'subscription_id', 'sub_' || way,
-    'account_id', 'acc_1', 'report', jsonb_build_object('plan_id', 'plan_1', 'provider_status', 'active', 'customer_id', 'cus_' || way)
-  ) || more)) as a
+  select concat_ws(' ', a.outcome, a.error_code, a.retries)
+  from public.billing_apply_events(jsonb_build_array(
+    jsonb_build_object(
+      'place', 1,
+      'provider', 'a',
+      'event_id', gen_random_uuid(),
+      'type', 'x',
+      'kind', kind,
+      'subscription_id', 'sub_' || way,
+      'account_id', 'acc_1',
+      'report', jsonb_build_object(
+        'plan_id', 'plan_1',
+        'provider_status', 'active',
+        'customer_id', 'cus_' || way
+      )
+    ) || more
+  )) as a
 $$;
+
 create function pg_temp.cured(way text)
 returns text language sql as $$
-  select string_agg(split_part(event_id, ' ', 2), ' ' order by first_failed_at, event_id) from billing.failed_events
+  select string_agg(split_part(event_id, ' ', 2), ' ' order by first_failed_at, event_id)
+  from billing.failed_events
   where event_id ~ ('^' || way || ' ') and retry_requested_at is not null
 $$;
-select pg_temp.fail(way, 'creation', 'account_unknown'), pg_temp.fail(way, 'opening_update', 'account_unknown'),
-  pg_temp.fail(way, 'deletion', 'subscription_unknown'), pg_temp.fail(way, 'payment_failed', 'creation_pending')
-from unnest('{creation,opening_update,deletion,customer,fallback,repair,other,row,corrected,checkout,moved}'::text[]) as way;
-insert into billing.subscriptions (id, provider, account_id, status, plan_id) values ('sub_of_another', 'a', 'acc_1', 'active', 'plan_1');
+
+-- A way that makes the record cures all failures; one that brings the account of a customer cures
+-- only what makes the record.
+create temporary table ways (way text, cures text);
+insert into ways
+values
+  ('creation', 'creation deletion opening_update payment_failed'),
+  ('opening_update', 'creation deletion opening_update payment_failed'),
+  ('deletion', 'creation deletion opening_update payment_failed'),
+  ('customer', 'creation deletion opening_update payment_failed'),
+  ('fallback', 'creation deletion opening_update payment_failed'),
+  ('repair', 'deletion opening_update payment_failed'),
+  ('other', 'opening_update'),
+  ('row', 'opening_update'),
+  ('corrected', 'opening_update'),
+  ('checkout', 'opening_update'),
+  ('moved', 'opening_update');
+select
+  pg_temp.fail(way, 'creation', 'account_unknown'),
+  pg_temp.fail(way, 'opening_update', 'account_unknown'),
+  pg_temp.fail(way, 'deletion', 'subscription_unknown'),
+  pg_temp.fail(way, 'payment_failed', 'creation_pending')
+from ways;
+insert into billing.subscriptions (id, provider, account_id, status, plan_id)
+values ('sub_of_another', 'a', 'acc_1', 'active', 'plan_1');
+
 create or replace function billing.account_of_customer(provider text, customer_id text)
 returns text language sql stable set search_path = '' as $$
-  select max(account_id) from (
-    select account_id from billing.customers c where c.customer_id = account_of_customer.customer_id
-    union all select account_id from billing.subscriptions s where s.customer_id = account_of_customer.customer_id
-    union all select 'acc_1' where account_of_customer.customer_id = 'cus_customer'
+  select max(account_id)
+  from (
+    select account_id
+    from billing.customers c
+    where c.customer_id = account_of_customer.customer_id
+    union all
+    select account_id
+    from billing.subscriptions s
+    where s.customer_id = account_of_customer.customer_id
+    union all
+    select 'acc_1'
+    where account_of_customer.customer_id = 'cus_customer'
   ) as known
 $$;
+
 select is(pg_temp.event(way, kind, more), 'applied t', 'a record is made by ' || why)
 from (
   values
-    ('creation', 'creation', '{}'::jsonb, 'a creation that names its account'), ('opening_update', 'opening_update', '{}', 'an update'),
-    ('deletion', 'deletion', '{}', 'a deletion'), ('customer', 'creation', '{"account_id": null}', 'one whose customer is known'),
-    ('fallback', 'opening_update', '{"account_id": null, "fallback_account": "acc_1"}', 'one with whose customer the provider keeps it'),
-    ('repair', 'creation', '{"event_id": "repair creation", "retry": {"event_id": "repair creation", "lease_id": null}}', 'a retry')
+    ('creation', 'creation', '{}'::jsonb, 'a creation that names its account'),
+    ('opening_update', 'opening_update', '{}', 'an update'),
+    ('deletion', 'deletion', '{}', 'a deletion'),
+    ('customer', 'creation', '{"account_id": null}', 'one whose customer is known'),
+    ('fallback', 'opening_update', '{"account_id": null, "fallback_account": "acc_1"}', 'one with a fallback account'),
+    ('repair', 'creation', '{"event_id": "repair creation", "retry": {"event_id": "repair creation"}}', 'a retry')
 ) as v (way, kind, more, why);
-select pg_temp.event('new', 'creation', '{"report": {"plan_id": "plan_1", "customer_id": "cus_other"}}');
+
+select pg_temp.event('new', 'creation', '{
+  "report": {"plan_id": "plan_1", "customer_id": "cus_other"}
+}');
 select pg_temp.event('of_another', 'update', '{"report": {"customer_id": "cus_moved"}}');
-insert into billing.customers (provider, customer_id, account_id) values ('a', 'cus_row', 'acc_1'), ('a', 'cus_typo', 'acc_1');
+insert into billing.customers (provider, customer_id, account_id)
+values ('a', 'cus_row', 'acc_1'), ('a', 'cus_typo', 'acc_1');
 set constraints all immediate;
 set constraints all deferred;
 update billing.customers set customer_id = 'cus_corrected' where customer_id = 'cus_typo';
-select pg_temp.event('none', 'checkout', '{"subscription_id": null, "report": {"customer_id": "cus_checkout"}}');
+select pg_temp.event('none', 'checkout', '{
+  "subscription_id": null,
+  "report": {"customer_id": "cus_checkout"}
+}');
 set constraints all immediate;
-select results_eq(
-  $$select way, pg_temp.cured(way) from unnest('{creation,opening_update,deletion,customer,fallback,repair,other,row,corrected,checkout,moved}'::text[]) as way$$,
-  $$values
-    ('creation', 'creation deletion opening_update payment_failed'), ('opening_update', 'creation deletion opening_update payment_failed'),
-    ('deletion', 'creation deletion opening_update payment_failed'), ('customer', 'creation deletion opening_update payment_failed'),
-    ('fallback', 'creation deletion opening_update payment_failed'), ('repair', 'deletion opening_update payment_failed'),
-    -- These bring the account of a customer, and what is retried makes the record.
-    ('other', 'opening_update'), ('row', 'opening_update'), ('corrected', 'opening_update'), ('checkout', 'opening_update'),
-    ('moved', 'opening_update')$$, 'each way cures all of its failures'
+select is(pg_temp.cured(way), cures, format('%s requests its failures', way)) from ways;
+
+select is(
+  pg_temp.fail('row', 'late', 'account_unknown'),
+  'retry',
+  'a failure whose account came just before it is requested'
 );
-select is(pg_temp.fail('row', 'late', 'account_unknown'), 'retry', 'so does one that came just before a failure is stored: an account');
-select is(pg_temp.fail('deletion', 'late', 'account_unknown'), 'retry', 'or a record');
-select is(pg_temp.fail('nobody', 'late', 'account_unknown'), 'stored', 'what nobody brought waits, with no retry coming');
+select is(
+  pg_temp.fail('deletion', 'late', 'account_unknown'),
+  'retry',
+  'a failure whose record came just before it is requested'
+);
+
+select is(
+  pg_temp.fail('nobody', 'late', 'account_unknown'),
+  'stored',
+  'a failure that nothing cures is only stored'
+);
 
 -- A creation that comes while a run tries what waits for it.
 create function pg_temp.claimed(run integer)
 returns text language sql as $$
-  select string_agg(event_id, ' ') from public.billing_claim_failed_events(lpad(run::text, 32, '0')::uuid, 9)
+  select string_agg(event_id, ' ')
+  from public.billing_claim_failed_events(lpad(run::text, 32, '0')::uuid, 9)
 $$;
+
 create function pg_temp.settle_unknown(run integer, event_id text, provider text default 'a')
 returns void language sql as $$
-  select public.billing_settle_failed_events(lpad(run::text, 32, '0')::uuid, jsonb_build_array(jsonb_build_object(
-    'provider', provider, 'event_id', event_id, 'outcome', 'failed', 'error_code', 'subscription_unknown', 'error', 'Unknown'
-  )));
+  select public.billing_settle_failed_events(
+    lpad(run::text, 32, '0')::uuid,
+    jsonb_build_array(jsonb_build_object(
+      'provider', provider,
+      'event_id', event_id,
+      'outcome', 'failed',
+      'error_code', 'subscription_unknown',
+      'error', 'Unknown'
+    ))
+  );
   update billing.leases set held_until = '-infinity'
 $$;
 truncate billing.failed_events, billing.leases;
-select pg_temp.file('d1', 'subscription_unknown', 'sub_d');
-select billing.retry_failed_event('d1');
-select is(pg_temp.claimed(1), 'd1', 'a run tries what waits for a creation');
-select is(pg_temp.apply('e4', 'creation', 'sub_d'), 'applied t', 'and found nothing before the creation came');
-select pg_temp.settle_unknown(1, 'd1');
-select is((select concat_ws(' ', pg_temp.requested(), attempts) from billing.failed_events), 'd1 1', 'then it is tried again, and that was no attempt');
+select pg_temp.file('during_1', 'subscription_unknown', 'sub_d');
+select billing.retry_failed_event('during_1');
+select is(pg_temp.claimed(1), 'during_1', 'a run claims a failure without a record');
+
+select is(
+  pg_temp.apply('event_4', 'creation', 'sub_d'),
+  'applied t',
+  'a creation comes while a run retries its failure'
+);
+
+select pg_temp.settle_unknown(1, 'during_1');
+select is(
+  (select concat_ws(' ', pg_temp.requested(), attempts) from billing.failed_events),
+  'during_1 1',
+  'that failure stays requested, and counts no attempt'
+);
+
 truncate billing.failed_events;
-select pg_temp.file('d2', 'apply_failed', 'sub_d');
-select billing.retry_failed_event('d2');
-select is(pg_temp.claimed(2), 'd2', 'if the creation found no failure to request');
-select pg_temp.settle_unknown(2, 'd2');
-select is(pg_temp.requested(), 'd2', 'the run sees the record as it settles it');
+select pg_temp.file('during_2', 'apply_failed', 'sub_d');
+select billing.retry_failed_event('during_2');
+select is(pg_temp.claimed(2), 'during_2', 'a run claims a failure of another code');
+
+select pg_temp.settle_unknown(2, 'during_2');
+select is(
+  pg_temp.requested(),
+  'during_2',
+  'a run that settles a failure requests it if the record is there by then'
+);
+
 truncate billing.failed_events;
-select pg_temp.file('d4', 'apply_failed', 'sub_d', 'b'), billing.retry_failed_event('d4'), pg_temp.claimed(3), pg_temp.settle_unknown(3, 'd4', 'b');
-select is(pg_temp.requested(), null, 'but not that of another provider');
+select
+  pg_temp.file('during_4', 'apply_failed', 'sub_d', 'b'),
+  billing.retry_failed_event('during_4'),
+  pg_temp.claimed(3),
+  pg_temp.settle_unknown(3, 'during_4', 'b');
+select is(pg_temp.requested(), null, 'the record of another provider requests nothing');
+
 truncate billing.failed_events;
-select pg_temp.file('d3', 'subscription_unknown', 'sub_r');
-update billing.failed_events set payload = '{"n": 2}' where event_id = 'd3';
-select is(pg_temp.apply('e5', 'creation', 'sub_r'), 'applied', 'a repaired failure is not cured');
-select pg_temp.file('d3', 'subscription_unknown', 'sub_r');
-select is(pg_temp.requested(), null, 'it waits for its person, also if the old body comes again');
+select pg_temp.file('during_3', 'subscription_unknown', 'sub_r');
+update billing.failed_events set payload = '{"n": 2}' where event_id = 'during_3';
+select is(
+  pg_temp.apply('event_5', 'creation', 'sub_r'),
+  'applied',
+  'a creation does not request a repaired failure'
+);
+
+select pg_temp.file('during_3', 'subscription_unknown', 'sub_r');
+select is(pg_temp.requested(), null, 'the old body of a repaired failure requests nothing');
 
 -- The schedule.
 truncate billing.failed_events;
 select pg_temp.file(error_code, error_code, 'sub_4')
 from unnest(array[
-  'record_locked', 'database_unavailable', 'overloaded', 'apply_failed', 'subscription_unknown', 'creation_pending', 'handler_missing', 'deployment_fault',
-  'internal_error', 'event_invalid', 'account_unknown', 'body_not_json', 'subscription_of_other_provider', 'repair_pending', 'body_too_large'
+  'record_locked',
+  'database_unavailable',
+  'overloaded',
+  'apply_failed',
+  'subscription_unknown',
+  'creation_pending',
+  'handler_missing',
+  'deployment_fault',
+  'internal_error',
+  'event_invalid',
+  'account_unknown',
+  'body_not_json',
+  'subscription_of_other_provider',
+  'repair_pending',
+  'body_too_large'
 ]) as error_code;
 select is(
-  (select string_agg(error_code, ' ' order by error_code) from billing.failed_events where next_retry_at is null),
+  (
+    select string_agg(error_code, ' ' order by error_code)
+    from billing.failed_events
+    where next_retry_at is null
+  ),
   'account_unknown body_not_json body_too_large event_invalid repair_pending subscription_of_other_provider',
-  'a failure that only a person can cure has no retry coming'
+  'failures that only a person can cure have no retry'
 );
 select is(
-  (select string_agg(distinct pg_temp.waits(event_id), ', ') from billing.failed_events where next_retry_at is not null),
-  '1 / 0', 'all others are retried after a minute'
+  (
+    select string_agg(distinct pg_temp.waits(event_id), ', ')
+    from billing.failed_events
+    where next_retry_at is not null
+  ),
+  '1 / 0',
+  'all other failures are retried after a minute'
 );
-select is(pg_temp.run('apply_failed'), '', 'not before');
+select is(pg_temp.run('apply_failed'), '', 'no failure is retried before that');
+
 truncate billing.failed_events;
-select pg_temp.file('s1', 'apply_failed');
+select pg_temp.file('scheduled_1', 'apply_failed');
 select is(
-  (select string_agg(concat_ws(' ', (select pg_temp.pass(m) is null), pg_temp.run('apply_failed'), pg_temp.waits('s1')), ', ' order by n)
-   from unnest(array[1, 5, 30, 120, 360, 720, 1440]) with ordinality as w (m, n)),
-  't s1 5 / 1, t s1 30 / 2, t s1 120 / 3, t s1 360 / 4, t s1 720 / 5, t s1 1440 / 6, t s1 / 7',
-  'each failed retry leads to the next wait, and after the last one it stays for a person'
+  (
+    select string_agg(
+      concat_ws(
+        ' ',
+        (select pg_temp.pass(m) is null),
+        pg_temp.run('apply_failed'),
+        pg_temp.waits('scheduled_1')
+      ),
+      ', ' order by n
+    )
+    from unnest(array[1, 5, 30, 120, 360, 720, 1440]) with ordinality as w (m, n)
+  ),
+  't scheduled_1 5 / 1, t scheduled_1 30 / 2, t scheduled_1 120 / 3, t scheduled_1 360 / 4, '
+    't scheduled_1 720 / 5, t scheduled_1 1440 / 6, t scheduled_1 / 7',
+  'each failed retry leads to the next wait, and the last to none'
 );
+
 select pg_temp.pass(10000);
-select is(pg_temp.run(), '', 'which the worker leaves alone');
-select is((select attempts from billing.failed_events), 8, 'each retry was an attempt');
-select pg_temp.file('s1', 'record_locked');
-select is(pg_temp.waits('s1'), '/ 7', 'a delivery that fails does not begin it anew');
+select is(pg_temp.run(), '', 'a failure without another wait is not retried');
+select is((select attempts from billing.failed_events), 8, 'each retry counts an attempt');
+
+select pg_temp.file('scheduled_1', 'record_locked');
+select is(
+  pg_temp.waits('scheduled_1'),
+  '/ 7',
+  'a delivery that fails does not begin the schedule again'
+);
+
 select billing.retry_failed_events();
-select is(pg_temp.waits('s1'), '1 / 0', 'a person''s retry of all does');
-select is(pg_temp.run('apply_failed'), 's1', 'it is tried at once');
-select is(pg_temp.waits('s1'), '1 / 0', 'a requested retry leaves the schedule as it is');
+select is(pg_temp.waits('scheduled_1'), '1 / 0', 'a retry of all begins the schedule again');
+select is(
+  pg_temp.run('apply_failed') || ': ' || pg_temp.waits('scheduled_1'),
+  'scheduled_1: 1 / 0',
+  'a requested retry is tried at once and leaves the schedule'
+);
+
 select pg_temp.pass(-2);
-select pg_temp.file('s1', 'record_locked');
-select is(pg_temp.waits('s1'), '3 / 0', 'so does a delivery that fails');
-select billing.retry_failed_event('s1');
-select is(pg_temp.run('record_locked'), 's1', 'a requested one that found the record locked');
-select is(concat_ws(' ', pg_temp.requested(), pg_temp.waits('s1')), 's1 3 / 0', 'stays requested');
+select pg_temp.file('scheduled_1', 'record_locked');
+select is(pg_temp.waits('scheduled_1'), '3 / 0', 'a delivery that fails leaves the schedule');
+
+select billing.retry_failed_event('scheduled_1');
+select is(
+  concat_ws(' ', pg_temp.run('record_locked'), pg_temp.requested(), pg_temp.waits('scheduled_1')),
+  'scheduled_1 scheduled_1 3 / 0',
+  'a requested retry that finds the record locked stays requested'
+);
+
 select pg_temp.run('apply_failed');
 select pg_temp.pass(3);
-select is((select event_id from public.billing_claim_failed_events(gen_random_uuid(), 9)), 's1', 'a retry that its run does not settle');
+select is(
+  (select event_id from public.billing_claim_failed_events(gen_random_uuid(), 9)),
+  'scheduled_1',
+  'a due retry is claimed'
+);
+
 truncate billing.leases;
-select is((select scheduled_retries from billing.failed_events), 0::smallint, 'uses up none');
-select is(pg_temp.run('record_locked'), 's1', 'and stays due; one that found the record locked');
-select is(pg_temp.waits('s1'), '5 / 1', 'uses up one');
+select is(
+  (select scheduled_retries from billing.failed_events),
+  0::smallint,
+  'a retry that is not settled uses up none of the schedule'
+);
+select is(
+  pg_temp.run('record_locked') || ': ' || pg_temp.waits('scheduled_1'),
+  'scheduled_1: 5 / 1',
+  'a scheduled retry that finds the record locked uses up one wait'
+);
+
 select pg_temp.pass(5);
-select is(pg_temp.run('event_invalid'), 's1', 'one that shows that only a person can cure it');
-select is(pg_temp.waits('s1'), '/ 2', 'is the last one');
-select pg_temp.file('s1', 'apply_failed');
-select is(pg_temp.waits('s1'), '30 / 2', 'until another reason may pass: then it goes on where it was');
-select pg_temp.file('s1', 'event_invalid');
-select is(pg_temp.waits('s1'), '/ 2', 'and a delivery that shows that only a person can cure it ends it too');
+select is(
+  pg_temp.run('event_invalid') || ': ' || pg_temp.waits('scheduled_1'),
+  'scheduled_1: / 2',
+  'a retry that fails for good is the last'
+);
+
+select pg_temp.file('scheduled_1', 'apply_failed');
+select is(
+  pg_temp.waits('scheduled_1'),
+  '30 / 2',
+  'a passing cause lets the schedule go on where it was'
+);
+
+select pg_temp.file('scheduled_1', 'event_invalid');
+select is(pg_temp.waits('scheduled_1'), '/ 2', 'a delivery that fails for good ends the schedule');
+
 update billing.failed_events set resolved_at = now(), resolution = 'applied';
-select pg_temp.file('s1', 'apply_failed');
-select is(pg_temp.waits('s1'), '1 / 0', 'a failure that opens again has the whole schedule before it');
+select pg_temp.file('scheduled_1', 'apply_failed');
+select is(pg_temp.waits('scheduled_1'), '1 / 0', 'a failure that opens again begins the schedule');
+
 update public.billing_failed_events set payload = '{"n": 2}';
-select is(pg_temp.waits('s1'), '/ 0', 'a repaired one waits for the person');
-select pg_temp.file('s1', 'apply_failed');
-select is(pg_temp.waits('s1'), '/ 0', 'also if the old body comes again');
+select is(pg_temp.waits('scheduled_1'), '/ 0', 'a repaired failure has no retry');
+
+select pg_temp.file('scheduled_1', 'apply_failed');
+select is(pg_temp.waits('scheduled_1'), '/ 0', 'the old body gives a repaired failure no retry');
+
 select billing.retry_failed_events();
-select is(pg_temp.waits('s1'), '/ 0', 'or a retry of all is requested');
+select is(
+  pg_temp.waits('scheduled_1'),
+  '/ 0',
+  'a retry of all gives a repaired failure no schedule'
+);
+
 select pg_temp.run('apply_failed');
-select is(pg_temp.waits('s1'), '/ 0', 'and fails');
+select is(
+  pg_temp.waits('scheduled_1'),
+  '/ 0',
+  'a failed retry gives a repaired failure no schedule'
+);
 
 -- An outage: while nothing can be tried, nothing is used up, and then everything is tried once.
 truncate billing.failed_events;
-select pg_temp.file('o1', 'database_unavailable'), pg_temp.file('o2', 'apply_failed', 'sub_2');
+select
+  pg_temp.file('outage_1', 'database_unavailable'),
+  pg_temp.file('outage_2', 'apply_failed', 'sub_2');
 select pg_temp.pass(60);
-select is(pg_temp.run('apply_failed'), 'o1 o2', 'after an hour, all are due');
-select is(pg_temp.waits('o1'), '5 / 1', 'and have their next wait before them');
-select pg_temp.pass(3 * 1440);
-select is(pg_temp.run(), 'o1 o2', 'so they are after three days');
-select is((select count(*) from billing.open_failures), 0::bigint, 'which resolves them');
+select is(
+  pg_temp.run('apply_failed') || ': ' || pg_temp.waits('outage_1'),
+  'outage_1 outage_2: 5 / 1',
+  'after an outage of an hour, failures are retried once'
+);
 
--- Requested ones go first, and what an earlier run has left comes later and alone; alerts wait for the first retry.
+select pg_temp.pass(3 * 1440);
+select is(
+  pg_temp.run(),
+  'outage_1 outage_2',
+  'after an outage of three days, failures are retried'
+);
+select is(
+  (select count(*) from billing.open_failures),
+  0::bigint,
+  'retries after an outage resolve the failures'
+);
+
+-- Requested retries go first; what an earlier run has left comes later and alone.
 truncate billing.failed_events, billing.alerts;
-select pg_temp.file('s' || i, 'apply_failed', 'sub_' || i) from generate_series(1, 5) as i;
+select pg_temp.file('scheduled_' || i, 'apply_failed', 'sub_' || i) from generate_series(1, 5) as i;
 select pg_temp.pass(1);
-select billing.retry_failed_event('s3');
-select is((select string_agg(event_id, ' ') from public.billing_claim_failed_events(gen_random_uuid(), 3)), 's3 s1 s2', 'a requested retry goes before scheduled ones');
+select billing.retry_failed_event('scheduled_3');
+select is(
+  (select string_agg(event_id, ' ') from public.billing_claim_failed_events(gen_random_uuid(), 3)),
+  'scheduled_3 scheduled_1 scheduled_2',
+  'a requested retry goes before scheduled ones'
+);
+
 truncate billing.leases;
+
 create function pg_temp.claim()
 returns text language sql
-return (select string_agg(event_id, ' ') from public.billing_claim_failed_events('00000000-0000-4000-8000-000000000003', 3));
-select is(
-  (select array_agg(pg_temp.claim()) from generate_series(1, 4)), '{s3,"s4 s5",s1,s2}', 'what an earlier run has left comes alone, and among those of a kind last'
+return (
+  select string_agg(event_id, ' ')
+  from public.billing_claim_failed_events('00000000-0000-4000-8000-000000000003', 3)
 );
+
+select is(
+  (select array_agg(pg_temp.claim()) from generate_series(1, 4)),
+  '{scheduled_3,"scheduled_4 scheduled_5",scheduled_1,scheduled_2}',
+  'what an earlier run has left is claimed alone, and last of its kind'
+);
+
 truncate billing.failed_events, billing.leases;
-select pg_temp.file('s1', 'apply_failed');
-select is_empty($$select from public.billing_claim_alerts(gen_random_uuid(), 'x')$$, 'a failure with a retry coming raises no alert');
+select pg_temp.file('scheduled_1', 'apply_failed');
+select is_empty(
+  $$select from public.billing_claim_alerts(gen_random_uuid(), 'x')$$,
+  'a failure that is retried raises no alert'
+);
+
 truncate billing.leases;
 select pg_temp.pass(1);
-select is(pg_temp.run('apply_failed'), 's1', 'when its first retry has failed');
-select pg_temp.file('s3', 'apply_failed', 'sub_3');
-update billing.failed_events set first_failed_at = now() - interval '1 s' where event_id = 's1';
-select is(
-  (select concat_ws(' ', kind, alert ->> 'open', alert ->> 'event_id') from public.billing_claim_alerts(gen_random_uuid(), 'x')),
-  'failure_opened 1 s1', 'it does, of itself alone'
-);
-truncate billing.leases;
-select pg_temp.file('s2', 'event_invalid', 'sub_2');
-select is((select count(*) from public.billing_claim_alerts(gen_random_uuid(), 'x')), 2::bigint, 'one that no retry can cure does at once');
-truncate billing.leases;
-select billing.retry_failed_event('s2');
-select is((select count(*) from public.billing_claim_alerts(gen_random_uuid(), 'x')), 1::bigint, 'unless a person has requested its retry');
-truncate billing.failed_events, billing.leases;
+select pg_temp.run('apply_failed');
 
+select pg_temp.file('scheduled_3', 'apply_failed', 'sub_3');
+update billing.failed_events
+set first_failed_at = now() - interval '1 s'
+where event_id = 'scheduled_1';
+select is(
+  (
+    select concat_ws(' ', kind, alert ->> 'open', alert ->> 'event_id')
+    from public.billing_claim_alerts(gen_random_uuid(), 'x')
+  ),
+  'failure_opened 1 scheduled_1',
+  'a failure whose first retry has failed raises an alert, alone'
+);
+
+truncate billing.leases;
+select pg_temp.file('scheduled_2', 'event_invalid', 'sub_2');
+select is(
+  (select count(*) from public.billing_claim_alerts(gen_random_uuid(), 'x')),
+  2::bigint,
+  'a failure without a retry raises an alert at once'
+);
+
+truncate billing.leases;
+select billing.retry_failed_event('scheduled_2');
+select is(
+  (select count(*) from public.billing_claim_alerts(gen_random_uuid(), 'x')),
+  1::bigint,
+  'a failure whose retry is requested raises no alert'
+);
+
+truncate billing.failed_events, billing.leases;
 
 -- The schedule leaves a trace: of runs that it has woken, in both queues, without a fault.
 truncate billing.leases;
+
 create function pg_temp.end_run(queue text, number integer, is_scheduled boolean)
 returns void language sql as $$
   select billing.hold_lease(queue, lpad(number::text, 32, '0')::uuid);
   select public.billing_release_lease(queue, lpad(number::text, 32, '0')::uuid, true, is_scheduled)
 $$;
+
 create function pg_temp.schedule_ran()
 returns boolean language sql as $$
   select last_scheduled_run_at = now() from public.billing_health
 $$;
 select pg_temp.end_run(queue, 1, false) from unnest(array['retries', 'notifications']) as queue;
-select is(pg_temp.schedule_ran(), null, 'a run that the webhook has woken leaves none');
+select is(pg_temp.schedule_ran(), null, 'a run that the webhook has woken leaves no trace');
+
 select pg_temp.end_run('retries', 3, true);
-select is(pg_temp.schedule_ran(), null, 'nor does the half of a scheduled one');
+select is(pg_temp.schedule_ran(), null, 'one queue of a scheduled run leaves no trace');
+
 select billing.hold_lease('notifications', lpad('4', 32, '0')::uuid);
 select pg_temp.end_run('notifications', 3, true);
-select is(pg_temp.schedule_ran(), true, 'both halves do, also if another run has the queue');
+select is(pg_temp.schedule_ran(), true, 'both queues leave a trace, also if another run has one');
+
 select pg_temp.end_run('retries', 5, false);
-select is(pg_temp.schedule_ran(), true, 'which a run that the webhook has woken leaves');
+select is(pg_temp.schedule_ran(), true, 'a run that the webhook has woken keeps the trace');
+
 update billing.leases set scheduled_run_at = now() - interval '1 h' where queue = 'retries';
-select is(pg_temp.schedule_ran(), false, 'and the older one counts');
-select ok(not billing.hold_lease('notifications', lpad('3', 32, '0')::uuid), 'which it keeps');
+select is(pg_temp.schedule_ran(), false, 'the older trace of the queues counts');
+select ok(
+  not billing.hold_lease('notifications', lpad('3', 32, '0')::uuid),
+  'that other run keeps its queue'
+);
 
 select * from finish();
 rollback;

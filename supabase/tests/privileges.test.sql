@@ -8,17 +8,26 @@ begin;
 select plan(37);
 
 create temporary view relations as
-select c.oid, c.relname, c.relkind, c.relacl, c.relrowsecurity, c.reloptions, c.relowner, c.relnamespace::regnamespace::text as schema
+select c.*, c.relnamespace::regnamespace::text as schema
 from pg_class c
 where c.relkind in ('r', 'p', 'v', 'm', 'f', 'S')
-  and (c.relnamespace = 'billing'::regnamespace or c.relnamespace = 'public'::regnamespace and c.relname ~ '^billing_');
+  and (
+    c.relnamespace = 'billing'::regnamespace
+    or c.relnamespace = 'public'::regnamespace and c.relname ~ '^billing_'
+  );
 
 create temporary view functions as
-select p.*, p.oid::regprocedure::text as signature, coalesce(p.proacl, acldefault('f', p.proowner)) as acl, p.pronamespace::regnamespace::text as schema
+select
+  p.*,
+  p.oid::regprocedure::text as signature,
+  coalesce(p.proacl, acldefault('f', p.proowner)) as acl,
+  p.pronamespace::regnamespace::text as schema
 from pg_proc p
-where p.pronamespace = 'billing'::regnamespace or p.pronamespace = 'public'::regnamespace and p.proname ~ '^billing_';
+where p.pronamespace = 'billing'::regnamespace
+  or p.pronamespace = 'public'::regnamespace and p.proname ~ '^billing_';
 
-create temporary view outsiders as select rolname from pg_roles where rolname in ('anon', 'authenticated');
+create temporary view outsiders as
+select rolname from pg_roles where rolname in ('anon', 'authenticated');
 
 -- Runs a statement as a role. True if the role lacks a right; row level security, which
 -- fails with the same code, does not count.
@@ -49,149 +58,285 @@ create temporary view attempts as
 select r.relname::text as object, s.statement
 from relations r
 cross join unnest(array[
-  'select from %1$I.%2$I', 'insert into %1$I.%2$I default values', 'update %1$I.%2$I set %3$I = %3$I', 'delete from %1$I.%2$I', 'truncate %1$I.%2$I'
+  'select from %1$I.%2$I',
+  'insert into %1$I.%2$I default values',
+  'update %1$I.%2$I set %3$I = %3$I',
+  'delete from %1$I.%2$I',
+  'truncate %1$I.%2$I'
 ]) as t (template)
--- The id of a notification is generated: nobody can set it.
-join pg_attribute a on a.attrelid = r.oid and a.attnum = case when r.relname ~ 'notifications' then 2 else 1 end,
+-- The id of a notification is generated and cannot be set.
+join pg_attribute a
+  on a.attrelid = r.oid and a.attnum = case when r.relname ~ 'notifications' then 2 else 1 end,
   format(t.template, r.schema, r.relname, a.attname) as s (statement)
 -- Views that cannot be written to fail for that reason.
-where t.template ~ '^select' or (t.template !~ '^truncate' or r.relkind = 'r') and r.relname !~ '(events_per_hour|health|open_failures|subscription_items)$'
+where t.template ~ '^select'
+  or (t.template !~ '^truncate' or r.relkind = 'r')
+  and r.relname !~ '(events_per_hour|health|open_failures|subscription_items)$'
+
 union all
+
 select f.signature, format('select from %I.%I(%s)', f.schema, f.proname, a.arguments)
 from functions f,
   lateral (
     select coalesce(string_agg(
       case format_type(t.type, null)
-        when 'jsonb' then $v$'[{"place": 1, "provider": "a", "event_id": "e", "kind": "creation"}]'::jsonb$v$
-        when 'uuid' then 'gen_random_uuid()' when 'integer' then '1' when 'text' then $v$'x'$v$
+        when 'jsonb' then
+          $v$'[{"place": 1, "provider": "a", "event_id": "e", "kind": "creation"}]'::jsonb$v$
+        when 'uuid' then 'gen_random_uuid()'
+        when 'integer' then '1'
+        when 'text' then $v$'x'$v$
         else format('null::%s', format_type(t.type, null))
       end, ', ' order by t.place), '') as arguments
     from unnest(f.proargtypes) with ordinality as t (type, place)
   ) as a
 where f.prorettype <> 'trigger'::regtype and f.prokind = 'f';
 
--- What is there to be looked at, so that the rules do not pass on nothing.
-select cmp_ok((select count(*)::integer from relations where relkind = 'r'), '>', 9, 'tables');
-select cmp_ok((select count(*)::integer from functions where schema = 'public'), '>', 18, 'functions that the API reaches');
-select is((select count(*)::integer from outsiders), 2, 'the roles that are kept out');
+-- There is something to check, so the rules do not pass on nothing.
+select cmp_ok(
+  (select count(*)::integer from relations where relkind = 'r'),
+  '>',
+  9,
+  'there are tables to check'
+);
+select cmp_ok(
+  (select count(*)::integer from functions where schema = 'public'),
+  '>',
+  18,
+  'there are functions that the API reaches'
+);
+select is((select count(*)::integer from outsiders), 2, 'there are two roles to keep out');
 
--- As it is shipped.
+-- The rights as they are shipped.
 select is_empty(
-  $$select o.rolname, p from outsiders o, unnest(array['usage', 'create']) as p where has_schema_privilege(o.rolname, 'billing', p)
-    union all select 'PUBLIC', a.privilege_type from pg_namespace n, aclexplode(n.nspacl) a where n.nspname = 'billing' and a.grantee = 0$$,
-  'nobody has a right on schema billing but its owner and service_role'
+  $$
+    select o.rolname, p
+    from outsiders o, unnest(array['usage', 'create']) as p
+    where has_schema_privilege(o.rolname, 'billing', p)
+    union all
+    select 'PUBLIC', a.privilege_type
+    from pg_namespace n, aclexplode(n.nspacl) a
+    where n.nspname = 'billing' and a.grantee = 0
+  $$,
+  'only the owner and service_role have rights on schema billing'
 );
 select is_empty(
-  $$select r.relname, a.grantee::regrole, a.privilege_type from relations r, aclexplode(r.relacl) a
+  $$
+    select r.relname, a.grantee::regrole
+    from relations r, aclexplode(r.relacl) a
     where a.grantee not in (r.relowner, 'service_role'::regrole)
     union all
-    select r.relname || '.' || c.attname, a.grantee::regrole, a.privilege_type from relations r join pg_attribute c on c.attrelid = r.oid, aclexplode(c.attacl) a
-    -- What deliveries count.
-    where (r.relname, c.attname, a.grantee) <> ('erasures', 'purchases', 'service_role'::regrole)$$,
-  'nor on a relation or a column'
+    select r.relname || '.' || c.attname, a.grantee::regrole
+    from relations r
+    join pg_attribute c on c.attrelid = r.oid, aclexplode(c.attacl) a
+    -- Deliveries count purchases there.
+    where (r.relname, c.attname, a.grantee) <> ('erasures', 'purchases', 'service_role'::regrole)
+  $$,
+  'only they have rights on a relation or a column'
 );
 select is_empty(
-  $$select f.signature, a.grantee from functions f, aclexplode(f.acl) a where a.grantee not in (f.proowner, 'service_role'::regrole)$$,
-  'nor on a function: PUBLIC executes none'
+  $$
+    select f.signature, a.grantee
+    from functions f, aclexplode(f.acl) a
+    where a.grantee not in (f.proowner, 'service_role'::regrole)
+  $$,
+  'only they may execute functions, and PUBLIC may execute none'
 );
-select is_empty($$select o.rolname, a.* from outsiders o, attempts a where not pg_temp.is_denied(o.rolname, a.statement)$$, 'every statement of theirs is denied');
-select is_empty($$select relname from relations where relkind in ('r', 'p') and not relrowsecurity$$, 'every table has row level security');
-select is_empty($$select policyname from pg_policies where schemaname = 'billing' or tablename ~ '^billing_'$$, 'and no policy');
 select is_empty(
-  $$select relname from relations where relkind = 'v' and 'security_invoker=true' <> all (coalesce(reloptions, '{}'))$$, 'every view has the rights of its caller'
+  $$
+    select o.rolname, a.*
+    from outsiders o, attempts a
+    where not pg_temp.is_denied(o.rolname, a.statement)
+  $$,
+  'every statement of anon and authenticated is denied'
 );
-select set_eq($$select signature from functions where prosecdef$$, array['billing.account_email(text)'], 'every function too, but the one that reads auth.users');
 select is_empty(
-  $$select relname::text from relations where relowner <> 'postgres'::regrole union all select signature from functions where proowner <> 'postgres'::regrole$$,
+  $$select relname from relations where relkind in ('r', 'p') and not relrowsecurity$$,
+  'every table has row level security'
+);
+select is_empty(
+  $$select policyname from pg_policies where schemaname = 'billing' or tablename ~ '^billing_'$$,
+  'no table has a policy'
+);
+select is_empty(
+  $$
+    select relname
+    from relations
+    where relkind = 'v' and 'security_invoker=true' <> all (coalesce(reloptions, '{}'))
+  $$,
+  'every view has the rights of its caller'
+);
+select set_eq(
+  $$select signature from functions where prosecdef$$,
+  array['billing.account_email(text)'],
+  'every function but the one that reads auth.users has the rights of its caller'
+);
+select is_empty(
+  $$
+    select relname::text
+    from relations
+    where relowner <> 'postgres'::regrole
+    union all
+    select signature
+    from functions
+    where proowner <> 'postgres'::regrole
+  $$,
   'everything belongs to postgres'
 );
 
 -- service_role has what it needs, and nothing else.
 select set_eq(
-  $$select r.schema || '.' || r.relname as name, string_agg(lower(a.privilege_type), ', ' order by a.privilege_type) as rights
-    from relations r, aclexplode(r.relacl) a where a.grantee = 'service_role'::regrole group by name$$,
-  $$values
-    ('billing.subscriptions', 'insert, select, update'), ('billing.processed_events', 'delete, insert, select, update'),
-    ('billing.plan_features', 'delete, insert, select, update'), ('public.billing_plan_features', 'delete, insert, select, update'),
-    ('billing.subscription_items', 'insert, select, update'), ('public.billing_subscription_items', 'select'),
-    ('billing.customers', 'delete, insert, select, update'), ('public.billing_customers', 'delete, insert, select, update'),
-    ('billing.failed_events', 'delete, insert, select, update'), ('billing.notifications', 'insert, select, update'),
-    ('billing.alerts', 'insert, select, update'), ('billing.leases', 'insert, select, update'), ('billing.pauses', 'insert, select, update'),
-    ('billing.erasures', 'select'), ('billing.erasure_key', 'select'),
-    ('billing.records', 'insert, select, update'), ('billing.open_failures', 'insert, select, update'), ('billing.health', 'insert, select, update'),
-    ('billing.events_per_hour', 'insert, select, update'),
-    ('public.billing_subscriptions', 'select'), ('public.billing_records', 'select'), ('public.billing_processed_events', 'select'),
-    ('public.billing_failed_events', 'select, update'), ('public.billing_notifications', 'select, update'),
-  ('public.billing_health', 'select')$$, 'rights of service_role on tables and views'
+  $$
+    select
+      r.schema || '.' || r.relname as name,
+      string_agg(lower(a.privilege_type), ', ' order by a.privilege_type) as rights
+    from relations r, aclexplode(r.relacl) a
+    where a.grantee = 'service_role'::regrole
+    group by name
+  $$,
+  $$
+    values
+      ('billing.subscriptions', 'insert, select, update'),
+      ('billing.processed_events', 'delete, insert, select, update'),
+      ('billing.plan_features', 'delete, insert, select, update'),
+      ('public.billing_plan_features', 'delete, insert, select, update'),
+      ('billing.subscription_items', 'insert, select, update'),
+      ('public.billing_subscription_items', 'select'),
+      ('billing.customers', 'delete, insert, select, update'),
+      ('public.billing_customers', 'delete, insert, select, update'),
+      ('billing.failed_events', 'delete, insert, select, update'),
+      ('billing.notifications', 'insert, select, update'),
+      ('billing.alerts', 'insert, select, update'),
+      ('billing.leases', 'insert, select, update'),
+      ('billing.pauses', 'insert, select, update'),
+      ('billing.erasures', 'select'),
+      ('billing.erasure_key', 'select'),
+      ('billing.records', 'insert, select, update'),
+      ('billing.open_failures', 'insert, select, update'),
+      ('billing.health', 'insert, select, update'),
+      ('billing.events_per_hour', 'insert, select, update'),
+      ('public.billing_subscriptions', 'select'),
+      ('public.billing_records', 'select'),
+      ('public.billing_processed_events', 'select'),
+      ('public.billing_failed_events', 'select, update'),
+      ('public.billing_notifications', 'select, update'),
+      ('public.billing_health', 'select')
+  $$,
+  'service_role has these rights on tables and views'
 );
 select set_eq(
-  $$select signature from functions where not has_function_privilege('service_role', oid, 'execute')$$,
-  array['billing.schedule_worker(text,text)', 'billing.unschedule_worker()', 'billing.prune(interval,interval,interval,integer)',
-    'billing.erase_account(text,boolean)', 'billing.forget_erasure(text,text)'],
-  'it executes all functions but those for the SQL editor'
+  $$
+    select signature
+    from functions
+    where not has_function_privilege('service_role', oid, 'execute')
+  $$,
+  array[
+    'billing.schedule_worker(text,text)',
+    'billing.unschedule_worker()',
+    'billing.prune(interval,interval,interval,integer)',
+    'billing.erase_account(text,boolean)',
+    'billing.forget_erasure(text,text)'
+  ],
+  'service_role may execute all functions but those for the SQL editor'
 );
-select ok(has_schema_privilege('service_role', 'billing', 'usage') and not has_schema_privilege('service_role', 'billing', 'create'), 'it uses the schema, and creates nothing');
+select ok(
+  has_schema_privilege('service_role', 'billing', 'usage')
+    and not has_schema_privilege('service_role', 'billing', 'create'),
+  'service_role may use the schema, and create nothing in it'
+);
 
 set local role service_role;
-select lives_ok(statement, 'service_role may call ' || split_part(statement, '(', 1))
-from unnest(array[
-  $$select public.billing_apply_events('[
-    {"place": 1, "provider": "a", "event_id": "tap_1", "type": "x", "kind": "creation", "subscription_id": "tap_sub", "account_id": "acc_1", "report": {"plan_id": "p"}},
-    {"place": 2, "provider": "a", "event_id": "tap_2", "type": "x", "kind": "payment_failed", "subscription_id": "tap_sub", "payment": {}}
-  ]')$$,
-  $$select public.billing_record_failed_event(jsonb_build_object(
-    'provider', 'a',
-    'event_id', 'tap_3',
-    'body', '{}',
-    'body_encoding', 'text',
-    'error_code', 'event_invalid',
-    'error', 'Unreadable'
-  ))$$,
-  $$select public.billing_claim_failed_events(gen_random_uuid(), 1)$$,
-  $$select public.billing_claim_notifications('00000000-0000-0000-0000-000000000001', 1, 'host')$$,
-  $$select public.billing_claim_alerts('00000000-0000-0000-0000-000000000001', 'host')$$
-]) as statement;
+select lives_ok(
+  format('select public.billing_%s(%s)', function_name, arguments),
+  format('service_role may call billing_%s', function_name)
+)
+from (
+  values
+    ('apply_events', $$'[
+      {
+        "place": 1, "provider": "a", "event_id": "tap_creation", "type": "x", "kind": "creation",
+        "subscription_id": "tap_sub", "account_id": "acc_1", "report": {"plan_id": "p"}
+      },
+      {
+        "place": 2, "provider": "a", "event_id": "tap_payment", "type": "x",
+        "kind": "payment_failed", "subscription_id": "tap_sub", "payment": {}
+      }
+    ]'$$),
+    ('record_failed_event', $$'{
+      "provider": "a", "event_id": "tap_failure", "body": "{}", "body_encoding": "text",
+      "error_code": "event_invalid", "error": "Unreadable"
+    }'$$),
+    ('claim_failed_events', $$'00000000-0000-0000-0000-000000000001', 1$$),
+    ('claim_notifications', $$'00000000-0000-0000-0000-000000000001', 1, 'host'$$),
+    ('claim_alerts', $$'00000000-0000-0000-0000-000000000001', 'host'$$)
+) as calls (function_name, arguments);
 select ok(
-  exists (select from billing.subscriptions where id = 'tap_sub') and exists (select from billing.processed_events where event_id = 'tap_1')
-    and exists (select from billing.notifications where event_id = 'tap_2') and exists (select from billing.failed_events where event_id = 'tap_3'),
-  'it fills the tables'
+  exists (select from billing.subscriptions where id = 'tap_sub')
+    and exists (select from billing.processed_events where event_id = 'tap_creation')
+    and exists (select from billing.notifications where event_id = 'tap_payment')
+    and exists (select from billing.failed_events where event_id = 'tap_failure'),
+  'the calls of service_role fill the tables'
 );
+
 reset role;
 
--- What is granted in public by mistake, by old default privileges, by a squash or a restored
--- dump, reaches nothing.
+-- Grants in public by mistake, by old default privileges, by a squash or a restored dump reach
+-- nothing.
 grant all on all tables in schema public to public, anon, authenticated;
 grant execute on all functions in schema public to public, anon, authenticated;
 select is_empty(
-  $$select o.rolname, a.* from outsiders o, attempts a where not pg_temp.is_denied(o.rolname, a.statement)$$,
+  $$
+    select o.rolname, a.*
+    from outsiders o, attempts a
+    where not pg_temp.is_denied(o.rolname, a.statement)
+  $$,
   'with all rights on everything in public, every statement is still denied'
 );
 select is_empty(
-  $$select o.rolname, f.signature, f.proname from outsiders o, functions f where f.schema = 'billing' and has_function_privilege(o.rolname, f.oid, 'execute')$$,
-  'no function of schema billing came with it'
+  $$
+    select o.rolname, f.signature, f.proname
+    from outsiders o, functions f
+    where f.schema = 'billing' and has_function_privilege(o.rolname, f.oid, 'execute')
+  $$,
+  'a grant on all functions in public gives none in schema billing'
 );
 
--- The second line, if somebody grants usage on the schema as well: row level security.
+-- If usage on the schema is granted as well, row level security is the second line.
 grant usage on schema billing to authenticated;
 grant all on all tables in schema billing to authenticated;
 set local role authenticated;
 select is_empty(
-  format('select from %s', name), format('with all grants, authenticated sees no row of %s', name)
+  format('select from %s', name),
+  format('with all grants, authenticated sees no row of %s', name)
 )
 from unnest(array[
-  'billing.subscriptions', 'billing.processed_events', 'billing.failed_events', 'billing.notifications', 'billing.alerts', 'billing.leases', 'billing.pauses',
-  'billing.erasures', 'billing.erasure_key', 'billing.open_failures', 'public.billing_records', 'billing.events_per_hour'
+  'billing.subscriptions',
+  'billing.processed_events',
+  'billing.failed_events',
+  'billing.notifications',
+  'billing.alerts',
+  'billing.leases',
+  'billing.pauses',
+  'billing.erasures',
+  'billing.erasure_key',
+  'billing.open_failures',
+  'public.billing_records',
+  'billing.events_per_hour'
 ]) as name;
 select throws_ok(
-  $$insert into billing.processed_events (provider, event_id, type) values ('a', 'tap_4', 'x')$$, '42501',
-  'new row violates row-level security policy for table "processed_events"', 'and inserts nothing'
+  $$insert into billing.processed_events (provider, event_id, type) values ('a', 'tap', 'x')$$,
+  '42501',
+  'new row violates row-level security policy for table "processed_events"',
+  'with all grants, authenticated inserts nothing'
 );
+
 update public.billing_subscriptions set account_id = 'acc_thief';
 delete from billing.processed_events;
 reset role;
 select ok(
-  (select account_id from billing.subscriptions where id = 'tap_sub') = 'acc_1' and exists (select from billing.processed_events where event_id = 'tap_1'),
-  'or updates or deletes anything'
+  (select account_id from billing.subscriptions where id = 'tap_sub') = 'acc_1'
+    and exists (select from billing.processed_events where event_id = 'tap_creation'),
+  'with all grants, authenticated updates and deletes nothing'
 );
+
 select * from finish();
 rollback;

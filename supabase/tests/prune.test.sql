@@ -12,23 +12,51 @@ return now() - make_interval(days => days);
 
 create function pg_temp.ledger(event_id text, days integer)
 returns void language sql as $$
-  insert into billing.processed_events (provider, event_id, type, processed_at) values ('a', event_id, 'x', pg_temp.days_ago(days))
+  insert into billing.processed_events (provider, event_id, type, processed_at)
+  values ('a', event_id, 'x', pg_temp.days_ago(days))
 $$;
 
 create function pg_temp.failure(event_id text, resolved_days integer default null)
 returns void language sql as $$
   insert into billing.failed_events (
-    provider, event_id, payload, original_payload, payload_encoding, error_code, error, first_failed_at, last_failed_at, resolved_at, resolution
+    provider,
+    event_id,
+    payload,
+    original_payload,
+    payload_encoding,
+    error_code,
+    error,
+    first_failed_at,
+    last_failed_at,
+    resolved_at,
+    resolution
   )
-  values (
-    'a', event_id, '{"n": 2}', '{"n": 1}', 'json', 'event_invalid', 'Failed', pg_temp.days_ago(400), pg_temp.days_ago(400),
-    pg_temp.days_ago(resolved_days), case when resolved_days is not null then 'applied' end
-  )
+  values
+    (
+      'a',
+      event_id,
+      '{"n": 2}',
+      '{"n": 1}',
+      'json',
+      'event_invalid',
+      'Failed',
+      pg_temp.days_ago(400),
+      pg_temp.days_ago(400),
+      pg_temp.days_ago(resolved_days),
+      case when resolved_days is not null then 'applied' end
+    )
 $$;
 
 create function pg_temp.notification(event_id text, status text, days integer)
 returns void language sql as $$
-  insert into billing.notifications (provider, event_id, account_id, subscription_id, status, created_at)
+  insert into billing.notifications (
+    provider,
+    event_id,
+    account_id,
+    subscription_id,
+    status,
+    created_at
+  )
   values ('a', event_id, 'acc_1', 'sub_1', status, pg_temp.days_ago(days))
 $$;
 
@@ -44,12 +72,17 @@ $$;
 
 create function pg_temp.left_over()
 returns text language sql as $$
-  select string_agg(what, ', ' order by what) from (
-    select event_id as what from billing.processed_events
+  select string_agg(what, ', ' order by what)
+  from (
+    select event_id as what
+    from billing.processed_events
     union all
-    select event_id || case when num_nonnulls(payload, original_payload) = 0 then ' without payload' else '' end from billing.failed_events
+    select event_id
+      || case when num_nonnulls(payload, original_payload) = 0 then ' without payload' else '' end
+    from billing.failed_events
     union all
-    select event_id from billing.notifications
+    select event_id
+    from billing.notifications
   ) as everything
 $$;
 
@@ -60,48 +93,92 @@ returns void language sql as $$
   select pg_temp.failure('f' || days, days) from unnest(array[10, 30, 31, 90, 91]) as days;
   select pg_temp.failure('f_open');
   select pg_temp.notification('n_' || status || days, status, days)
-  from unnest(array['pending', 'sent', 'dead', 'undeliverable', 'withdrawn']) as status, unnest(array[90, 91]) as days;
+  from unnest(array['pending', 'sent', 'dead', 'undeliverable', 'withdrawn']) as status,
+    unnest(array[90, 91]) as days;
 $$;
 
-select is(pg_temp.prune(), '0 0 0 0', 'of empty tables, nothing is deleted');
+select is(pg_temp.prune(), '0 0 0 0', 'nothing is deleted of empty tables');
+
 select pg_temp.fill();
-select is(pg_temp.prune(), '1 3 1 4', 'it says how many rows of each table');
+select is(pg_temp.prune(), '1 3 1 4', 'pruning counts the rows of each table');
 select is(
   pg_temp.left_over(),
-  'f10, f30, f31 without payload, f90 without payload, f_open, l0, l50, l90, n_dead90, n_pending90, n_pending91, n_sent90, n_undeliverable90, n_withdrawn90',
-  'by default: the ledger and what is settled after 90 days, payloads of resolved failures after 30; what is open or pending never'
+  'f10, f30, f31 without payload, f90 without payload, f_open, l0, l50, l90, n_dead90, '
+    'n_pending90, n_pending91, n_sent90, n_undeliverable90, n_withdrawn90',
+  'settled rows last 90 days, their payloads 30, and open ones forever'
 );
-select is(pg_temp.prune(), '0 0 0 0', 'what is deleted is not counted again');
+select is(pg_temp.prune(), '0 0 0 0', 'deleted rows are not counted again');
+
 select pg_temp.fill();
 select is(
-  pg_temp.prune($$ledger_keeps => '60 days', settled_rows_keep => '90 days', payloads_keep => '15 days'$$), '2 4 1 4', 'each has its own time to keep'
+  pg_temp.prune(
+    $$ledger_keeps => '60 days', settled_rows_keep => '90 days', payloads_keep => '15 days'$$
+  ),
+  '2 4 1 4',
+  'each kind of row may have its time'
 );
+
 select pg_temp.fill();
-select is(pg_temp.prune($$settled_rows_keep => '30 days'$$), '1 3 3 8', 'which can be given');
+select is(
+  pg_temp.prune($$settled_rows_keep => '30 days'$$),
+  '1 3 3 8',
+  'the time of settled rows may be shorter'
+);
+
 select pg_temp.fill();
 select is(pg_temp.prune('null, null, null'), '0 0 0 0', 'null keeps everything');
 
 -- Batches, the oldest first.
 truncate billing.processed_events, billing.failed_events, billing.notifications;
 select
-  pg_temp.ledger('l' || i, 100 + i), pg_temp.failure('fa' || i, 30 + i), pg_temp.failure('fb' || i, 100 + i), pg_temp.notification('n' || i, 'sent', 100 + i)
+  pg_temp.ledger('l' || i, 100 + i),
+  pg_temp.failure('fa' || i, 30 + i),
+  pg_temp.failure('fb' || i, 100 + i),
+  pg_temp.notification('n' || i, 'sent', 100 + i)
 from generate_series(1, 25) as i;
 select is(pg_temp.prune('batch_size => 10'), '10 10 10 10', 'a call deletes a batch of each table');
 select is(
   (select array_agg(event_id order by processed_at) from billing.processed_events),
-  (select array_agg('l' || i order by i desc) from generate_series(1, 15) as i), 'the oldest rows first'
+  (select array_agg('l' || i order by i desc) from generate_series(1, 15) as i),
+  'the oldest rows of the ledger are deleted first'
 );
 select results_eq(
-  $$select min(created_at), max(created_at) from billing.notifications$$, $$values (pg_temp.days_ago(115), pg_temp.days_ago(101))$$, 'of each'
+  $$select min(created_at), max(created_at) from billing.notifications$$,
+  $$values (pg_temp.days_ago(115), pg_temp.days_ago(101))$$,
+  'the oldest notifications are deleted first'
 );
-select is(pg_temp.prune('batch_size => 10'), s.pruned, format('call %s', s.place))
-from (values (2, '10 10 10 10'), (3, '5 10 5 5'), (4, '0 10 0 0'), (5, '0 10 0 0'), (6, '0 0 0 0')) as s (place, pruned)
-order by s.place;
-select matches(pg_get_function_arguments('billing.prune'::regproc), 'batch_size integer DEFAULT 20000$', 'a batch has 20,000 rows by default');
 select is(
-  (select count(*)::integer from unnest(array['anon', 'authenticated', 'service_role']) as r
-    where has_function_privilege(r, 'billing.prune(interval, interval, interval, integer)', 'execute')),
-  0, 'nobody prunes through the API'
+  pg_temp.prune('batch_size => 10'),
+  s.pruned,
+  format('call %s deletes the next batch', s.place)
+)
+from (
+  values
+    (2, '10 10 10 10'),
+    (3, '5 10 5 5'),
+    (4, '0 10 0 0'),
+    (5, '0 10 0 0'),
+    (6, '0 0 0 0')
+) as s (place, pruned)
+order by s.place;
+select matches(
+  pg_get_function_arguments('billing.prune'::regproc),
+  'batch_size integer DEFAULT 20000$',
+  'a batch has 20,000 rows by default'
 );
+select is(
+  (
+    select count(*)::integer
+    from unnest(array['anon', 'authenticated', 'service_role']) as r
+    where has_function_privilege(
+      r,
+      'billing.prune(interval, interval, interval, integer)',
+      'execute'
+    )
+  ),
+  0,
+  'the API cannot prune'
+);
+
 select * from finish();
 rollback;

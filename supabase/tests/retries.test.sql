@@ -4,14 +4,18 @@
  * nor a run that has claimed the old body takes its place.
  */
 begin;
-select plan(109);
+select plan(101);
 set local timezone = 'UTC';
 truncate billing.failed_events, billing.leases;
 analyze billing.failed_events;
 
 create function pg_temp.file(
-  event_id text, kind text default 'payment_failed', subscription_id text default null, second integer default 0,
-  error_code text default 'subscription_unknown', provider text default 'a'
+  event_id text,
+  kind text default 'payment_failed',
+  subscription_id text default null,
+  second integer default 0,
+  error_code text default 'subscription_unknown',
+  provider text default 'a'
 )
 returns void language sql as $$
   select public.billing_record_failed_event(jsonb_build_object(
@@ -28,21 +32,45 @@ returns void language sql as $$
   ))
 $$;
 
+-- Stores a body.
+create function pg_temp.store(event_id text, body text, encoding text default 'text')
+returns text language sql as $$
+  select public.billing_record_failed_event(jsonb_build_object(
+    'event_id', event_id,
+    'body', body,
+    'body_encoding', encoding
+  ) || '{"provider": "a", "error_code": "x", "error": "x"}')
+$$;
+
 create function pg_temp.run(number integer)
 returns uuid language sql immutable
 return lpad(number::text, 32, '0')::uuid;
 
 create function pg_temp.claim(number integer, p_limit integer default 100)
 returns text language sql as $$
-  select string_agg(event_id, ', ') from public.billing_claim_failed_events(pg_temp.run(number), p_limit)
+  select string_agg(event_id, ', ')
+  from public.billing_claim_failed_events(pg_temp.run(number), p_limit)
 $$;
 
-create function pg_temp.settle(number integer, event_id text, outcome text, fields jsonb default '{}')
+create function pg_temp.settle(
+  number integer,
+  event_id text,
+  outcome text,
+  fields jsonb default '{}'
+)
 returns integer language sql as $$
-  select public.billing_settle_failed_events(pg_temp.run(number), jsonb_build_array(jsonb_build_object(
-    'provider', 'a', 'event_id', event_id, 'outcome', outcome,
-    'error_code', case when outcome = 'failed' then 'event_invalid' end, 'error', case when outcome = 'failed' then 'Still bad' end
-  ) || fields))
+  select public.billing_settle_failed_events(
+    pg_temp.run(number),
+    jsonb_build_array(
+      jsonb_build_object(
+        'provider', 'a',
+        'event_id', event_id,
+        'outcome', outcome,
+        'error_code', case when outcome = 'failed' then 'event_invalid' end,
+        'error', case when outcome = 'failed' then 'Still bad' end
+      ) || fields
+    )
+  )
 $$;
 
 create function pg_temp.failed(event_id text)
@@ -53,22 +81,40 @@ $$;
 -- A creation; if a run applies it, `number` is the run, and row_id the row that it has claimed.
 create function pg_temp.apply(event_id text, number integer default null, row_id text default null)
 returns text language sql as $$
-  select concat_ws(' ', a.outcome, a.error_code) from public.billing_apply_events(jsonb_build_array(jsonb_build_object(
-    'place', 1, 'provider', 'a', 'event_id', event_id, 'type', 'x', 'kind', 'creation', 'subscription_id', 'sub_' || event_id,
-    'account_id', 'acc_1', 'report', '{"plan_id": "plan_1"}'::jsonb,
-    'retry', case when number is not null
-      then jsonb_build_object('event_id', coalesce(row_id, event_id), 'lease_id', pg_temp.run(number)) end
+  select concat_ws(' ', a.outcome, a.error_code)
+  from public.billing_apply_events(jsonb_build_array(jsonb_build_object(
+    'place', 1,
+    'provider', 'a',
+    'event_id', event_id,
+    'type', 'x',
+    'kind', 'creation',
+    'subscription_id', 'sub_' || event_id,
+    'account_id', 'acc_1',
+    'report', '{"plan_id": "plan_1"}'::jsonb,
+    'retry', case
+      when number is not null then jsonb_build_object(
+        'event_id', coalesce(row_id, event_id),
+        'lease_id', pg_temp.run(number)
+      )
+    end
   ))) as a
 $$;
 
 create function pg_temp.repair(event_id text, n text default 'repaired')
 returns void language sql as $$
-  update billing.failed_events f set payload = jsonb_build_object('n', n) where f.event_id = repair.event_id
+  update billing.failed_events f
+  set payload = jsonb_build_object('n', n)
+  where f.event_id = repair.event_id
 $$;
 
 create function pg_temp.row_of(event_id text)
 returns text language sql as $$
-  select concat_ws(' ', payload ->> 'n', coalesce(resolution, 'open'), case when retry_requested_at is not null then 'requested' end)
+  select concat_ws(
+    ' ',
+    payload ->> 'n',
+    coalesce(resolution, 'open'),
+    case when retry_requested_at is not null then 'requested' end
+  )
   from pg_temp.failed(event_id)
 $$;
 
@@ -82,10 +128,12 @@ returns void language sql as $$
   update billing.leases set held_until = clock_timestamp() - interval '1 ms'
 $$;
 
--- What is requested.
+-- Requests.
 create function pg_temp.requested()
 returns text language sql as $$
-  select string_agg(provider || ' ' || event_id, ', ' order by event_id, provider) from billing.failed_events where retry_requested_at is not null
+  select string_agg(provider || ' ' || event_id, ', ' order by event_id, provider)
+  from billing.failed_events
+  where retry_requested_at is not null
 $$;
 
 create function pg_temp.request(arguments text default '')
@@ -100,352 +148,730 @@ $$;
 select pg_temp.file(event_id, kind, error_code => error_code, provider => provider)
 from (
   values
-    ('a', 'r1', 'creation', 'event_invalid'), ('a', 'r2', 'update', 'subscription_unknown'), ('a', 'r3', 'payment_failed', 'subscription_unknown'),
-    ('a', 'r5', 'payment_failed', 'apply_failed'), ('b', 'r5', 'payment_failed', 'apply_failed'), ('a', 'r6', 'payment_failed', 'apply_failed'),
-    ('a', 'r7', 'payment_failed', 'apply_failed'), ('b', 'r7', 'payment_failed', 'apply_failed'), ('a', 'r8', 'payment_failed', 'apply_failed')
+    ('a', 'request_1', 'creation', 'event_invalid'),
+    ('a', 'request_2', 'update', 'subscription_unknown'),
+    ('a', 'request_3', 'payment_failed', 'subscription_unknown'),
+    ('a', 'request_5', 'payment_failed', 'apply_failed'),
+    ('b', 'request_5', 'payment_failed', 'apply_failed'),
+    ('a', 'request_6', 'payment_failed', 'apply_failed'),
+    ('a', 'request_7', 'payment_failed', 'apply_failed'),
+    ('b', 'request_7', 'payment_failed', 'apply_failed'),
+    ('a', 'request_8', 'payment_failed', 'apply_failed')
 ) as f (provider, event_id, kind, error_code);
-update billing.failed_events set last_failed_at = '2027-01-01T10:00:00Z'::timestamptz + make_interval(hours => right(event_id, 1)::integer);
-update billing.failed_events set resolved_at = now(), resolution = 'applied' where event_id = 'r6' or event_id = 'r7' and provider = 'a';
-update billing.failed_events set payload = null where event_id = 'r8';
+update billing.failed_events
+set last_failed_at = '2027-01-01T10:00:00Z'::timestamptz + make_interval(
+  hours => right(event_id, 1)::integer
+);
+update billing.failed_events
+set resolved_at = now(), resolution = 'applied'
+where event_id = 'request_6' or event_id = 'request_7' and provider = 'a';
+update billing.failed_events set payload = null where event_id = 'request_8';
 
-select throws_ok(format('select billing.retry_failed_event(%L)', e.event_id), 'P0001', e.message, format('%L raises an error', e.event_id))
+select throws_ok(
+  format('select billing.retry_failed_event(%L)', e.event_id),
+  'P0001',
+  e.message,
+  format('a retry of %L is refused', e.event_id)
+)
 from (
   values
-    ('none', 'No open failure has the id none.'), ('', 'No open failure has the id .'), ('<event id>', 'No open failure has the id <event id>.'),
-    (null, null), ('r5', 'Providers a and b both have a failed event with the id r5: add of_provider.'),
-    ('r6', 'No open failure has the id r6.'), ('r8', 'Cannot retry r8: its payload was pruned.')
+    ('none', 'No open failure has the id none.'),
+    ('', 'No open failure has the id .'),
+    ('<event id>', 'No open failure has the id <event id>.'),
+    (null, null),
+    ('request_5', 'Providers a and b both have a failed event with the id request_5: add of_provider.'),
+    ('request_6', 'No open failure has the id request_6.'),
+    ('request_8', 'Cannot retry request_8: its payload was pruned.')
 ) as e (event_id, message);
 select throws_ok(
-  $$select billing.retry_failed_event('r1', of_provider => 'b')$$, 'P0001', 'No open failure has the id r1 (provider b).', 'so does the wrong provider'
+  $$select billing.retry_failed_event('request_1', of_provider => 'b')$$,
+  'P0001',
+  'No open failure has the id request_1 (provider b).',
+  'a retry of the wrong provider is refused'
 );
-select is(pg_temp.requested(), null, 'none of these requests anything');
-select matches(
-  billing.retry_failed_event('r1'), '^Retry requested: 1\. The worker retries it at its next run\. See: select ', 'an open failure is requested'
-);
-select is(pg_temp.requested(), 'a r1', 'and no other');
-select is((select jsonb_build_array(attempts, resolved_at, error_code) from pg_temp.failed('r1')), '[1, null, "event_invalid"]', 'a request is no attempt');
-update billing.failed_events set retry_requested_at = '2027-01-01T00:00:00Z' where event_id = 'r1';
-select matches(billing.retry_failed_event('r1'), '^Retry requested: 1\.', 'it may be requested again');
-select is((pg_temp.failed('r1')).retry_requested_at, '2027-01-01T00:00:00Z'::timestamptz, 'and stays one request, from the first time');
-select matches(billing.retry_failed_event('r5', of_provider => 'b') || billing.retry_failed_event('r7'), '1\..*1\.', 'of two providers, the named or the open one');
-select is(pg_temp.requested(), 'a r1, b r5, b r7', 'is requested');
+select is(pg_temp.requested(), null, 'refused retries request nothing');
 
-select matches(billing.retry_failed_events(), '^Retry requested: 6\.', 'without conditions, all open failures that have a payload');
-select is(pg_temp.requested(), 'a r1, a r2, a r3, a r5, b r5, b r7', 'are requested');
-select is((pg_temp.failed('r1')).retry_requested_at, '2027-01-01T00:00:00Z'::timestamptz, 'a request stays as it is');
-select is(billing.retry_failed_events(of_type => 'nothing'), 'No open failure matches: nothing to retry.', 'if none matches, the answer says so');
+select matches(
+  billing.retry_failed_event('request_1'),
+  '^Retry requested: 1\. The worker retries it at its next run\. See: select ',
+  'a retry of an open failure is requested'
+);
+select is(pg_temp.requested(), 'a request_1', 'only that retry is requested');
+select is(
+  (select jsonb_build_array(attempts, resolved_at, error_code) from pg_temp.failed('request_1')),
+  '[1, null, "event_invalid"]',
+  'a request counts no attempt'
+);
+
+update billing.failed_events
+set retry_requested_at = '2027-01-01T00:00:00Z'
+where event_id = 'request_1';
+select matches(
+  billing.retry_failed_event('request_1'),
+  '^Retry requested: 1\.',
+  'a retry may be requested twice'
+);
+select is(
+  (pg_temp.failed('request_1')).retry_requested_at,
+  '2027-01-01T00:00:00Z'::timestamptz,
+  'a second request keeps the time of the first'
+);
+
+select matches(
+  billing.retry_failed_event('request_5', of_provider => 'b')
+    || billing.retry_failed_event('request_7'),
+  '1\..*1\.',
+  'a provider may be named, or is the one with an open failure'
+);
+select is(
+  pg_temp.requested(),
+  'a request_1, b request_5, b request_7',
+  'the retries of that provider are requested'
+);
+
+select matches(
+  billing.retry_failed_events(),
+  '^Retry requested: 6\.',
+  'a retry of all counts what it requests'
+);
+select is(
+  pg_temp.requested(),
+  'a request_1, a request_2, a request_3, a request_5, b request_5, b request_7',
+  'a retry of all requests open failures with a payload'
+);
+select is(
+  (pg_temp.failed('request_1')).retry_requested_at,
+  '2027-01-01T00:00:00Z'::timestamptz,
+  'a retry of all keeps earlier requests'
+);
+
+select is(
+  billing.retry_failed_events(of_type => 'nothing'),
+  'No open failure matches: nothing to retry.',
+  'an answer says that no failure matches'
+);
 select is(pg_temp.request(c.condition), c.requested, c.condition)
 from (
   values
-    ($$of_type => 'provider.payment_failed'$$, 'a r3, a r5, b r5, b r7'), ($$of_error_code => 'subscription_unknown'$$, 'a r2, a r3'),
-    ($$of_type => 'provider.payment_failed', of_error_code => 'subscription_unknown'$$, 'a r3'),
-    ($$failed_since => '2027-01-01T15:00:00Z'$$, 'a r5, b r5, b r7'), ($$failed_until => '2027-01-01T12:00:00Z'$$, 'a r1'),
-    ($$failed_since => '2027-01-01T12:00:00Z', failed_until => '2027-01-01T15:00:00Z'$$, 'a r2, a r3'),
-    ($$of_type => null, of_error_code => 'event_invalid'$$, 'a r1'), ($$failed_since => 'infinity'$$, null)
+    ($$of_type => 'provider.payment_failed'$$, 'a request_3, a request_5, b request_5, b request_7'),
+    ($$of_error_code => 'subscription_unknown'$$, 'a request_2, a request_3'),
+    ($$of_type => 'provider.payment_failed', of_error_code => 'subscription_unknown'$$, 'a request_3'),
+    ($$failed_since => '2027-01-01T15:00:00Z'$$, 'a request_5, b request_5, b request_7'),
+    ($$failed_until => '2027-01-01T12:00:00Z'$$, 'a request_1'),
+    ($$failed_since => '2027-01-01T12:00:00Z', failed_until => '2027-01-01T15:00:00Z'$$, 'a request_2, a request_3'),
+    ($$of_type => null, of_error_code => 'event_invalid'$$, 'a request_1'),
+    ($$failed_since => 'infinity'$$, null)
 ) as c (condition, requested);
 
 select pg_temp.request();
-select is(pg_temp.apply('r2'), 'applied', 'the provider delivers the event again before the worker comes');
-select is(pg_temp.row_of('r2'), 'old applied', 'then there is nothing left to retry');
-select pg_temp.file('r3');
-select is(pg_temp.row_of('r3'), 'old open requested', 'a delivery that fails meanwhile leaves the request');
-
--- One run has the queue.
-truncate billing.failed_events;
-select pg_temp.file('l1', subscription_id => 'sub_1');
-set local role service_role;
-select is(pg_temp.claim(1), null, 'nothing is requested, so nothing is claimed');
-select public.billing_retry_failed_events();
-select is(pg_temp.claim(2), null, 'another run has the queue');
-select results_eq(
-  $$select provider, event_id, body::jsonb, body_encoding from public.billing_claim_failed_events(pg_temp.run(1), 10)$$,
-  $$values ('a', 'l1', '{"n": "old"}'::jsonb, 'json')$$, 'what is requested is claimed with its body'
+select pg_temp.apply('request_2');
+select is(
+  pg_temp.row_of('request_2'),
+  'old applied',
+  'a delivery that is applied ends the request'
 );
-select is((select jsonb_build_array(attempts, retry_lease_id) from pg_temp.failed('l1')), jsonb_build_array(1, pg_temp.run(1)), 'a claim is no attempt');
+
+select pg_temp.file('request_3');
+select is(
+  pg_temp.row_of('request_3'),
+  'old open requested',
+  'a delivery that fails leaves the request'
+);
+
+-- A run holds the queue.
+truncate billing.failed_events;
+select pg_temp.file('lease_1', subscription_id => 'sub_1');
+set local role service_role;
+select is(pg_temp.claim(1), null, 'nothing is claimed without a request');
+
+select public.billing_retry_failed_events();
+select is(pg_temp.claim(2), null, 'a second run claims nothing');
+select results_eq(
+  $$
+    select provider, event_id, body::jsonb, body_encoding
+    from public.billing_claim_failed_events(pg_temp.run(1), 10)
+  $$,
+  $$values ('a', 'lease_1', '{"n": "old"}'::jsonb, 'json')$$,
+  'a requested failure is claimed with its body'
+);
+select is(
+  (select jsonb_build_array(attempts, retry_lease_id) from pg_temp.failed('lease_1')),
+  jsonb_build_array(1, pg_temp.run(1)),
+  'a claim counts no attempt'
+);
 select is(pg_temp.claim(1), null, 'a run does not claim a row twice');
+
 select pg_temp.end_lease();
-select is(pg_temp.claim(2), 'l1', 'if it died, the next run has the row when the lease has ended');
-select is(pg_temp.settle(1, 'l1', 'failed'), 0, 'and the first run settles nothing');
-select is(pg_temp.apply('l1', 1), 'failed BW004', 'and applies nothing');
-select is(pg_temp.apply('l1', 2), 'applied', 'the next one does');
-select ok(not public.billing_release_lease('retries', pg_temp.run(1), false), 'another run has asked for the queue');
-select ok(public.billing_release_lease('retries', pg_temp.run(2), false), 'so the one that has it goes on');
-select ok(not public.billing_release_lease('retries', pg_temp.run(2), false), 'at its end, it releases the queue');
-select is((pg_temp.failed('l1')).retry_lease_id, null, 'a resolved row has no claim');
+select is(pg_temp.claim(2), 'lease_1', 'another run claims the row after the lease');
+select is(pg_temp.settle(1, 'lease_1', 'failed'), 0, 'a run without the lease settles nothing');
+select is(pg_temp.apply('lease_1', 1), 'failed BW004', 'a run without the lease applies nothing');
+select is(pg_temp.apply('lease_1', 2), 'applied', 'the run with the lease applies the event');
+select ok(
+  not public.billing_release_lease('retries', pg_temp.run(1), false),
+  'a run without the lease releases nothing'
+);
+select ok(
+  public.billing_release_lease('retries', pg_temp.run(2), false),
+  'a run goes on if another one has asked for the queue'
+);
+select ok(
+  not public.billing_release_lease('retries', pg_temp.run(2), false),
+  'a run releases the queue at its end'
+);
+select is((pg_temp.failed('lease_1')).retry_lease_id, null, 'a resolved row has no claim');
+
 reset role;
 
 -- The body, as it was stored.
 truncate billing.failed_events;
-select public.billing_record_failed_event(jsonb_build_object(
-  'provider', 'a',
-  'event_id', 'b' || place,
-  'body', body,
-  'body_encoding', encoding,
-  'error_code', 'x',
-  'error', 'x'
-))
+select pg_temp.store('body_' || place, body, encoding)
 from (
   values
-    (1, '{"big": 12345678901234567890, "huge": 1e400}', 'text'), (2, '{"n": 1e39}', 'text'), (3, '{"id": "\u0000"', 'text'),
-    (4, 'gID/', 'base64'), (5, '', 'text'), (6, '"text"', 'text'), (7, 'null', 'text')
+    (1, '{"big": 12345678901234567890, "huge": 1e400}', 'text'),
+    (2, '{"n": 1e39}', 'text'),
+    (3, '{"id": "\u0000"', 'text'),
+    (4, 'gID/', 'base64'),
+    (5, '', 'text'),
+    (6, '"text"', 'text'),
+    (7, 'null', 'text')
 ) as b (place, body, encoding);
 select billing.retry_failed_events();
 select set_eq(
-  $$select event_id, body, body_encoding from public.billing_claim_failed_events(pg_temp.run(3), 10)$$,
+  $$
+    select event_id, body, body_encoding
+    from public.billing_claim_failed_events(pg_temp.run(3), 10)
+  $$,
   format(
-    $$values
-      ('b1', '{"big": 12345678901234567890, "huge": 1e400}', 'text'), ('b2', '{"n": %s}', 'json'), ('b3', '{"id": "\u0000"', 'text'),
-      ('b4', 'gID/', 'base64'), ('b5', '', 'text'), ('b6', '"text"', 'json'), ('b7', 'null', 'json')$$,
+    $$
+      values
+        ('body_1', '{"big": 12345678901234567890, "huge": 1e400}', 'text'),
+        ('body_2', '{"n": %s}', 'json'),
+        ('body_3', '{"id": "\u0000"', 'text'),
+        ('body_4', 'gID/', 'base64'),
+        ('body_5', '', 'text'),
+        ('body_6', '"text"', 'json'),
+        ('body_7', 'null', 'json')
+    $$,
     '1' || repeat('0', 39)
-  ), 'JSON comes with every digit, text as it was, bytes as base64'
+  ),
+  'a claimed body has every digit, text and bytes as they were'
 );
 
 -- The order.
 truncate billing.failed_events;
 select pg_temp.file(event_id, kind, 'sub_2', second)
 from (
-  values ('e', 'payment_failed', null), ('d', 'deletion', 30), ('a', 'payment_failed', 10), ('c', 'update', 20), ('b', 'creation', 10)
+  values
+    ('e', 'payment_failed', null),
+    ('d', 'deletion', 30),
+    ('a', 'payment_failed', 10),
+    ('c', 'update', 20),
+    ('b', 'creation', 10)
 ) as f (event_id, kind, second);
-update billing.failed_events set first_failed_at = now() - interval '1 h', event_id = 'z' where event_id = 'c';
+update billing.failed_events
+set first_failed_at = now() - interval '1 h', event_id = 'z'
+where event_id = 'c';
 select pg_temp.file('c', 'update', 'sub_2', 20);
 select billing.retry_failed_events();
 savepoint all_requested;
-select is(pg_temp.claim(3), 'b, a, z, c, d, e', 'in the order of occurrence; at the same time, creations and earlier failures first; without a time last');
+select is(
+  pg_temp.claim(3),
+  'b, a, z, c, d, e',
+  'a claim is ordered by time, then creations and earlier failures; without a time last'
+);
+
 rollback to savepoint all_requested;
-select is(pg_temp.claim(3, 2), 'b, a', 'a claim of two has the first two');
-select is(pg_temp.claim(3, 2), null, 'no event of their subscription is claimed before they are settled');
+select is(pg_temp.claim(3, 2), 'b, a', 'a claim takes at most its limit');
+
+select is(pg_temp.claim(3, 2), null, 'later events of a subscription wait for claimed ones');
+
 select pg_temp.settle(3, 'b', 'failed'), pg_temp.settle(3, 'a', 'ignored');
-select is(pg_temp.claim(3, 2), 'z, c', 'then the next two are');
+select is(pg_temp.claim(3, 2), 'z, c', 'later events are claimed when those are settled');
+
 truncate billing.failed_events;
 select pg_temp.file(event_id, kind, subscription_id, second)
 from (
   values
-    ('i', 'creation', 'sub_3', 10), ('j', 'creation', 'sub_4', 11), ('k', 'update', 'sub_3', 12), ('l', 'payment_failed', 'sub_4', 13),
-    ('m', 'payment_failed', null, 14), ('n', 'payment_failed', 'sub_3', null)
+    ('i', 'creation', 'sub_3', 10),
+    ('j', 'creation', 'sub_4', 11),
+    ('k', 'update', 'sub_3', 12),
+    ('l', 'payment_failed', 'sub_4', 13),
+    ('m', 'payment_failed', null, 14),
+    ('n', 'payment_failed', 'sub_3', null)
 ) as f (event_id, kind, subscription_id, second);
 select billing.retry_failed_events();
-select is(pg_temp.claim(3, 1), 'i', 'a run has a creation');
-select is(pg_temp.claim(3), 'j, l, m', 'then it gets events of other subscriptions, or of none');
+select pg_temp.claim(3, 1);
+select is(
+  pg_temp.claim(3),
+  'j, l, m',
+  'events of other subscriptions, or of none, are claimed meanwhile'
+);
+
 select pg_temp.end_lease();
 select is(
-  (select string_agg(coalesce(pg_temp.claim(4), '-'), ', ' || pg_temp.settle(4, i, 'ignored') || ', ') from unnest(array['', 'i', 'j', 'k', 'l', 'm']) as i),
-  'i, 1, j, 1, k, n, 1, l, 1, m, 1, -', 'the next run gets what was left one by one, and the rest together'
+  (
+    select string_agg(
+      coalesce(pg_temp.claim(4), '-'),
+      ', ' || pg_temp.settle(4, i, 'ignored') || ', '
+    )
+    from unnest(array['', 'i', 'j', 'k', 'l', 'm']) as i
+  ),
+  'i, 1, j, 1, k, n, 1, l, 1, m, 1, -',
+  'a new run gets what was left one by one, and the rest together'
 );
 
 -- More events of one subscription are held back than a claim looks at.
 truncate billing.failed_events, billing.leases;
-select pg_temp.file('q' || i, 'update', 'sub_q', i) from generate_series(10, 40) as i;
+select pg_temp.file('queued_' || i, 'update', 'sub_q', i) from generate_series(10, 40) as i;
 select pg_temp.file('other', 'update', 'sub_other', 99), billing.retry_failed_events();
-select is(pg_temp.claim(4, 1) || ' ' || pg_temp.claim(4, 1), 'q10 other', 'those of others are claimed all the same');
-select is(pg_temp.claim(4, 1), null, 'and no later one of it');
+select is(
+  pg_temp.claim(4, 1) || ' ' || pg_temp.claim(4, 1),
+  'queued_10 other',
+  'many waiting events hold up no other subscription'
+);
+select is(pg_temp.claim(4, 1), null, 'no later event of that subscription is claimed');
 
 -- A batch has at most 4 MiB of JSON text.
-create function pg_temp.file_bytes(event_id text, bytes integer)
-returns void language sql as $$
-  select public.billing_record_failed_event(jsonb_build_object(
-    'provider', 'a',
-    'event_id', event_id,
-    'body', repeat('x', bytes - 2),
-    'body_encoding', 'text',
-    'error_code', 'x',
-    'error', 'x'
-  ))
-$$;
 truncate billing.failed_events;
-select pg_temp.file_bytes('s1', 1048576), pg_temp.file_bytes('s2', 3 * 1048576), pg_temp.file_bytes('s3', 3), pg_temp.file_bytes('s4', 4 * 1048576 + 1);
--- A control character is six bytes.
-select public.billing_record_failed_event(jsonb_build_object(
-  'provider', 'a',
-  'event_id', 's5',
-  'body', repeat(chr(1), 700 * 1024),
-  'body_encoding', 'text',
-  'error_code', 'x',
-  'error', 'x'
-));
-select pg_temp.file_bytes('s6', 3);
+select
+  pg_temp.store('size_1', repeat('x', 1048574)),
+  pg_temp.store('size_2', repeat('x', 3 * 1048576 - 2)),
+  pg_temp.store('size_3', 'x'),
+  pg_temp.store('size_4', repeat('x', 4 * 1048576 - 1)),
+  -- A control character is six bytes.
+  pg_temp.store('size_5', repeat(chr(1), 700 * 1024)),
+  pg_temp.store('size_6', 'x');
 select billing.retry_failed_events();
 select is(
-  (select array_agg(pg_temp.claim(4)) from generate_series(1, 5)), array['s1, s2', 's3', 's4', 's5', 's6'],
-  'what is larger is claimed alone, and nothing out of turn'
+  (select array_agg(pg_temp.claim(4)) from generate_series(1, 5)),
+  array['size_1, size_2', 'size_3', 'size_4', 'size_5', 'size_6'],
+  'larger events are claimed alone, in their order'
 );
 
 -- Outcomes.
 truncate billing.failed_events;
-select pg_temp.file('o' || i, subscription_id => 'sub_' || i) from generate_series(1, 9) as i;
+select pg_temp.file('outcome_' || i, subscription_id => 'sub_' || i)
+from generate_series(1, 9) as i;
 update billing.failed_events set last_failed_at = '2027-01-01T00:00:00Z';
 select billing.retry_failed_events();
-select is(pg_temp.claim(4), 'o1, o2, o3, o4, o5, o6, o7, o8, o9', 'nine are claimed');
+select pg_temp.claim(4);
+
 set local role service_role;
 select is(
-  public.billing_settle_failed_events(pg_temp.run(4), '[
-    {"provider": "a", "event_id": "o1", "outcome": "applied"}, {"provider": "a", "event_id": "o2", "outcome": "duplicate"},
-    {"provider": "a", "event_id": "o3", "outcome": "stale"}, {"provider": "a", "event_id": "o4", "outcome": "ignored"},
-    {"provider": "b", "event_id": "o9", "outcome": "applied"}, {"provider": "a", "event_id": "none", "outcome": "applied"},
-    {"provider": "a", "event_id": "o5", "outcome": "failed", "error_code": "event_invalid", "error": "Still bad",
-      "type": "t", "kind": "creation", "subscription_id": "sub_new", "customer_id": "cus_new", "account_id": "acc_new", "occurred_at": "2027-01-01T00:00:00Z"}
-  ]'),
-  5, 'a call settles the rows that the run has claimed'
+  public.billing_settle_failed_events(
+    pg_temp.run(4),
+    '[
+      {"provider": "a", "event_id": "outcome_1", "outcome": "applied"},
+      {"provider": "a", "event_id": "outcome_2", "outcome": "duplicate"},
+      {"provider": "a", "event_id": "outcome_3", "outcome": "stale"},
+      {"provider": "a", "event_id": "outcome_4", "outcome": "ignored"},
+      {"provider": "b", "event_id": "outcome_9", "outcome": "applied"},
+      {"provider": "a", "event_id": "none", "outcome": "applied"},
+      {
+        "provider": "a",
+        "event_id": "outcome_5",
+        "outcome": "failed",
+        "error_code": "event_invalid",
+        "error": "Still bad",
+        "type": "t",
+        "kind": "creation",
+        "subscription_id": "sub_new",
+        "customer_id": "cus_new",
+        "account_id": "acc_new",
+        "occurred_at": "2027-01-01T00:00:00Z"
+      }
+    ]'
+  ),
+  5,
+  'a call settles only claimed rows'
 );
-select is(public.billing_settle_failed_events(pg_temp.run(4), '[]'), 0, 'or none');
+select is(
+  public.billing_settle_failed_events(pg_temp.run(4), '[]'),
+  0,
+  'a call may settle nothing'
+);
+
 reset role;
 select set_eq(
   $$
-    select event_id, resolution, resolved_at, attempts, error_code || ' ' || error as error, last_failed_at = now() as has_failed,
+    select
+      event_id,
+      resolution,
+      resolved_at,
+      attempts,
+      error_code || ' ' || error as error,
+      last_failed_at = now() as has_failed,
       num_nonnulls(retry_requested_at, retry_lease_id, next_retry_at) as requested
-    from billing.failed_events where event_id between 'o1' and 'o5'
+    from billing.failed_events
+    where event_id between 'outcome_1' and 'outcome_5'
   $$,
-  $$values
-    ('o1', 'applied', now(), 1, 'subscription_unknown Failed', false, 0), ('o2', 'duplicate', now(), 1, 'subscription_unknown Failed', false, 0),
-    ('o3', 'stale', now(), 1, 'subscription_unknown Failed', false, 0), ('o4', 'ignored', now(), 1, 'subscription_unknown Failed', false, 0),
-  ('o5', null, null, 2, 'event_invalid Still bad', true, 0)$$, 'each row is resolved, or has failed once more and is not tried again by itself'
+  $$
+    values
+      ('outcome_1', 'applied', now(), 1, 'subscription_unknown Failed', false, 0),
+      ('outcome_2', 'duplicate', now(), 1, 'subscription_unknown Failed', false, 0),
+      ('outcome_3', 'stale', now(), 1, 'subscription_unknown Failed', false, 0),
+      ('outcome_4', 'ignored', now(), 1, 'subscription_unknown Failed', false, 0),
+      ('outcome_5', null, null, 2, 'event_invalid Still bad', true, 0)
+  $$,
+  'a settled row is resolved, or failed without a retry'
 );
 select is(
-  (select jsonb_build_array(type, kind, subscription_id, customer_id, account_id, occurred_at) from pg_temp.failed('o5')),
-  '["t", "creation", "sub_new", "cus_new", "acc_new", "2027-01-01T00:00:00+00:00"]', 'what was read of the payload is stored'
+  (
+    select jsonb_build_array(type, kind, subscription_id, customer_id, account_id, occurred_at)
+    from pg_temp.failed('outcome_5')
+  ),
+  '["t", "creation", "sub_new", "cus_new", "acc_new", "2027-01-01T00:00:00+00:00"]',
+  'a settled failure stores what was read of the payload'
 );
 select is(
-  (select jsonb_build_array(type, kind, subscription_id) from pg_temp.failed('o1')), '["provider.payment_failed", "payment_failed", "sub_1"]', 'and what was not read stays'
+  (select jsonb_build_array(type, kind, subscription_id) from pg_temp.failed('outcome_1')),
+  '["provider.payment_failed", "payment_failed", "sub_1"]',
+  'a settled failure keeps what was not read'
 );
-select is((select array_agg(pg_temp.in_ledger('o' || i) order by i) from generate_series(1, 5) as i), array[true, true, true, false, false],
-  'what was applied is in the ledger, so that its old body is not stored again'
+select is(
+  (select array_agg(pg_temp.in_ledger('outcome_' || i) order by i) from generate_series(1, 5) as i),
+  array[true, true, true, false, false],
+  'settled events that were applied are in the ledger'
 );
-update billing.failed_events set resolved_at = '2027-01-01T00:00:00Z', resolution = 'by hand' where event_id = 'o6';
-select is(pg_temp.settle(4, 'o6', 'failed'), 0, 'what was resolved meanwhile');
-select is((select jsonb_build_array(resolution, attempts, resolved_at) from pg_temp.failed('o6')), '["by hand", 1, "2027-01-01T00:00:00+00:00"]', 'stays as it is');
-select is(pg_temp.settle(5, 'o7', 'failed'), 0, 'a run settles no row of another run');
-select throws_ok($$select pg_temp.settle(4, 'o7', 'lost')$$, '23514', null, 'an unknown outcome is refused');
-select is(pg_temp.settle(4, 'o7', 'failed', '{"error_code": null, "error": null}'), 1, 'a failure may have no message');
-select is((select error_code || ' ' || error from pg_temp.failed('o7')), 'subscription_unknown Failed', 'then the row keeps its own');
+
+update billing.failed_events
+set resolved_at = '2027-01-01T00:00:00Z', resolution = 'by hand'
+where event_id = 'outcome_6';
+select is(pg_temp.settle(4, 'outcome_6', 'failed'), 0, 'a resolved row is not settled');
+select is(
+  (select jsonb_build_array(resolution, attempts, resolved_at) from pg_temp.failed('outcome_6')),
+  '["by hand", 1, "2027-01-01T00:00:00+00:00"]',
+  'a resolved row stays as it is'
+);
+select is(pg_temp.settle(5, 'outcome_7', 'failed'), 0, 'a run settles no row of another run');
+select throws_ok(
+  $$select pg_temp.settle(4, 'outcome_7', 'lost')$$,
+  '23514',
+  null,
+  'an unknown outcome is refused'
+);
+
+select is(
+  pg_temp.settle(4, 'outcome_7', 'failed', '{"error_code": null, "error": null}'),
+  1,
+  'a failure may be settled without a message'
+);
+select is(
+  (select error_code || ' ' || error from pg_temp.failed('outcome_7')),
+  'subscription_unknown Failed',
+  'a row keeps its message'
+);
 
 -- The provider delivers the old body of a repaired event again.
 truncate billing.failed_events;
-select pg_temp.file('p1'), pg_temp.repair('p1'), billing.retry_failed_event('p1');
-select is(pg_temp.apply('p1'), 'failed BW004', 'it is not applied');
-select results_eq(
-  $$select error from public.billing_apply_events('[
-    {"place": 1, "provider": "a", "event_id": "p1", "kind": "creation", "subscription_id": "s", "account_id": "x", "type": "x", "report": {"plan_id": "x"}}
-  ]')$$,
-  $$values ('Event p1 was repaired in failed_events and waits for its retry.')$$, 'the message says what it waits for'
+select pg_temp.file('repair_1'), pg_temp.repair('repair_1'), billing.retry_failed_event('repair_1');
+select is(
+  pg_temp.apply('repair_1'),
+  'failed BW004',
+  'the old body of a repaired failure is not applied'
 );
-select ok(not pg_temp.in_ledger('p1') and pg_temp.row_of('p1') = 'repaired open requested', 'and nothing has changed');
+select results_eq(
+  $$
+    select error
+    from public.billing_apply_events(
+      '[
+        {
+          "place": 1,
+          "provider": "a",
+          "event_id": "repair_1",
+          "kind": "creation",
+          "subscription_id": "s",
+          "account_id": "x",
+          "type": "x",
+          "report": {"plan_id": "x"}
+        }
+      ]'
+    )
+  $$,
+  $$values ('Event repair_1 was repaired in failed_events and waits for its retry.')$$,
+  'the answer names the pending repair'
+);
+select ok(
+  not pg_temp.in_ledger('repair_1') and pg_temp.row_of('repair_1') = 'repaired open requested',
+  'the repair and its request stay'
+);
 select is(
   (
     select string_agg(concat_ws(' ', a.outcome, a.error_code), ', ' order by a.place)
     from public.billing_apply_events((
       select jsonb_agg(jsonb_build_object(
-        'place', e.place, 'provider', e.provider, 'event_id', e.event_id, 'type', 'x', 'kind', 'creation',
-        'subscription_id', 'other_' || e.place, 'account_id', 'acc_1', 'report', '{"plan_id": "plan_1"}'::jsonb
+        'place', e.place,
+        'provider', e.provider,
+        'event_id', e.event_id,
+        'type', 'x',
+        'kind', 'creation',
+        'subscription_id', 'other_' || e.place,
+        'account_id', 'acc_1',
+        'report', '{"plan_id": "plan_1"}'::jsonb
       ))
-      from (values (1, 'a', 'p0'), (2, 'a', 'p1'), (3, 'b', 'p1')) as e (place, provider, event_id)
+      from (
+        values (1, 'a', 'repair_0'), (2, 'a', 'repair_1'), (3, 'b', 'repair_1')
+      ) as e (place, provider, event_id)
     )) as a
-  ), 'applied, failed BW004, applied', 'other events, also with that id of the other provider, are applied'
+  ),
+  'applied, failed BW004, applied',
+  'other events are applied, even with that id of the other provider'
 );
-select is(pg_temp.claim(4), 'p1', 'a run claims the repaired one');
-select is(pg_temp.apply('p1'), 'failed BW004', 'still, nobody else applies the old one');
-select is(pg_temp.apply('p1', 4), 'applied', 'the run applies the repaired one');
-select is(pg_temp.row_of('p1'), 'repaired applied', 'which resolves the row');
-select is(pg_temp.apply('p1'), 'duplicate', 'then the old body is a duplicate');
+select pg_temp.claim(4);
+select is(
+  pg_temp.apply('repair_1'),
+  'failed BW004',
+  'a delivery does not apply the old body of a claimed repair'
+);
+select is(
+  pg_temp.apply('repair_1', 4) || ': ' || pg_temp.row_of('repair_1'),
+  'applied: repaired applied',
+  'the run applies the repair, which resolves the row'
+);
+select is(pg_temp.apply('repair_1'), 'duplicate', 'after the repair, the old body is a duplicate');
 
 -- A run has claimed the old body when it is repaired.
-select pg_temp.file('p2'), billing.retry_failed_event('p2');
+select pg_temp.file('repair_2'), billing.retry_failed_event('repair_2');
 select pg_temp.claim(4);
-select pg_temp.repair('p2');
-select is(pg_temp.apply('p2', 4), 'failed BW004', 'it does not apply the old body');
-select is(pg_temp.settle(4, 'p2', 'failed') + pg_temp.settle(4, 'p2', 'duplicate'), 0, 'and settles nothing');
-select ok(not pg_temp.in_ledger('p2') and pg_temp.row_of('p2') = 'repaired open requested', 'the retry is still requested');
-select is(pg_temp.claim(4), 'p2', 'the same run may claim the repaired one');
-select is(pg_temp.apply('p2', 4), 'applied', 'and applies it');
+select pg_temp.repair('repair_2');
+select is(
+  pg_temp.apply('repair_2', 4),
+  'failed BW004',
+  'a run does not apply a body that was repaired meanwhile'
+);
+
+select is(
+  pg_temp.settle(4, 'repair_2', 'failed') + pg_temp.settle(4, 'repair_2', 'duplicate'),
+  0,
+  'a run does not settle a row that was repaired meanwhile'
+);
+select ok(
+  not pg_temp.in_ledger('repair_2') and pg_temp.row_of('repair_2') = 'repaired open requested',
+  'a repair during a run stays requested'
+);
+select is(
+  pg_temp.claim(4) || ': ' || pg_temp.apply('repair_2', 4),
+  'repair_2: applied',
+  'the same run may claim and apply the repair'
+);
 
 -- A repaired payload has another id than its row.
-select pg_temp.file('sha256:1'), pg_temp.file('p3'), pg_temp.repair('sha256:1'), billing.retry_failed_event('sha256:1');
+select
+  pg_temp.file('sha256:1'),
+  pg_temp.file('repair_3'),
+  pg_temp.repair('sha256:1'),
+  billing.retry_failed_event('sha256:1');
 select pg_temp.claim(4);
 select pg_temp.repair('sha256:1', 'again');
-select is(pg_temp.apply('p3', 4, 'sha256:1'), 'failed BW004', 'repaired once more, its row ends the claim');
+select is(
+  pg_temp.apply('repair_3', 4, 'sha256:1'),
+  'failed BW004',
+  'another repair ends the claim'
+);
+
 select pg_temp.claim(4);
-select is(pg_temp.apply('p3', 4, 'sha256:1'), 'applied', 'the next claim applies it under its own id');
-select is(pg_temp.row_of('sha256:1') || ', ' || pg_temp.row_of('p3'), 'again applied, old applied', 'which resolves its row, and one with its own id');
-select is(pg_temp.settle(4, 'sha256:1', 'applied'), 1, 'so that is left to settle which the payload says');
-select ok(pg_temp.in_ledger('sha256:1'), 'but the id of the row gets into the ledger');
-select is(public.billing_record_failed_event(jsonb_build_object(
-  'provider', 'a',
-  'event_id', 'sha256:1',
-  'body', '{}',
-  'body_encoding', 'text',
-  'error_code', 'x',
-  'error', 'x'
-)), 'applied', 'so that the old body is not stored again');
+select is(
+  pg_temp.apply('repair_3', 4, 'sha256:1')
+    || ': '
+    || pg_temp.row_of('sha256:1')
+    || ', '
+    || pg_temp.row_of('repair_3'),
+  'applied: again applied, old applied',
+  'a repair that has another id resolves the rows of both ids'
+);
+
+select is(pg_temp.settle(4, 'sha256:1', 'applied'), 1, 'then nothing is left to settle');
+select ok(pg_temp.in_ledger('sha256:1'), 'settling puts the id of the row into the ledger');
+
+select is(
+  pg_temp.store('sha256:1', '{}'),
+  'applied',
+  'the old body is not stored again'
+);
 
 -- A run has claimed an event that is resolved, or not repaired at all.
-select pg_temp.file('p4'), pg_temp.file('p5'), billing.retry_failed_events();
+select pg_temp.file('repair_4'), pg_temp.file('repair_5'), billing.retry_failed_events();
 select pg_temp.claim(4);
-select billing.resolve_failed_event('p4', 'a test', 'somebody');
-select is(pg_temp.apply('p4', 4), 'failed BW004', 'what was resolved by hand is not applied');
-select is(pg_temp.row_of('p4'), 'old by hand', 'and stays resolved');
-select is(pg_temp.apply('p5'), 'applied', 'what nobody repaired is applied by the provider''s own delivery');
-select is(pg_temp.apply('p5', 4), 'duplicate', 'and then it is a duplicate for the run');
-select is(pg_temp.claim(4), null, 'nothing is left');
+select billing.resolve_failed_event('repair_4', 'a test', 'somebody');
+select is(
+  pg_temp.apply('repair_4', 4),
+  'failed BW004',
+  'a failure that was resolved by hand is not applied'
+);
+select is(
+  pg_temp.row_of('repair_4'),
+  'old by hand',
+  'a failure that was resolved by hand stays resolved'
+);
+
+select is(
+  pg_temp.apply('repair_5'),
+  'applied',
+  'a delivery applies a claimed failure without a repair'
+);
+select is(
+  pg_temp.apply('repair_5', 4),
+  'duplicate',
+  'after that delivery, the run gets a duplicate'
+);
+select is(pg_temp.claim(4), null, 'no retry is left');
 
 -- An event that fails again right after it was resolved can be claimed at once.
-select pg_temp.file('p6'), billing.retry_failed_event('p6'), pg_temp.claim(4);
-select pg_temp.apply('p6', 4);
+select pg_temp.file('repair_6'), billing.retry_failed_event('repair_6'), pg_temp.claim(4);
+select pg_temp.apply('repair_6', 4);
 select is_empty(
-  $$select event_id from billing.failed_events where resolution is not null and num_nonnulls(retry_requested_at, retry_lease_id, next_retry_at) > 0$$,
-  'whatever resolves a failure, no retry of it is left'
+  $$
+    select event_id
+    from billing.failed_events
+    where resolution is not null
+      and num_nonnulls(retry_requested_at, retry_lease_id, next_retry_at) > 0
+  $$,
+  'a resolved failure has no retry'
 );
-delete from billing.processed_events where event_id = 'p6';
-select pg_temp.file('p6'), billing.retry_failed_event('p6');
-select is(pg_temp.claim(4), 'p6', 'so that it can be claimed again');
-select pg_temp.file('p6');
-select is(pg_temp.apply('p6', 4), 'stale', 'a delivery that fails does not end a claim');
+
+delete from billing.processed_events where event_id = 'repair_6';
+select pg_temp.file('repair_6'), billing.retry_failed_event('repair_6');
+select is(pg_temp.claim(4), 'repair_6', 'a failure that opens again can be claimed');
+
+select pg_temp.file('repair_6');
+select is(pg_temp.apply('repair_6', 4), 'stale', 'a delivery that fails leaves the claim');
 
 -- Events with a handler: what a run has no time for comes again, and what may be slow last.
 truncate billing.failed_events, billing.leases;
-select pg_temp.file('h1', second => 1, error_code => 'apply_failed'), pg_temp.file('h2', second => 2, error_code => 'handler_missing'),
-  pg_temp.file('h3', second => 3), pg_temp.file('h4', subscription_id => 's', second => 4, error_code => 'apply_failed'),
-  pg_temp.file('h5', subscription_id => 's', second => 5), pg_temp.file('h6', second => 6), billing.retry_failed_events();
-select is(pg_temp.claim(4), 'h3, h6, h1, h2, h4, h5', 'failures that a handler may have caused come last, with their subscriptions');
-select is(pg_temp.settle(4, 'h1', 'untried') + pg_temp.settle(5, 'h2', 'untried'), 0, 'what was not tried is not settled');
-select is(pg_temp.claim(4), 'h1', 'the same run claims it again');
-select is(((pg_temp.failed('h1')).attempts, (pg_temp.failed('h1')).scheduled_retries)::text, '(1,0)', 'and no attempt is counted');
+select
+  pg_temp.file('handler_1', second => 1, error_code => 'apply_failed'),
+  pg_temp.file('handler_2', second => 2, error_code => 'handler_missing'),
+  pg_temp.file('handler_3', second => 3),
+  pg_temp.file('handler_4', subscription_id => 's', second => 4, error_code => 'apply_failed'),
+  pg_temp.file('handler_5', subscription_id => 's', second => 5),
+  pg_temp.file('handler_6', second => 6),
+  billing.retry_failed_events();
+select is(
+  pg_temp.claim(4),
+  'handler_3, handler_6, handler_1, handler_2, handler_4, handler_5',
+  'failures of handlers are claimed last, with their subscriptions'
+);
+
+select is(
+  pg_temp.settle(4, 'handler_1', 'untried') + pg_temp.settle(5, 'handler_2', 'untried'),
+  0,
+  'untried failures are not settled'
+);
+select is(pg_temp.claim(4), 'handler_1', 'an untried failure is claimed again');
+select is(
+  ((pg_temp.failed('handler_1')).attempts, (pg_temp.failed('handler_1')).scheduled_retries)::text,
+  '(1,0)',
+  'an untried failure counts no attempt'
+);
 
 -- The setting that lets an event in was lost: it stays open, and a person has to look at it.
 truncate billing.failed_events, billing.leases, billing.alerts;
+
 create function pg_temp.state_of(event_id text)
 returns text language sql as $$
-  select concat_ws(' ', coalesce(resolution, 'open'), error_code, case when retry_requested_at is not null then 'requested' end,
-    case when next_retry_at is not null then 'scheduled' end)
+  select concat_ws(
+    ' ',
+    coalesce(resolution, 'open'),
+    error_code,
+    case when retry_requested_at is not null then 'requested' end,
+    case when next_retry_at is not null then 'scheduled' end
+  )
   from pg_temp.failed(event_id)
 $$;
-select is(billing.next_retry('no_longer_handled', false, 0), null, 'no schedule retries what is not handled any more');
-select pg_temp.file('n1', error_code => 'apply_failed'), pg_temp.file('n2', error_code => 'subscription_unknown'), pg_temp.file('n3');
-update billing.failed_events set next_retry_at = now() where event_id = 'n1';
-select billing.retry_failed_event('n2');
-select is(pg_temp.claim(4), 'n2, n1', 'a scheduled and a requested retry');
+
 select is(
-  (select sum(pg_temp.settle(4, id, 'failed', '{"error_code": "no_longer_handled", "error": "look at NOTIFY"}')) from unnest(array['n1', 'n2']) as id),
-  2::bigint, 'find that the event is not handled any more'
+  billing.next_retry('no_longer_handled', false, 0),
+  null,
+  'events that are not handled any more have no retry'
 );
-select is(pg_temp.state_of('n1') || ', ' || pg_temp.state_of('n2'), 'open no_longer_handled, open no_longer_handled', 'both stay open, and no retry is coming');
+
+select
+  pg_temp.file('unhandled_1', error_code => 'apply_failed'),
+  pg_temp.file('unhandled_2', error_code => 'subscription_unknown'),
+  pg_temp.file('unhandled_3');
+update billing.failed_events set next_retry_at = now() where event_id = 'unhandled_1';
+select billing.retry_failed_event('unhandled_2');
+select pg_temp.claim(4);
 select is(
-  (select string_agg(concat_ws(' ', alert ->> 'error_code', alert ->> 'open', alert ->> 'error'), ', ') from public.billing_claim_alerts(pg_temp.run(4), 'ops')),
-  'no_longer_handled 2 look at NOTIFY', 'so an alert is due'
+  (
+    select sum(pg_temp.settle(4, id, 'failed', '{
+      "error_code": "no_longer_handled",
+      "error": "look at NOTIFY"
+    }'))
+    from unnest(array['unhandled_1', 'unhandled_2']) as id
+  ),
+  2::bigint,
+  'a retry may find that its event is not handled any more'
 );
-select billing.retry_failed_event('n2'), pg_temp.claim(4), pg_temp.settle(4, 'n2', 'failed', '{"error_code": "apply_failed", "error": "x"}');
-select is(pg_temp.state_of('n2'), 'open apply_failed scheduled', 'if a requested retry fails for a cause that may pass, the schedule begins');
-update billing.failed_events set scheduled_retries = 7, next_retry_at = null where event_id = 'n2';
-select billing.retry_failed_event('n2'), pg_temp.claim(4), pg_temp.settle(4, 'n2', 'failed', '{"error_code": "apply_failed", "error": "x"}');
-select is(pg_temp.state_of('n2'), 'open apply_failed', 'but not if all of it have failed');
+select is(
+  pg_temp.state_of('unhandled_1') || ', ' || pg_temp.state_of('unhandled_2'),
+  'open no_longer_handled, open no_longer_handled',
+  'unhandled failures stay open, without a retry'
+);
+select is(
+  (
+    select string_agg(
+      concat_ws(' ', alert ->> 'error_code', alert ->> 'open', alert ->> 'error'),
+      ', '
+    )
+    from public.billing_claim_alerts(pg_temp.run(4), 'ops')
+  ),
+  'no_longer_handled 2 look at NOTIFY',
+  'unhandled failures raise an alert'
+);
+
+select
+  billing.retry_failed_event('unhandled_2'),
+  pg_temp.claim(4),
+  pg_temp.settle(4, 'unhandled_2', 'failed', '{"error_code": "apply_failed", "error": "x"}');
+select is(
+  pg_temp.state_of('unhandled_2'),
+  'open apply_failed scheduled',
+  'a requested retry that fails for a passing cause begins the schedule'
+);
+
+update billing.failed_events
+set scheduled_retries = 7, next_retry_at = null
+where event_id = 'unhandled_2';
+select
+  billing.retry_failed_event('unhandled_2'),
+  pg_temp.claim(4),
+  pg_temp.settle(4, 'unhandled_2', 'failed', '{"error_code": "apply_failed", "error": "x"}');
+select is(
+  pg_temp.state_of('unhandled_2'),
+  'open apply_failed',
+  'a schedule that has ended does not begin again'
+);
 
 -- The account of its customer became known while a creation was tried.
-select pg_temp.file('c1', 'creation', 's1', error_code => 'event_invalid'), pg_temp.file('c2', 'creation', 's2', error_code => 'event_invalid');
+select
+  pg_temp.file('c1', 'creation', 'size_1', error_code => 'event_invalid'),
+  pg_temp.file('c2', 'creation', 'size_2', error_code => 'event_invalid');
 select billing.retry_failed_events(of_error_code => 'event_invalid'), pg_temp.claim(4);
 insert into billing.customers (provider, customer_id, account_id) values ('a', 'cus_c', 'acc_c');
-select pg_temp.settle(4, event_id, 'failed', jsonb_build_object('kind', 'creation', 'customer_id', 'cus_c') || more)
-from (values ('c1', '{"error_code": "account_unknown"}'::jsonb), ('c2', '{}')) as v (event_id, more);
-select is(pg_temp.claim(4), 'c1', 'then it is tried again, and one that lacks something else is not');
+select pg_temp.settle(
+  4,
+  event_id,
+  'failed',
+  jsonb_build_object('kind', 'creation', 'customer_id', 'cus_c') || more
+)
+from (
+  values ('c1', '{"error_code": "account_unknown"}'::jsonb), ('c2', '{}')
+) as v (event_id, more);
+select is(
+  pg_temp.claim(4),
+  'c1',
+  'a failure that lacked its account is claimed again, others are not'
+);
+
 create or replace function billing.account_of_customer(provider text, customer_id text)
 returns text language sql stable set search_path = '' as 'select null';
-select pg_temp.settle(4, 'c1', 'failed', '{"kind": "creation", "customer_id": "cus_c", "error_code": "account_unknown"}');
-select is(pg_temp.claim(4), null, 'nor is it if the app''s own function does not know the customer');
+select pg_temp.settle(4, 'c1', 'failed', '{
+  "kind": "creation",
+  "customer_id": "cus_c",
+  "error_code": "account_unknown"
+}');
+select is(pg_temp.claim(4), null, 'a failure whose customer is still unknown is not claimed');
+
 select * from finish();
 rollback;

@@ -40,7 +40,10 @@ begin
   e.subscription_id := 'sub';
   e.type := words[1];
   e.kind := case words[1]
-    when 'payment' then 'payment_failed' when 'opening' then 'opening_update' when 'ending' then 'deletion' else words[1]
+    when 'payment' then 'payment_failed'
+    when 'opening' then 'opening_update'
+    when 'ending' then 'deletion'
+    else words[1]
   end;
   e.occurred_at := pg_temp.at(nullif(words[2], '-')::numeric);
   e.handled_at := pg_temp.at(99);
@@ -55,7 +58,9 @@ begin
   foreach word in array words[3:] loop
     field := case
       when word !~ '=' then 'provider_status'
-      else replace(replace(split_part(word, '=', 1), 'plan', 'plan_id'), 'status', 'provider_status')
+      else replace(
+        replace(split_part(word, '=', 1), 'plan', 'plan_id'), 'status', 'provider_status'
+      )
     end;
     value := to_jsonb(nullif(split_part(word, '=', -1), 'null'));
     if field ~ '(_at|_end)$' and jsonb_typeof(value) = 'string' then
@@ -101,6 +106,10 @@ return array(
   order by e.place
 );
 
+create function pg_temp.steps(arriving text)
+returns billing.step[] language sql
+return pg_temp.fold(pg_temp.parse_all(arriving));
+
 create function pg_temp.describe(r billing.records)
 returns text language sql
 return concat_ws(
@@ -110,14 +119,18 @@ return concat_ws(
   (
     select string_agg(
       f.name || '=' || case
-        when f.name ~ '(_at|_end)$' then (extract(epoch from f.value::timestamptz) - 1800000000)::integer::text
+        when f.name ~ '(_at|_end)$'
+          then (extract(epoch from f.value::timestamptz) - 1800000000)::integer::text
         when f.name = 'items' then translate(f.value, ',[" ]', '+')
         else f.value
       end, ' ' order by f.name
     )
     from jsonb_each_text(to_jsonb(r)) as f (name, value)
     where f.value is not null
-      and f.name in ('current_period_end', 'customer_id', 'quantity', 'cancel_at', 'trial_end', 'paused', 'livemode', 'items', 'items_complete')
+      and f.name in (
+        'current_period_end', 'customer_id', 'quantity', 'cancel_at', 'trial_end', 'paused',
+        'livemode', 'items', 'items_complete'
+      )
   )
 );
 
@@ -125,17 +138,20 @@ return concat_ws(
 create function pg_temp.not_applied(steps billing.step[])
 returns text language sql
 return (
-  select string_agg(s.place || ' ' || coalesce(s.error_code, s.outcome), ', ' order by s.place)
-  from unnest(steps) with ordinality as s (event, record, account_id, payment, outcome, error_code, error, place)
+  select string_agg(
+    s.ordinality || ' ' || coalesce(s.error_code, s.outcome), ', ' order by s.ordinality
+  )
+  from unnest(steps) with ordinality as s
   where s.outcome <> 'applied'
 );
 
 create function pg_temp.check_case(arriving text)
 returns text language plpgsql as $$
 declare
-  steps constant billing.step[] := pg_temp.fold(pg_temp.parse_all(arriving));
+  steps constant billing.step[] := pg_temp.steps(arriving);
 begin
-  return coalesce(pg_temp.not_applied(steps) || ': ', '') || pg_temp.describe((steps[cardinality(steps)]).record);
+  return coalesce(pg_temp.not_applied(steps) || ': ', '')
+    || pg_temp.describe((steps[cardinality(steps)]).record);
 end;
 $$;
 
@@ -218,7 +234,6 @@ values
   ('creation 10, update 30 unpaid, deletion 20, update 25', '4 stale', 'A10 unpaid P30 deleted', true,
     'an update between such a deletion and the newest update is stale'),
   ('creation 10, deletion 30, deletion 20, update 25', '3 stale', 'A10 canceled P25 deleted', true, 'a deletion older than another one is stale'),
-  ('creation 10, deletion 20, deletion 30, update 25', null, 'A10 canceled P25 deleted', true, 'the newest deletion counts'),
   ('creation 10, deletion 20, deletion 20', null, 'A10 canceled P10 deleted', true, 'two at the same time are both applied'),
 
   -- More than one creation.
@@ -254,14 +269,13 @@ values
 
   -- Updates of the same second: what they state, without what they replaced.
   ('creation 10, update 20 past_due was active, update 20 unpaid was past_due', null, 'A10 unpaid P20', true,
-    'two updates of the same second that arrive in order are both applied'),
+    'two updates of the same second that arrive in order are both applied, and past_due leaves nothing'),
   ('creation 10, update 20 unpaid was past_due, update 20 past_due was active', '3 stale', 'A10 unpaid P20', true,
     'in the other order, the status that the first one replaced shows that the second one is older'),
   ('creation 10, update 20 plan=P2 was plan=P10, update 20 plan=P3 was plan=P2', null, 'A10 active P3', true, 'so for the plan'),
   ('creation 10, update 20 plan=P2 was plan=P10, update 20 plan=P2 unpaid was active', null, 'A10 unpaid P2', true, 'and for different fields'),
   ('creation 10, update 20 plan=P2 unpaid was active, update 20 plan=P2 was plan=P10', '3 stale', 'A10 unpaid P2', true, 'in both orders'),
-  ('creation 10, update 20 unpaid was past_due, update 20 past_due', '3 stale', 'A10 unpaid P20', true, 'it is enough if one of them says it'),
-  ('creation 10, update 20 past_due, update 20 unpaid was past_due', null, 'A10 unpaid P20', true, 'whichever it is'),
+  ('creation 10, update 20 unpaid was past_due, update 20 past_due', '3 stale', 'A10 unpaid P20', true, 'it is enough if one of them, whichever, says it'),
   ('creation 10, update 20 plan=P3 unpaid was past_due, update 20 plan=P9 past_due was active', null, 'A10 unpaid P9', false,
     'each field is decided by itself'),
   ('creation 10, deletion 20, update 20 unpaid was past_due, update 20 past_due was active', '4 stale',
@@ -328,10 +342,8 @@ values
     '4 stale, 5 stale', 'A10 past_due P50 since 50', false,
     'but if then the next change was lost too, times that were passed over before are not remembered'),
   ('creation 10, update 40 past_due was nothing, creation 30', null, 'A30 past_due P40 since 40', true, 'a creation tells of its status too'),
-  ('creation 10, update 20 past_due was active, update 20 unpaid was past_due', null, 'A10 unpaid P20', true,
-    'past_due for less than a second leaves nothing'),
   ('creation 10, update 20 unpaid was past_due, update 20 past_due was active, update 30 past_due was nothing', '3 stale',
-    'A10 past_due P30 since 20', false, 'but it counts if the event of a later change is lost'),
+    'A10 past_due P30 since 20', false, 'past_due for less than a second counts if the event of a later change is lost'),
   ('creation 10 past_due, update 11 past_due was nothing, update 11 was past_due, update 20 past_due was nothing', null,
     'A10 past_due P20 since 20', true, 'nor does an update in the second of the change away that tells of no change'),
   ('creation 10, update 20 past_due, update 20 unpaid was past_due, update 30 past_due', null, 'A10 past_due P30 since 30', true,
@@ -387,7 +399,9 @@ cross join (
 select plan(60 + count(*)::integer) from cases;
 
 select is(
-  pg_temp.check_case(c.arriving), coalesce(c.not_applied || ': ', '') || c.after, c.why || ' (' || c.arriving || ')'
+  pg_temp.check_case(c.arriving),
+  coalesce(c.not_applied || ': ', '') || c.after,
+  c.why || ' (' || c.arriving || ')'
 )
 from cases c
 order by c.place;
@@ -395,14 +409,20 @@ order by c.place;
 create function pg_temp.orders(events billing.event[])
 returns setof billing.event[] language sql as $$
   with recursive chosen (places) as (
-    select array[i] from generate_subscripts(events, 1) as i
-    where billing.opens(events[i]) and coalesce(events[i].account_id, events[i].customers_account) is not null
+    select array[i]
+    from generate_subscripts(events, 1) as i
+    where billing.opens(events[i])
+      and coalesce(events[i].account_id, events[i].customers_account) is not null
     union all
     select c.places || i
     from chosen c, generate_subscripts(events, 1) as i
     where i <> all (c.places)
   )
-  select array(select events[p.place] from unnest(c.places) with ordinality as p (place, turn) order by p.turn)
+  select array(
+    select events[p.place]
+    from unnest(c.places) with ordinality as p (place, turn)
+    order by p.turn
+  )
   from chosen c
   where cardinality(c.places) = cardinality(events)
 $$;
@@ -411,18 +431,36 @@ $$;
 -- what an update that does not say what it replaced tells by the record alone.
 create function pg_temp.end_state(events billing.event[])
 returns jsonb language sql
-return to_jsonb(((pg_temp.fold(events))[cardinality(events)]).record) - 'changed_in_second'
-  - case when exists (select from unnest(events) as e where e.kind = 'update' and e.previous is null) then 'recovered_as_of' else '' end;
+return to_jsonb(((pg_temp.fold(events))[cardinality(events)]).record)
+  - 'changed_in_second'
+  - case
+    when exists (select from unnest(events) as e where e.kind = 'update' and e.previous is null)
+      then 'recovered_as_of'
+    else ''
+  end;
 
 select cmp_ok(
-  (select count(*)::integer from cases c, pg_temp.orders(pg_temp.parse_all(c.arriving)) where c.any_order), '>', 600, 'there are many orders to try'
+  (
+    select count(*)::integer
+    from cases c, pg_temp.orders(pg_temp.parse_all(c.arriving))
+    where c.any_order
+  ),
+  '>',
+  600,
+  'there are many orders to try'
 );
 select is_empty(
   $$
-    select c.arriving, pg_temp.end_state(pg_temp.parse_all(c.arriving)), o.events, pg_temp.end_state(o.events)
+    select
+      c.arriving,
+      pg_temp.end_state(pg_temp.parse_all(c.arriving)),
+      o.events,
+      pg_temp.end_state(o.events)
     from cases c, pg_temp.orders(pg_temp.parse_all(c.arriving)) as o (events)
-    where c.any_order and pg_temp.end_state(o.events) <> pg_temp.end_state(pg_temp.parse_all(c.arriving))
-  $$, 'the end state is the same in all orders of arrival'
+    where c.any_order
+      and pg_temp.end_state(o.events) <> pg_temp.end_state(pg_temp.parse_all(c.arriving))
+  $$,
+  'the end state is the same in all orders of arrival'
 );
 
 -- Fifty updates of a second are remembered.
@@ -430,77 +468,107 @@ create function pg_temp.plans(p_count integer, p_previous boolean default true)
 returns text language sql
 return 'creation 10, ' || (
   select string_agg(
-    format('update 20 plan=P%s', i) || case when p_previous then format(' was plan=P%s', i - 1) else '' end, ', ' order by i
+    format('update 20 plan=P%s', i)
+      || case when p_previous then format(' was plan=P%s', i - 1) else '' end,
+    ', ' order by i
   )
   from generate_series(1, p_count) as i
 );
-select is(pg_temp.check_case(pg_temp.plans(60)), 'A10 active P60', 'sixty plans in one second, in order, end with the last');
+
 select is(
-  pg_temp.check_case(pg_temp.plans(60) || ', update 20 plan=P59 was plan=P58'), '62 stale: A10 active P60',
+  pg_temp.check_case(pg_temp.plans(60)),
+  'A10 active P60',
+  'sixty plans in one second, in order, end with the last'
+);
+select is(
+  pg_temp.check_case(pg_temp.plans(60) || ', update 20 plan=P59 was plan=P58'),
+  '62 stale: A10 active P60',
   'of more than fifty updates, the latest are remembered'
 );
-select is(pg_temp.check_case(pg_temp.plans(60) || ', update 20 plan=P3'), 'A10 active P3', 'beyond fifty, the later arrival wins');
 select is(
-  (
-    select jsonb_array_length((s.record).changed_in_second)
-    from unnest(pg_temp.fold(pg_temp.parse_all(pg_temp.plans(60)))) with ordinality
-      as s (event, record, account_id, payment, outcome, error_code, error, place)
-    where s.place = 61
-  ),
-  50, 'so the record does not grow without end'
+  pg_temp.check_case(pg_temp.plans(60) || ', update 20 plan=P3'),
+  'A10 active P3',
+  'beyond fifty, the later arrival wins'
 );
 select is(
-  (
-    select (s.record).changed_in_second
-    from unnest(pg_temp.fold(pg_temp.parse_all(pg_temp.plans(3) || ', update 21 was plan=P3'))) with ordinality
-      as s (event, record, account_id, payment, outcome, error_code, error, place)
-    where s.place = 5
-  ), '{"plan_id": "P3"}', 'an update of the next second forgets them'
+  jsonb_array_length((((pg_temp.steps(pg_temp.plans(60)))[61]).record).changed_in_second),
+  50,
+  'a record remembers at most fifty updates'
 );
 
 select is(
-  (
-    select (s.record).changed_in_second
-    from unnest(pg_temp.fold(pg_temp.parse_all('creation 10, update 20 was unpaid, creation 30'))) with ordinality
-      as s (event, record, account_id, payment, outcome, error_code, error, place)
-    where s.place = 3
-  ),
-  null, 'so does a creation'
-);
-
--- When a payment that was late was made: the newest, by what an update replaced, or else by the record.
-select is(
-  (select extract(epoch from (s[cardinality(s)].record).recovered_as_of) - 1800000000 from pg_temp.fold(pg_temp.parse_all(c.arriving)) as s),
-  c.recovered, 'recovered: ' || c.arriving
+  (((pg_temp.steps(c.arriving))[c.place]).record).changed_in_second,
+  c.remembered,
+  c.why
 )
 from (
   values
-    ('creation 10 incomplete, update 20 was incomplete', 20::numeric), ('creation 10, update 20 past_due was active, update 30 was past_due', 30),
-    ('creation 10, update 40 was unpaid, update 30 trialing was past_due', 40), ('creation 10, update 30 past_due was active, update 20 was past_due', 20),
-    ('creation 10, update 20 past_due, update 30 trialing', 30), ('creation 10, update 20 past_due, update 30 was quantity=1', null),
-    ('creation 10, update 20 past_due, update 15', null), ('opening 10 active', 10), ('opening 10 past_due', null),
-    ('opening 10 past_due, opening 30, opening 20', 20), ('opening 10, opening 30, opening 20 unpaid', 30), ('creation 10, opening 20', null),
-    ('opening 10 past_due, opening 20, opening 30 unpaid', 20), ('opening 10 past_due, opening 20, opening 30 unpaid, opening 40', 40),
-    ('creation 10 incomplete, update 30 was nothing, creation 20 incomplete', null), ('opening 5 unpaid, creation 20, opening 10 unpaid', null),
-    ('opening 20, creation 10', null), ('opening 20, opening 10', 10), ('opening 10, ending 20', 10), ('ending 20, opening 10', 10), ('ending 20 past_due, opening 30 past_due, opening 40', 40), ('ending 20', null),
-    ('creation 10, update 20 was trialing', null), ('creation 10, update 20 unpaid was past_due', null)
+    (pg_temp.plans(3) || ', update 21 was plan=P3', 5, '{"plan_id": "P3"}'::jsonb,
+      'an update of the next second forgets those before it'),
+    ('creation 10, update 20 was unpaid, creation 30', 3, null, 'a creation forgets updates')
+) as c (arriving, place, remembered, why);
+
+-- When a late payment was made: by what the newest update replaced, or else by the record.
+select is(
+  (
+    select extract(epoch from (s[cardinality(s)].record).recovered_as_of) - 1800000000
+    from pg_temp.steps(c.arriving) as s
+  ),
+  c.recovered,
+  'recovered: ' || c.arriving
+)
+from (
+  values
+    ('creation 10 incomplete, update 20 was incomplete', 20::numeric),
+    ('creation 10, update 20 past_due was active, update 30 was past_due', 30),
+    ('creation 10, update 40 was unpaid, update 30 trialing was past_due', 40),
+    ('creation 10, update 30 past_due was active, update 20 was past_due', 20),
+    ('creation 10, update 20 past_due, update 30 trialing', 30),
+    ('creation 10, update 20 past_due, update 30 was quantity=1', null),
+    ('creation 10, update 20 past_due, update 15', null),
+    ('opening 10 active', 10),
+    ('opening 10 past_due', null),
+    ('opening 10 past_due, opening 30, opening 20', 20),
+    ('opening 10, opening 30, opening 20 unpaid', 30),
+    ('creation 10, opening 20', null),
+    ('opening 10 past_due, opening 20, opening 30 unpaid', 20),
+    ('opening 10 past_due, opening 20, opening 30 unpaid, opening 40', 40),
+    ('creation 10 incomplete, update 30 was nothing, creation 20 incomplete', null),
+    ('opening 5 unpaid, creation 20, opening 10 unpaid', null),
+    ('opening 20, creation 10', null),
+    ('opening 20, opening 10', 10),
+    ('opening 10, ending 20', 10),
+    ('ending 20, opening 10', 10),
+    ('ending 20 past_due, opening 30 past_due, opening 40', 40),
+    ('ending 20', null),
+    ('creation 10, update 20 was trialing', null),
+    ('creation 10, update 20 unpaid was past_due', null)
 ) as c (arriving, recovered);
 
 -- A deletion is news, unless another one has told of the same end.
 select is(
   (
-    select string_agg(trim_scale(extract(epoch from e.occurred_at) - 1800000000)::text, ' ' order by s.place)
-    from unnest(pg_temp.fold(array(
-      select jsonb_populate_record(e, '{"payment": {}}') from unnest(pg_temp.parse_all(c.arriving)) as e
-    ))) with ordinality as s (event, record, account_id, payment, outcome, error_code, error, place),
-      unnest(array[(pg_temp.parse_all(c.arriving))[s.place]]) as e
-    where e.kind = 'deletion' and s.payment is not null
-  ), c.told, 'told of: ' || c.arriving
+    select string_agg(
+      trim_scale(extract(epoch from e.occurred_at) - 1800000000)::text,
+      ' ' order by s.ordinality
+    )
+    from unnest(pg_temp.parse_all(c.arriving)) with ordinality as e,
+      unnest(pg_temp.fold(array(
+        select jsonb_populate_record(paid, '{"payment": {}}')
+        from unnest(pg_temp.parse_all(c.arriving)) as paid
+      ))) with ordinality as s
+    where e.ordinality = s.ordinality and e.kind = 'deletion' and s.payment is not null
+  ),
+  c.told,
+  'told of: ' || c.arriving
 )
 from (
   values
-    ('ending 20, ending 30', null), ('opening 10, ending 20', '20'), ('ending 20, opening 30, ending 40', '40'),
-    ('creation 10, deletion 20, deletion 30', '20'), ('creation 10, update 20 canceled, deletion 30', '30'),
+    ('ending 20, ending 30', null),
+    ('opening 10, ending 20', '20'),
+    ('ending 20, opening 30, ending 40', '40'),
+    ('creation 10, deletion 20, deletion 30', '20'),
+    ('creation 10, update 20 canceled, deletion 30', '30'),
     ('creation 10, deletion 20, update 30, deletion 40', '20 40'),
     -- It came back in between, whatever reports the second end besides.
     ('creation 10, deletion 20, update 30, update 40 canceled, deletion 40', '20 40'),
@@ -508,56 +576,83 @@ from (
     ('creation 10, deletion 20, update 40 canceled, update 30, deletion 40', '20 40'),
     ('creation 10, deletion 20, creation 30, update 40 canceled, deletion 50', '20 50'),
     ('creation 10, deletion 20, update - trialing, deletion 40', '20 40'),
-    ('creation -, deletion 20, update - trialing, deletion 40', '20 40'), ('creation -, deletion 20, deletion 40', '20'),
+    ('creation -, deletion 20, update - trialing, deletion 40', '20 40'),
+    ('creation -, deletion 20, deletion 40', '20'),
     -- One end.
-    ('creation 10, deletion 20, deletion 20', '20'), ('creation 10, deletion 21, deletion 20', '21'),
+    ('creation 10, deletion 20, deletion 20', '20'),
+    ('creation 10, deletion 21, deletion 20', '21'),
     ('creation 10, deletion 20, update 21 canceled, deletion 22', '20'),
     ('opening 10, deletion 20, opening 21 incomplete_expired, deletion 22', '20'),
-    ('creation 10, deletion 20, update 30, deletion 20, update 40 canceled, deletion 40, deletion 41', '20 40'),
+    (
+      'creation 10, deletion 20, update 30, deletion 20, update 40 canceled, deletion 40, deletion 41',
+      '20 40'
+    ),
     ('creation 10, update 30, deletion 20, deletion 21, deletion 40', '20 40'),
-    -- Nobody knows yet, or it is no news any more.
-    ('creation 10, deletion 20, deletion 40, update 30', '20'), ('creation 10, deletion 40, update 30, deletion 20', '40'),
+    -- The return is not known yet, or the end is no news any more.
+    ('creation 10, deletion 20, deletion 40, update 30', '20'),
+    ('creation 10, deletion 40, update 30, deletion 20', '40'),
     ('creation 10, deletion 20, update 30, update 50, deletion 40', '20'),
-    -- Dodo sends both of one end.
-    ('opening 10, opening 20 canceled, deletion 20', '20'), ('opening 10, deletion 20, opening 20 canceled', '20')
+    -- Dodo sends two events of one end.
+    ('opening 10, opening 20 canceled, deletion 20', '20'),
+    ('opening 10, deletion 20, opening 20 canceled', '20')
 ) as c (arriving, told);
 
 -- Calls may have different time zones.
 create temporary table stored as
-select (s.record).* from unnest(pg_temp.fold(pg_temp.parse_all(
-  'creation 10, update 20 trial_end=3 was trial_end=2, update 20 trial_end=5 was trial_end=4'
-))) with ordinality as s (event, record, account_id, payment, outcome, error_code, error, place)
-where s.place = 3;
+select ((s.step).record).*
+from (
+  select (pg_temp.steps(
+    'creation 10, update 20 trial_end=3 was trial_end=2, update 20 trial_end=5 was trial_end=4'
+  ))[3] as step
+) as s;
 set local timezone = 'Asia/Tokyo';
 select is(
-  (billing.next(null, s::billing.records, pg_temp.parse('update 20 trial_end=4 was trial_end=3'))).outcome, 'stale',
+  (
+    billing.next(null, s::billing.records, pg_temp.parse('update 20 trial_end=4 was trial_end=3'))
+  ).outcome,
+  'stale',
   'a time is the same in every time zone'
 )
 from (select jsonb_populate_record(null::billing.records, to_jsonb(stored)) as s from stored) as s;
 
 -- Messages, and marks.
 select results_eq(
-  $$select s.error from unnest(pg_temp.fold(pg_temp.parse_all('update 5, creation 10 account=null, creation 10, update 20 provider=b, refund 20'))) as s$$,
-  $$values
-    ('No subscription sub is recorded.'),
-    ('No account is known.'),
-    (null),
-    ('Subscription sub belongs to provider a, not b.'),
-  ('No function applies events of type refund.')$$, 'a message names what is wrong'
+  $$
+    select s.error
+    from unnest(pg_temp.steps(
+      'update 5, creation 10 account=null, creation 10, update 20 provider=b, refund 20'
+    )) as s
+  $$,
+  $$
+    values
+      ('No subscription sub is recorded.'),
+      ('No account is known.'),
+      (null),
+      ('Subscription sub belongs to provider a, not b.'),
+      ('No function applies events of type refund.')
+  $$,
+  'a message names what is wrong'
 );
 select is(
-  ((pg_temp.fold(pg_temp.parse_all('creation 10, update 20, deletion 30, creation 20, payment 40')))[5]).account_id, 'A20',
+  ((pg_temp.steps('creation 10, update 20, deletion 30, creation 20, payment 40'))[5]).account_id,
+  'A20',
   'a failed payment is of the account that the record has then'
 );
 select is_empty(
   $$
     select e.at
-    from (select pg_temp.at(i * 86400.123457) as at, kind from generate_series(-9000, 25000, 7) as i,
-      unnest(array['creation', 'update', 'deletion']) as kind) as e
+    from (
+      select pg_temp.at(i * 86400.123457) as at, kind
+      from generate_series(-9000, 25000, 7) as i,
+        unnest(array['creation', 'update', 'deletion']) as kind
+    ) as e
     where billing.time_of(billing.mark(jsonb_populate_record(
-      null::billing.event, jsonb_build_object('occurred_at', e.at, 'kind', e.kind)
+      null::billing.event,
+      jsonb_build_object('occurred_at', e.at, 'kind', e.kind)
     ))) <> e.at
-  $$, 'until 2095, a mark has the exact time of its event, to the microsecond'
+  $$,
+  'until 2095, a mark has the exact time of its event, to the microsecond'
 );
+
 select * from finish();
 rollback;

@@ -4,27 +4,30 @@
  * their control files, signatures and privileges.
  */
 begin;
-select plan(60);
+select plan(59);
 
 create function pg_temp.schedule(key text default 'sb_secret_1')
 returns text language sql as $$
   select billing.schedule_worker('https://ref.supabase.co/', key)
 $$;
 
-create function pg_temp.fail(event_id text)
+create function pg_temp.fail(
+  event_id text,
+  error_code text default 'tap_code',
+  customer_id text default null
+)
 returns text language sql as $$
   select public.billing_record_failed_event(jsonb_build_object(
-    'provider', 'a',
     'event_id', event_id,
-    'body', '{"n": 1}',
-    'body_encoding', 'text',
-    'error_code', 'tap_code',
-    'error', 'Failed',
-    'type', 'x'
-  ))
+    'error_code', error_code,
+    'subscription_id', event_id,
+    'customer_id', customer_id
+  ) || '{
+    "provider": "a", "kind": "creation", "body": "{}", "body_encoding": "text", "error": "Failed"
+  }')
 $$;
 
--- The calls since the last time.
+-- Returns the number of calls since the last time.
 create function pg_temp.calls()
 returns integer language plpgsql as $$
 declare
@@ -44,84 +47,167 @@ $$;
 
 -- Off.
 select is(pg_temp.extensions(), null, 'there are no extensions yet');
-select ok(not billing.wake_worker(), 'without them, nobody is woken, and nothing fails');
-select lives_ok('select billing.unschedule_worker()', 'nothing is scheduled, and nothing fails');
+select ok(not billing.wake_worker(), 'without extensions, a wake does nothing');
+select lives_ok(
+  'select billing.unschedule_worker()',
+  'without extensions, unscheduling does nothing'
+);
+
 select pg_temp.fail('tap_1'), pg_temp.fail('tap_2');
-select matches(billing.retry_failed_event('tap_1'), 'The worker retries it at its next run', 'a retry waits for the next run');
-select throws_like(format('select billing.schedule_worker(%L, %L)', a.url, a.key), a.message, format('%L and %L are refused', a.url, a.key))
+select matches(
+  billing.retry_failed_event('tap_1'),
+  'The worker retries it at its next run',
+  'without extensions, a retry waits for the next run'
+);
+select throws_like(
+  format('select billing.schedule_worker(%L, %L)', a.url, a.key),
+  a.message,
+  format('%L and %L are refused', a.url, a.key)
+)
 from (
   values
-    ('https://ref.supabase.co/functions/v1/x', 'sb_secret_1', '%without a path%'), ('ref.supabase.co', 'sb_secret_1', '%must look like%'),
-    ('http://ref.supabase.co', 'sb_secret_1', '%must look like https%'), ('http://localhost.example', 'sb_secret_1', '%must look like https%'),
-    ('http://127.0.0.1.example:80', 'sb_secret_1', '%must look like https%'), ('https://ref.supabase.co', 'sb_publishable_1', '%secret key%'),
-    ('http://127.0.0.1:54321', 'x', '%secret key%'), ('http://kong:8000/', 'x', '%secret key%')
+    ('https://ref.supabase.co/functions/v1/x', 'sb_secret_1', '%without a path%'),
+    ('ref.supabase.co', 'sb_secret_1', '%must look like%'),
+    ('http://ref.supabase.co', 'sb_secret_1', '%must look like https%'),
+    ('http://localhost.example', 'sb_secret_1', '%must look like https%'),
+    ('http://127.0.0.1.example:80', 'sb_secret_1', '%must look like https%'),
+    ('https://ref.supabase.co', 'sb_publishable_1', '%secret key%'),
+    ('http://127.0.0.1:54321', 'x', '%secret key%'),
+    ('http://kong:8000/', 'x', '%secret key%')
 ) as a (url, key, message);
-select is(pg_temp.extensions(), null, 'what is refused creates no extension');
+select is(pg_temp.extensions(), null, 'a refused schedule creates no extension');
 
-select matches(pg_temp.schedule(), 'every minute', 'it creates the extensions that are missing, and says what it did');
-select is(pg_temp.extensions(), 'pg_cron in pg_catalog, pg_net in extensions, supabase_vault in vault', 'each is in the schema that Supabase uses');
+select matches(pg_temp.schedule(), 'every minute', 'scheduling says what it did');
+select is(
+  pg_temp.extensions(),
+  'pg_cron in pg_catalog, pg_net in extensions, supabase_vault in vault',
+  'scheduling creates the extensions in the schemas that Supabase uses'
+);
 select results_eq(
   'select jobname, schedule, command, active, username from cron.job order by jobid',
-  $$values
-    ('billing-worker', '* * * * *', 'select billing.wake_worker()', true, 'postgres'),
-  ('billing-prune', '*/5 * * * *', 'select billing.prune()', true, 'postgres')$$, 'it schedules the worker and the pruning, and no job has a key'
+  $$
+    values
+      ('billing-worker', '* * * * *', 'select billing.wake_worker()', true, 'postgres'),
+      ('billing-prune', '*/5 * * * *', 'select billing.prune()', true, 'postgres')
+  $$,
+  'scheduling makes two jobs, without a key'
 );
 select lives_ok(command, format('the job %s runs', jobname)) from cron.job order by jobid;
 select results_eq(
   $$select method, url, headers ->> 'apikey', timeout_milliseconds from net.http_request_queue$$,
   $$values ('POST', 'https://ref.supabase.co/functions/v1/billing-worker', 'sb_secret_1', 5000)$$,
-  'the worker is called with the key from Vault, and pg_net does not wait for it to finish'
+  'a wake calls the worker with the key from Vault, and does not wait long'
 );
-select is_empty($$select secret from vault.secrets where secret like '%sb_secret%'$$, 'the key is not stored in clear text');
+select is_empty(
+  $$select secret from vault.secrets where secret like '%sb_secret%'$$,
+  'Vault encrypts the key'
+);
+
 select pg_temp.calls();
 
 -- A retry wakes the worker.
-select matches(billing.retry_failed_event('tap_1'), '^Retry requested: 1\. The worker is on its way\.', 'a retry wakes the worker, and says so');
-select is(
-  (select url from net.http_request_queue order by id desc limit 1), 'https://ref.supabase.co/functions/v1/billing-worker?queue=retries',
-  'which does not pass for a wake of the schedule'
+select matches(
+  billing.retry_failed_event('tap_1'),
+  '^Retry requested: 1\. The worker is on its way\.',
+  'a retry says that it wakes the worker'
 );
-select is(pg_temp.calls(), 1, 'with one call');
-select matches(billing.retry_failed_events(of_error_code => 'tap_code'), '^Retry requested: 2\. The worker is on its way\.', 'so does a retry of many');
-select is(pg_temp.calls(), 1, 'also with one');
+select is(
+  (select url from net.http_request_queue order by id desc limit 1),
+  'https://ref.supabase.co/functions/v1/billing-worker?queue=retries',
+  'a retry wakes one queue, unlike the schedule'
+);
+select is(pg_temp.calls(), 1, 'a retry wakes the worker once');
+
+select matches(
+  billing.retry_failed_events(of_error_code => 'tap_code'),
+  '^Retry requested: 2\. The worker is on its way\.',
+  'a retry of many says that it wakes the worker'
+);
+select is(pg_temp.calls(), 1, 'a retry of many wakes the worker once');
+
 select billing.resolve_failed_event('tap_2', 'a test', 'somebody');
-select throws_ok($$select billing.retry_failed_event('tap_2')$$, 'P0001', null, 'a resolved event is not retried');
-select is(billing.retry_failed_events(of_error_code => 'tap_none'), 'No open failure matches: nothing to retry.', 'nor is one that does not match');
-select throws_ok($$select billing.retry_failed_event('tap_none')$$, 'P0001', null, 'nor one that does not exist');
-select is(pg_temp.calls(), 0, 'then nobody is woken');
+select throws_ok(
+  $$select billing.retry_failed_event('tap_2')$$,
+  'P0001',
+  null,
+  'a resolved event is not retried'
+);
+
+select is(
+  billing.retry_failed_events(of_error_code => 'tap_none'),
+  'No open failure matches: nothing to retry.',
+  'an event that does not match is not retried'
+);
+select throws_ok(
+  $$select billing.retry_failed_event('tap_none')$$,
+  'P0001',
+  null,
+  'an unknown event is not retried'
+);
+select is(pg_temp.calls(), 0, 'no worker is woken without a retry');
 
 -- A run whose time is over wakes it for another one that has asked for its queue.
-create function pg_temp.run(n integer) returns uuid language sql return lpad(n::text, 32, '0')::uuid;
+create function pg_temp.run(n integer)
+returns uuid language sql
+return lpad(n::text, 32, '0')::uuid;
+
 select billing.hold_lease('retries', pg_temp.run(1)), billing.hold_lease('retries', pg_temp.run(2));
-select ok(not public.billing_release_lease('retries', pg_temp.run(n)), format('run %s ends', n)) from unnest('{2,1}'::integer[]) as n;
-select is(pg_temp.calls(), 1, 'only the one that has the queue wakes it');
+select ok(not public.billing_release_lease('retries', pg_temp.run(n)), format('run %s ends', n))
+from unnest('{2,1}'::integer[]) as n;
+select is(pg_temp.calls(), 1, 'only the run that has the queue wakes the next');
+
 select public.billing_release_lease('retries', pg_temp.run(1));
-select is(pg_temp.calls(), 0, 'and once');
+select is(pg_temp.calls(), 0, 'a run wakes the next only once');
 
 -- service_role, in a project where it may not read Vault.
 
 revoke all on vault.decrypted_secrets from service_role;
 set local role service_role;
-select ok(not billing.wake_worker(), 'it wakes nobody, and nothing fails');
-select matches(public.billing_retry_failed_event('tap_1'), 'The worker retries it at its next run\.', 'and requests a retry all the same');
-select throws_ok(format('select billing.%s', f), '42501', null, format('service_role may not call %s', f))
+select ok(not billing.wake_worker(), 'a wake that may not read Vault does nothing');
+
+select matches(
+  public.billing_retry_failed_event('tap_1'),
+  'The worker retries it at its next run\.',
+  'a retry that may not read Vault is requested'
+);
+select throws_ok(
+  format('select billing.%s', f),
+  '42501',
+  null,
+  format('service_role may not call %s', f)
+)
 from unnest(array['schedule_worker(null, null)', 'unschedule_worker()', 'prune()']) as f;
+
 reset role;
 
 -- Again, or only partly on.
 select pg_temp.schedule('sb_secret_2');
 select results_eq(
-  $$select decrypted_secret from vault.decrypted_secrets where name = 'billing_worker_key'$$, $$values ('sb_secret_2')$$, 'run again, it replaces the key'
+  $$select decrypted_secret from vault.decrypted_secrets where name = 'billing_worker_key'$$,
+  $$values ('sb_secret_2')$$,
+  'scheduling again replaces the key'
 );
-select is((select count(*)::integer from cron.job), 2, 'and schedules no job twice');
+select is((select count(*)::integer from cron.job), 2, 'scheduling again adds no job');
+
 drop extension pg_net;
-select ok(not billing.wake_worker(), 'without pg_net, nobody is woken, and nothing fails');
+select ok(not billing.wake_worker(), 'without pg_net, a wake does nothing');
+
 create schema net;
-select ok(not billing.wake_worker(), 'a schema with its name is not pg_net');
+select ok(not billing.wake_worker(), 'with an empty schema net, a wake does nothing');
+
 create function net.http_post(url text) returns bigint language sql as 'select 1::bigint';
 update billing.failed_events set retry_requested_at = null;
-select matches(billing.retry_failed_event('tap_1'), 'The worker retries it at its next run', 'a wake that fails does not undo its caller');
-select is((select count(retry_requested_at)::integer from billing.failed_events), 1, 'which has requested a retry');
+select matches(
+  billing.retry_failed_event('tap_1'),
+  'The worker retries it at its next run',
+  'a retry whose wake fails waits for the next run'
+);
+select is(
+  (select count(retry_requested_at)::integer from billing.failed_events),
+  1,
+  'a retry whose wake fails is requested'
+);
+
 drop function net.http_post;
 -- As Vault does in a project that was restored elsewhere.
 create function net.http_post(url text, body jsonb, headers jsonb, timeout_milliseconds integer)
@@ -131,63 +217,114 @@ begin
   raise exception 'invalid ciphertext' using errcode = '22023';
 end;
 $$;
-create function pg_temp.waiting(event_id text, customer_id text) returns text language sql as $$
-  select public.billing_record_failed_event(jsonb_build_object(
-    'provider', 'a',
-    'event_id', event_id,
-    'body', '{}',
-    'body_encoding', 'text',
-    'error_code', 'account_unknown',
-    'error', 'x',
-    'type', 'x',
-    'kind', 'creation',
-    'subscription_id', event_id,
-    'customer_id', customer_id
-  ))
-$$;
-select is(pg_temp.waiting('tap_w1', 'cus_1') || pg_temp.waiting('tap_w2', 'cus_2'), 'storedstored', 'creations lack an account');
-select ok(not billing.wake_worker() and not billing.wake_worker('notifications'), 'the schedule''s wake fails');
-select matches(billing.retry_failed_events(of_error_code => 'tap_code'), '^Retry requested: 1\. The worker retries it at its next run', 'and that of a request');
+
+select
+  pg_temp.fail('lacking_1', 'account_unknown', 'cus_1'),
+  pg_temp.fail('lacking_2', 'account_unknown', 'cus_2');
+select ok(
+  not billing.wake_worker() and not billing.wake_worker('notifications'),
+  'a wake that raises an error does nothing'
+);
+
+select matches(
+  billing.retry_failed_events(of_error_code => 'tap_code'),
+  '^Retry requested: 1\. The worker retries it at its next run',
+  'a retry whose wake raises an error waits for the next run'
+);
+
 insert into billing.customers (provider, customer_id, account_id) values ('a', 'cus_1', 'acc_1');
-select lives_ok('set constraints all immediate', 'the app may add a customer');
+select lives_ok(
+  'set constraints all immediate',
+  'the app may add a customer if the wake raises an error'
+);
+
 set constraints all deferred;
 select is(
-  (select a.outcome from public.billing_apply_events('[{"place": 1, "provider": "a", "event_id": "tap_c", "type": "x", "kind": "checkout", "account_id": "acc_2", "report": {"customer_id": "cus_2"}}]') as a),
-  'applied', 'a checkout too'
+  (
+    select a.outcome
+    from public.billing_apply_events(
+      '[
+        {
+          "place": 1,
+          "provider": "a",
+          "event_id": "tap_c",
+          "type": "x",
+          "kind": "checkout",
+          "account_id": "acc_2",
+          "report": {"customer_id": "cus_2"}
+        }
+      ]'
+    ) as a
+  ),
+  'applied',
+  'a checkout is applied if the wake raises an error'
 );
 select set_has(
-  'select event_id from billing.failed_events where retry_requested_at is not null', $$values ('tap_1'), ('tap_w1'), ('tap_w2')$$, 'and all is requested'
+  'select event_id from billing.failed_events where retry_requested_at is not null',
+  $$values ('tap_1'), ('lacking_1'), ('lacking_2')$$,
+  'all these retries are requested'
 );
+
 select billing.hold_lease('retries', pg_temp.run(1)), billing.hold_lease('retries', pg_temp.run(2));
-select ok(not public.billing_release_lease('retries', pg_temp.run(1)), 'a run ends');
+select ok(
+  not public.billing_release_lease('retries', pg_temp.run(1)),
+  'a run ends if the wake raises an error'
+);
+
 -- As a statement that took too long.
-create or replace function net.http_post(url text, body jsonb, headers jsonb, timeout_milliseconds integer)
+create
+  or replace function net.http_post(
+    url text,
+    body jsonb,
+    headers jsonb,
+    timeout_milliseconds integer
+  )
 returns bigint language plpgsql as $$ begin raise query_canceled; end $$;
-select ok(not billing.wake_worker(), 'a wake may also end as if it was canceled');
+select ok(not billing.wake_worker(), 'a wake that is canceled does nothing');
+
 drop schema net cascade;
 create extension pg_net schema public;
 select lives_ok('select pg_temp.schedule()', 'pg_net may be in any schema');
-select ok(billing.wake_worker(), 'and is called all the same');
+select ok(billing.wake_worker(), 'a wake finds pg_net in another schema');
 
--- What pg_cron keeps of each run.
+-- Runs that pg_cron keeps.
 insert into cron.job_run_details (jobid, command, start_time, end_time)
 select j.jobid, t.what, now() - t.began, now() - t.ended
-from cron.job j, (values
-  ('old', interval '26 h', interval '25 h'), ('new', interval '25 h', interval '23 h'), ('lost', interval '25 h', null), ('never begun', null, null)
-) as t (what, began, ended);
-insert into cron.job_run_details (jobid, command, end_time) values (-1, 'of the app', now() - interval '9 years');
+from cron.job j,
+  (
+    values
+      ('old', interval '26 h', interval '25 h'),
+      ('new', interval '25 h', interval '23 h'),
+      ('lost', interval '25 h', null),
+      ('never begun', null, null)
+  ) as t (what, began, ended);
+insert into cron.job_run_details (jobid, command, end_time)
+values (-1, 'of the app', now() - interval '9 years');
 select billing.prune();
-select set_eq('select command from cron.job_run_details', array['new', 'of the app'], 'old runs of our own jobs are deleted, and no others');
-select matches(billing.unschedule_worker(), 'Only the webhook still wakes', 'the schedule can be undone');
-select is_empty('select 1 from cron.job', 'then there is no job');
-select is_empty('select 1 from vault.secrets', 'and no secret in Vault');
-select ok(not billing.wake_worker(), 'and nobody is woken');
+select set_eq(
+  'select command from cron.job_run_details',
+  array['new', 'of the app'],
+  'pruning deletes old runs of our own jobs only'
+);
+select matches(
+  billing.unschedule_worker(),
+  'Only the webhook still wakes',
+  'the schedule can be undone'
+);
+select is_empty('select 1 from cron.job', 'unscheduling deletes the jobs');
+select is_empty('select 1 from vault.secrets', 'unscheduling deletes the secrets');
+select ok(not billing.wake_worker(), 'after unscheduling, a wake does nothing');
 
 -- pg_cron of another version, or half restored.
 drop extension pg_cron;
 create schema cron;
 create table cron.job_run_details (runid bigint);
 update billing.processed_events set processed_at = '2020-01-01';
-select is((select ledger_rows from billing.prune()), 1::bigint, 'what cannot be deleted there undoes nothing');
+select is(
+  (select ledger_rows from billing.prune()),
+  1::bigint,
+  'pruning goes on if runs of jobs cannot be deleted'
+);
+
 select * from finish();
 rollback;
