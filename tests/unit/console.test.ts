@@ -28,16 +28,31 @@ const KEY = { provider: "a", event: "evt_1" };
 const COOKIE = "billing_console_54340";
 
 const ROW = {
-  ...{ provider: "a", event_id: "evt_1", id: "7", status: "dead" },
+  provider: "a",
+  event_id: "evt_1",
+  id: "7",
+  status: "dead",
   type: "customer.subscription.created",
-  ...{ subscription_id: "sub_1", account_id: null, version: "741" },
-  ...{ error_code: "event_invalid", error: "No account", attempts: 1 },
+  subscription_id: "sub_1",
+  account_id: null,
+  version: "741",
+  error_code: "event_invalid",
+  error: "No account",
+  attempts: 1,
   last_failed_at: "2026-11-22T00:00:00+00:00",
-  ...{ retry_requested_at: null, resolved_at: null },
-  ...{ kind: null, next_retry_at: null },
-  ...{ resolution: null, resolution_note: null, resolved_by: null },
-  ...{ occurred_at: null, created_at: null, next_attempt_at: null },
-  ...{ payload: '{"id": "evt_1"}', original: null, payload_encoding: "json" },
+  retry_requested_at: null,
+  resolved_at: null,
+  kind: null,
+  next_retry_at: null,
+  resolution: null,
+  resolution_note: null,
+  resolved_by: null,
+  occurred_at: null,
+  created_at: null,
+  next_attempt_at: null,
+  payload: '{"id": "evt_1"}',
+  original: null,
+  payload_encoding: "json",
 };
 
 function answering(text: string, changes: object = {}) {
@@ -101,8 +116,12 @@ Deno.test("a request under another host, or without the session's cookie, sees n
   const { request, session, calls } = openConsole();
   for (
     const host of [
-      ...["evil.example:54340", "localhost:54340", "127.0.0.1", ""],
-      ...["127.0.0.1:543401", "127.0.0.1:54340.evil.example"],
+      "evil.example:54340",
+      "localhost:54340",
+      "127.0.0.1",
+      "",
+      "127.0.0.1:543401",
+      "127.0.0.1:54340.evil.example",
     ]
   ) {
     for (const path of ["/failures", "/style.css"]) {
@@ -148,14 +167,22 @@ Deno.test("the link lets in one browser, once", async () => {
 Deno.test("a form that no page of the console sent does nothing", async () => {
   const { send, calls } = openConsole();
   const origins = [
-    ...["https://evil.example", "http://127.0.0.1:3000", "null", ""],
-    ...[`http://${HOST}1`, `https://${HOST}`],
+    "https://evil.example",
+    "http://127.0.0.1:3000",
+    "null",
+    "",
+    `http://${HOST}1`,
+    `https://${HOST}`,
   ].map((origin) => ({ headers: { origin } }));
   const stranger = { headers: { origin: `http://${HOST}`, cookie: "" } };
   for (
     const path of [
-      ...["/failure/retry", "/failure/resolve", "/failure/repair"],
-      ...["/failure/reopen", "/failures/retry", "/notifications/send"],
+      "/failure/retry",
+      "/failure/resolve",
+      "/failure/repair",
+      "/failure/reopen",
+      "/failures/retry",
+      "/notifications/send",
     ]
   ) {
     for (const init of [...origins, { method: "DELETE", ...origins[3] }]) {
@@ -259,10 +286,18 @@ Deno.test("the first page does not say that all is well while notifications wait
 });
 
 const RECORD = {
-  ...{ id: "sub_1", account_id: "acc_1", provider: "a", items: [] },
-  ...{ status: "active", provider_status: "active", cancel_at: null },
-  ...{ canceled_at: null, paused: null, paused_until: null },
-  ...{ past_due_since: null, paid_until: "infinity" },
+  id: "sub_1",
+  account_id: "acc_1",
+  provider: "a",
+  items: [],
+  status: "active",
+  provider_status: "active",
+  cancel_at: null,
+  canceled_at: null,
+  paused: null,
+  paused_until: null,
+  past_due_since: null,
+  paid_until: "infinity",
 };
 const PAST = "2026-01-31T00:00:00+00:00";
 const NEXT = "2999-01-31T00:00:00+00:00";
@@ -384,7 +419,13 @@ Deno.test("a filter becomes conditions, and the arguments of a retry", async () 
   // What is chosen, any, and what the list has: no code that is never stored.
   const offered = list.matchAll(/<option value="([^"]*)"/g).map(([, it]) => it);
   assertEquals([...offered], [
-    ...["open", "resolved", "event_invalid", "", "x", "", "charge.failed"],
+    "open",
+    "resolved",
+    "event_invalid",
+    "",
+    "x",
+    "",
+    "charge.failed",
   ]);
   const query = new URL(calls[0]!.url).searchParams;
   const found = ["resolved_at", "error_code", "type"].map((it) =>
@@ -452,8 +493,11 @@ Deno.test("a failure says what comes next, and to whom it is left", async () => 
   // What had no effect can be opened again.
   for (
     const [resolution, isLeft] of [
-      ...[["applied", false], ["duplicate", false], ["stale", false]],
-      ...[["ignored", true], ["by hand", true]],
+      ["applied", false],
+      ["duplicate", false],
+      ["stale", false],
+      ["ignored", true],
+      ["by hand", true],
     ] as [string, boolean][]
   ) {
     const changes = { ...resolved, resolution };
@@ -464,7 +508,9 @@ Deno.test("a failure says what comes next, and to whom it is left", async () => 
 });
 
 const failing = (error_code: string) => ({
-  ...{ outcome: "failed", error_code, error: `${error_code}: of a test` },
+  outcome: "failed",
+  error_code,
+  error: `${error_code}: of a test`,
 });
 const DELETION =
   '{"id":"evt_1","type":"customer.subscription.deleted","data":{"object":{"id":"sub_1","n":12345678901234567890,"n":1.10}}}';

@@ -221,7 +221,10 @@ Deno.test("the signed event of the doctor has no effect in any format", async ()
     return Promise.resolve(new Response("Invalid signature", { status: 401 }));
   };
   const target: Target = {
-    ...{ url: AT, projectUrl: HOSTED, secretKey: "", dbUrl: undefined },
+    url: AT,
+    projectUrl: HOSTED,
+    secretKey: "",
+    dbUrl: undefined,
     provider: "b",
   };
   const here = { env: SECRETS, fetch, clock: () => NOON };

@@ -42,7 +42,10 @@ Deno.test("a delivery has one line, in the color of its outcome", () => {
   assertEquals(refused, `<yellow>401 <yellow>refused   ${CELLS}`);
   const code = "event_invalid";
   const [acknowledged, below] = shown({
-    ...{ ...DELIVERY, outcomes: { acknowledged: 1 }, code, error: "why" },
+    ...DELIVERY,
+    outcomes: { acknowledged: 1 },
+    code,
+    error: "why",
   });
   assertEquals(acknowledged?.slice(0, 30), "<red>200 <red>acknowledged sub");
   assertEquals(acknowledged?.length, 79 + "<red><red><dim>".length - 9);

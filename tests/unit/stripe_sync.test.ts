@@ -57,7 +57,8 @@ Deno.test("options and variables name the account and the project", () => {
       [`${TEST} ${SECRET} ${REMOTE}/ --mode test`, OF_REMOTE],
       [`${TEST} --stripe-url ${OTHER}`, { stripeUrl: OTHER }],
       [`${TEST} PROVIDER_A_FORMAT=paddle --provider b --account-from team`, {
-        ...{ provider: "b", accountFrom: "team" },
+        provider: "b",
+        accountFrom: "team",
       }],
       [`${TEST} PLAN_ITEM=licensed`, { planItem: "licensed" }],
       // reconcile changes nothing without --apply.
@@ -103,8 +104,11 @@ const ASKED_AT = Date.parse("2026-11-21T10:00:00Z") / 1000;
 const PERIOD_END = "2027-01-15T08:00:00.000Z";
 const ITEMS = [{
   // As jsonb orders them.
-  ...{ item_id: "si_ExampleItem0001", price_id: "price_1", quantity: 1 },
-  ...{ product_id: "prod_ExampleProduct1", usage_type: "licensed" },
+  item_id: "si_ExampleItem0001",
+  price_id: "price_1",
+  quantity: 1,
+  product_id: "prod_ExampleProduct1",
+  usage_type: "licensed",
   current_period_end: PERIOD_END,
 }];
 const WHOLE =
@@ -153,8 +157,12 @@ function compared(
   const { data: { object } } = subscriptionEvent(
     "customer.subscription.updated",
     {
-      ...{ subscription: "sub_1", account: "acc_1", plan: "price_1" },
-      ...{ periodEnd: 1_800_000_000, status: "active", apiVersion },
+      subscription: "sub_1",
+      account: "acc_1",
+      plan: "price_1",
+      periodEnd: 1_800_000_000,
+      status: "active",
+      apiVersion,
     },
   );
   return compare({ ...object, ...changes } as unknown as Stripe.Subscription, {
@@ -265,7 +273,8 @@ Deno.test("compare() takes the plan that the receiver takes", async () => {
   const { data: { object } } = subscriptionEvent(
     "customer.subscription.updated",
     {
-      ...{ plan: "price_api", usageType: "metered" },
+      plan: "price_api",
+      usageType: "metered",
       addOns: [{ price: "price_1", quantity: 1 }],
     },
   );
@@ -287,8 +296,10 @@ Deno.test("compare() dates corrections between two seconds, before Stripe was as
     assertEquals([provider, report.plan_id], ["a", "price_1"]);
   }
   const ids = (await Promise.all([
-    ...[corrected(), corrected()],
-    ...[corrected({ status: "paused" }), corrected({}, ASKED_AT + 1)],
+    corrected(),
+    corrected(),
+    corrected({ status: "paused" }),
+    corrected({}, ASKED_AT + 1),
   ])).flat().map(({ event_id }) => event_id);
   assertEquals(new Set(ids).size, 6);
   assert(ids.every((id) => /^import_[0-9a-f]{64}$/.test(id)));

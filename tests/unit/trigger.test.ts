@@ -84,7 +84,8 @@ Deno.test("parseTriggerArguments() takes an event type with options, or a file",
   const usual = {
     provider: "a",
     format: "stripe",
-    ...{ url: undefined, print: false },
+    url: undefined,
+    print: false,
   } as const;
   const subscription = "sub_local_a";
   for (const type of EVENT_TYPES) {
@@ -94,10 +95,17 @@ Deno.test("parseTriggerArguments() takes an event type with options, or a file",
   assertEquals(parsed("--payload event.json"), { ...usual, source });
   const given = "--account A --event E --status T --plan P --provider=b";
   assertEquals(parsed(`${given} ${TRIAL} --url https://a --print`), {
-    ...{ ...usual, provider: "b", url: "https://a", print: true },
+    ...usual,
+    provider: "b",
+    url: "https://a",
+    print: true,
     source: {
-      ...{ type: TRIAL, subscription: "sub_local_b", account: "A" },
-      ...{ event: "E", status: "T", plan: "P" },
+      type: TRIAL,
+      subscription: "sub_local_b",
+      account: "A",
+      event: "E",
+      status: "T",
+      plan: "P",
     },
   });
 });
@@ -303,8 +311,10 @@ Deno.test("an update of each format changes only what is asked", () => {
       const read = parseEvent(JSON.stringify(event), {
         format,
         ...(format.idOf && { id: "msg_1" }),
-        ...{ nowSeconds: 1_795_000_000, toleranceSeconds: 300 },
-        ...{ notify: new Set(), handledTypes: { types: new Set() } },
+        nowSeconds: 1_795_000_000,
+        toleranceSeconds: 300,
+        notify: new Set(),
+        handledTypes: { types: new Set() },
       });
       assert(read.handled);
       const { report, previous } = read.event;

@@ -130,8 +130,10 @@ Deno.test("givenProjectUrl() reads --project-url, else SUPABASE_URL", () => {
 
 Deno.test("readProject() gives each project its own secrets, and projectKey() no other place the local key", () => {
   const stack = {
-    ...{ apiUrl: "http://127.0.0.1:5", webhookUrl: "" },
-    ...{ secretKey: "sb_secret_local", dbUrl: "postgresql://local" },
+    apiUrl: "http://127.0.0.1:5",
+    webhookUrl: "",
+    secretKey: "sb_secret_local",
+    dbUrl: "postgresql://local",
   };
   const own = { SUPABASE_SECRET_KEY: "sb_secret_1", SUPABASE_DB_URL: "x" };
   const HOSTED = "https://abc.supabase.co";

@@ -93,8 +93,12 @@ Deno.test("with any scheme and nothing else set, the local receiver takes what t
 
 Deno.test("signatureHeaders() shares the header's prefix in Standard Webhooks", () => {
   const standard = {
-    ...{ scheme: "standard-webhooks", header: "svix-signature", body: "{}" },
-    ...{ timestamp: 1_800_000_000, id: "msg_1", secret: "whsec_c2VjcmV0" },
+    scheme: "standard-webhooks",
+    header: "svix-signature",
+    body: "{}",
+    timestamp: 1_800_000_000,
+    id: "msg_1",
+    secret: "whsec_c2VjcmV0",
   };
   const { "svix-signature": _, ...others } = signatureHeaders(standard);
   assertEquals(others, { "svix-id": "msg_1", "svix-timestamp": "1800000000" });

@@ -49,7 +49,10 @@ async function send(
 ) {
   const requests: Request[] = [];
   const options = {
-    ...{ secret, projectUrl, clock: () => now, timeLimitMs: 20 },
+    secret,
+    projectUrl,
+    clock: () => now,
+    timeLimitMs: 20,
     fetch: async (input: URL | RequestInfo, init?: RequestInit) => {
       requests.push(new Request(input, { ...init, signal: null }));
       return await reply(init?.signal as AbortSignal);
@@ -87,7 +90,10 @@ Deno.test("webhooks say what is stated, and are signed", async () => {
     const { attempt, request, text, sent } = await send(notification);
     const { method, url, redirect, headers } = request;
     assertEquals([attempt, method, url, redirect], [
-      ...[{ result: "sent" }, "POST", URL_TEXT, "manual"],
+      { result: "sent" },
+      "POST",
+      URL_TEXT,
+      "manual",
     ]);
     assertEquals<unknown>(sent, {
       type: `billing.${notification.kind}`,
@@ -275,7 +281,9 @@ Deno.test("emailChannel() mails the account, once per notification, and reads th
       if (error.includes("a_name")) {
         const says = { error: "Resend: a_name: Says why" };
         assertEquals<unknown>(attempt, {
-          ...{ result, ...says, retryAfterSeconds: 600 },
+          result,
+          ...says,
+          retryAfterSeconds: 600,
         });
       }
     }
@@ -382,18 +390,24 @@ async function webhookExample(message: Message) {
     `${name}: ${value}`
   );
   return [
-    ...["POST /billing-notifications HTTP/1.1", ...headers, ""],
+    "POST /billing-notifications HTTP/1.1",
+    ...headers,
+    "",
     JSON.stringify(sent, null, 2),
   ].join("\n");
 }
 
 const OCCURRED = {
-  ...{ ...NOTIFICATION, invoice_id: null },
+  ...NOTIFICATION,
+  invoice_id: null,
   occurred_at: "2026-11-28T09:00:00+00:00",
   created_at: "2026-11-28T09:00:02.113987+00:00",
 };
 const PAYMENT = {
-  ...{ ...OCCURRED, ...STATED, invoice_id: "in_1", attempt_count: 1 },
+  ...OCCURRED,
+  ...STATED,
+  invoice_id: "in_1",
+  attempt_count: 1,
   hosted_invoice_url:
     "https://invoice.example.com/i/acct_1ExampleShop/test_ExampleInvoice3",
   next_payment_attempt: "2026-12-01T09:00:00+00:00",
@@ -404,7 +418,8 @@ const EXAMPLES: Notification[] = [
   { ...PAYMENT, attempt_count: 8, next_payment_attempt: null },
   { ...OCCURRED, provider: "b", occurred_at: OCCURRED.created_at },
   {
-    ...{ ...OCCURRED, kind: "trial_ending" },
+    ...OCCURRED,
+    kind: "trial_ending",
     trial_end: "2026-12-01T09:00:00+00:00",
   },
   { ...PAYMENT, kind: "action_required" },
@@ -415,18 +430,26 @@ const EXAMPLES: Notification[] = [
 const FAILED_AT = "2026-11-28T09:00:01.5+00:00";
 const ALERTS: Alert[] = [
   {
-    ...{ ...OPENED, id: NOTIFICATION.id, created_at: OCCURRED.created_at },
+    ...OPENED,
+    id: NOTIFICATION.id,
+    created_at: OCCURRED.created_at,
     alert: {
-      ...{ ...OPENED.alert as FailureOpened, open: 1, new: 1 },
+      ...OPENED.alert as FailureOpened,
+      open: 1,
+      new: 1,
       error:
         "data.object.metadata.accountId is missing, and account_of_customer knows no account of the customer.",
-      ...{ first_failed_at: FAILED_AT, last_failed_at: FAILED_AT },
+      first_failed_at: FAILED_AT,
+      last_failed_at: FAILED_AT,
     },
   },
   {
-    ...{ ...RESOLVED, id: NOTIFICATION.id, created_at: OCCURRED.created_at },
+    ...RESOLVED,
+    id: NOTIFICATION.id,
+    created_at: OCCURRED.created_at,
     alert: {
-      ...{ error_code: "account_unknown", resolved: 1 },
+      error_code: "account_unknown",
+      resolved: 1,
       opened_at: "2026-11-28T08:20:02.25+00:00",
     },
   },
@@ -450,7 +473,7 @@ Deno.test("docs/notifications.md and messages.txt show what accounts and operato
     return changed;
   });
   const sent = [
-    ...["What is sent, in a line each; of e-mails the subject, and the text."],
+    "What is sent, in a line each; of e-mails the subject, and the text.",
   ];
   for (const message of [...EXAMPLES, ...ALERTS]) {
     sent.push((await send(message)).text);

@@ -64,8 +64,13 @@ const SLOW = "no answer within 20 ms";
 const GARBAGE = [
   ...[200, 404, 502].map((status) => text(status, "<html>LEAKED</html>")),
   ...[200, 404, 408, 500, 503].map((status) => text(status, "")),
-  ...[text(204, null), text(307, ""), text(200, '[{"place":1,')],
-  ...[json(200, null), json(500, null), json(500, []), json(500, "boom")],
+  text(204, null),
+  text(307, ""),
+  text(200, '[{"place":1,'),
+  json(200, null),
+  json(500, null),
+  json(500, []),
+  json(500, "boom"),
   // PostgREST, of a connection that died in its pool (PostgREST/postgrest#4681).
   json(400, { ...error("", ""), details: null, hint: null }),
 ];
@@ -120,8 +125,11 @@ Deno.test({
 
 const ids = { provider: "b", event_id: "evt_1", subscription_id: "sub_1" };
 const EVENT: BillingEvent = {
-  ...{ type: "invoice.payment_failed", kind: "payment_failed", ...ids },
-  ...{ occurred_at: null, report: { customer_id: null } },
+  type: "invoice.payment_failed",
+  kind: "payment_failed",
+  ...ids,
+  occurred_at: null,
+  report: { customer_id: null },
 };
 const payment = { invoice_id: "in_1" };
 const PAID = { ...EVENT, payment } as BillingEvent;
@@ -151,7 +159,8 @@ Deno.test("applyEvents() returns each event's own outcome, by place and not by o
   for (const oncePerInvoice of [true, undefined]) {
     let wakes = 0;
     const options = {
-      ...{ database, onRetries: () => void wakes++ },
+      database,
+      onRetries: () => void wakes++,
       ...(oncePerInvoice && { oncePerInvoice }),
     };
     const results = (await applyEvents(events, options)).map((one) =>
@@ -175,9 +184,14 @@ const BODIES: Record<string, (string | Uint8Array<ArrayBuffer>)[]> = {
     '{"id":"evt_1","type":"a\\n","a":"\\u0000\\ud800"}',
   ],
   "sha256:": [
-    ...["", '{"id":"evt_1"', "null", '{"id":" "}', "Grüße \u{1f600}"],
+    "",
+    '{"id":"evt_1"',
+    "null",
+    '{"id":" "}',
+    "Grüße \u{1f600}",
     // What Postgres cannot hold as text.
-    ...[Uint8Array.of(0xff, 0, 1), bytes('{"id":"evt_1","a":"x\0"}')],
+    Uint8Array.of(0xff, 0, 1),
+    bytes('{"id":"evt_1","a":"x\0"}'),
   ],
 };
 Deno.test("describeFailedBody() files a body under its id or hash, and loses no byte", async () => {
@@ -189,7 +203,9 @@ Deno.test("describeFailedBody() files a body under its id or hash, and loses no 
       const eventId = id === "evt_1" ? id : id + bodyHash;
       const { event: _, ...failed } = await describeFailedBody(sent, STRIPE);
       assertEquals(failed, {
-        ...{ eventId, bodyHash, encoding: isText ? "text" : "base64" },
+        eventId,
+        bodyHash,
+        encoding: isText ? "text" : "base64",
         body: isText ? body : body.toBase64(),
       });
     }
@@ -228,8 +244,15 @@ const apply = (answer: Response) =>
 const emailOf = (answer: Response) =>
   accountEmail(fakeDatabase(() => answer).database, "acc_1");
 const NO_OUTCOMES = [
-  ...[[null], [[]], ["applied"], "applied", { outcome: "applied" }, null],
-  ...[[{}], [{ outcome: "applied" }], [{ place: 1, outcome: "APPLIED" }]],
+  [null],
+  [[]],
+  ["applied"],
+  "applied",
+  { outcome: "applied" },
+  null,
+  [{}],
+  [{ outcome: "applied" }],
+  [{ place: 1, outcome: "APPLIED" }],
   [{ place: "1", outcome: "applied" }],
 ].map((answer) => JSON.stringify(answer));
 const CALLS: [(answer: Response) => Promise<unknown>, garbage: string[]][] = [
@@ -280,7 +303,8 @@ Deno.test("checkAcknowledged() logs that failures may not be retried or seen", a
   for (const [answer, env, says] of LACKS) {
     const errors: unknown[] = [];
     await checkAcknowledged({
-      ...{ env, database: fakeDatabase(answer).database },
+      env,
+      database: fakeDatabase(answer).database,
       clock: () => fiveMinutesLater,
       log: (level, _, fields) => errors.push(level, fields?.["error"]),
     });

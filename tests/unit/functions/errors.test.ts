@@ -68,7 +68,8 @@ Deno.test("databaseError() knows what a code means, and keeps refused data out o
   const raised = "billing.on_x raised P0042: LEAKED: 900";
   const { code, message, logMessage } = databaseError("BW008", raised);
   assertEquals([code, message, logMessage], [
-    ...["apply_failed", raised],
+    "apply_failed",
+    raised,
     "billing.on_x raised P0042: see its row in failed_events",
   ]);
   for (const code of [undefined, ""]) {

@@ -105,8 +105,11 @@ Deno.test("parseEvent() names a field that is missing or malformed, and what is 
   assert(elsewhere.startsWith("data.object.metadata.accountId: must be"));
   const blank = "\n".repeat(256);
   const worse = {
-    ...{ id: blank, "data.object.id": blank, created: 1.5 },
-    ...{ [`${ITEM}.price.id`]: blank, [PERIOD_END]: 1.5 },
+    id: blank,
+    "data.object.id": blank,
+    created: 1.5,
+    [`${ITEM}.price.id`]: blank,
+    [PERIOD_END]: 1.5,
     "data.object.metadata.accountId": blank,
   };
   assertEquals(fault(event(CREATED, worse)).split("; ").length, 5);
@@ -163,7 +166,9 @@ Deno.test("parseEvent() keeps what accounts are to be told, and nothing else", (
   for (const [given, notify, told] of TELLS) {
     const parsed = parseEvent(JSON.stringify(given), {
       format: stripe,
-      ...{ nowSeconds: NOW, toleranceSeconds: 60, notify: new Set(notify) },
+      nowSeconds: NOW,
+      toleranceSeconds: 60,
+      notify: new Set(notify),
     });
     const said = parsed.handled ? parsed.event.payment?.kind : parsed.reason;
     assertEquals(said, told, JSON.stringify(given).slice(0, 80));
@@ -173,7 +178,8 @@ Deno.test("parseEvent() keeps what accounts are to be told, and nothing else", (
 const CHECKOUT = "checkout.session.completed";
 const PAID = "invoice.paid";
 const OTHER = {
-  ...{ kind: "other", report: { customer_id: "cus_1", subscription_id: null } },
+  kind: "other",
+  report: { customer_id: "cus_1", subscription_id: null },
 };
 const NOBODYS = { customer_id: null, subscription_id: null };
 const SESSION = { customer: { id: "cus_1" }, client_reference_id: "acc_2" };
@@ -205,7 +211,9 @@ Deno.test("parseEvent() passes on the events of further types, with their text i
   ) => {
     const parsed = parseEvent(JSON.stringify(given), {
       format: stripe,
-      ...{ nowSeconds: NOW, toleranceSeconds: 60, accountFromCheckout },
+      nowSeconds: NOW,
+      toleranceSeconds: 60,
+      accountFromCheckout,
       handledTypes: { types: new Set(types), ...(fault && { fault }) },
     });
     if (!parsed.handled) return parsed.reason;
@@ -238,13 +246,19 @@ Deno.test("parseEvent() passes on the events of further types, with their text i
   const ids = { type: DELETED, event_id: "evt_1", occurred_at: iso(NOW) };
   const report = { customer_id: "cus_1" };
   assertEquals<unknown>(deletion, {
-    ...{ ...ids, subscription_id: "sub_1", kind: "deletion", report },
+    ...ids,
+    subscription_id: "sub_1",
+    kind: "deletion",
+    report,
     named_account: "acc_1",
     payload: true,
   });
   const oneOff = event(FAILED, { "data.object": { customer: "cus_1" } });
   assertEquals<unknown>(read(oneOff, [FAILED]), {
-    ...{ ...whole, type: FAILED, subscription_id: null, report },
+    ...whole,
+    type: FAILED,
+    subscription_id: null,
+    report,
   });
   const from = { ...paid, type: CHECKOUT, ...OTHER, kind: "checkout" };
   check(
@@ -253,11 +267,16 @@ Deno.test("parseEvent() passes on the events of further types, with their text i
     CHECKOUTS,
   );
   assertEquals<unknown>(read(checkout({}), [CHECKOUT]), {
-    ...{ ...from, account_id: "acc_2", isUnusable: false, payload: true },
+    ...from,
+    account_id: "acc_2",
+    isUnusable: false,
+    payload: true,
   });
   // For a handler alone, it says whose it is.
   assertEquals<unknown>(read(checkout({}), [CHECKOUT], undefined, false), {
-    ...{ ...whole, type: CHECKOUT, named_account: "acc_2" },
+    ...whole,
+    type: CHECKOUT,
+    named_account: "acc_2",
   });
   // A faulty list refuses what may be on it.
   for (const type of [PAID, "ping"]) {
@@ -290,17 +309,27 @@ const REPORT = {
 };
 const ITEMS = [
   {
-    ...{ item_id: "si_1", price_id: "price_1", product_id: "prod_1" },
-    ...{ quantity: 5, usage_type: null, current_period_end: iso(END) },
+    item_id: "si_1",
+    price_id: "price_1",
+    product_id: "prod_1",
+    quantity: 5,
+    usage_type: null,
+    current_period_end: iso(END),
   },
   ...[0, 1].map(() => ({
-    ...{ item_id: null, price_id: null, product_id: null, quantity: null },
-    ...{ usage_type: null, current_period_end: iso(END) },
+    item_id: null,
+    price_id: null,
+    product_id: null,
+    quantity: null,
+    usage_type: null,
+    current_period_end: iso(END),
   })),
 ];
 const { id: invoice_id, customer: _, subscription: __, ...paid } = INVOICE;
 const PAYMENT = {
-  ...{ kind: "payment_failed", invoice_id, ...paid },
+  kind: "payment_failed",
+  invoice_id,
+  ...paid,
   next_payment_attempt: iso(LATER),
 };
 
@@ -336,10 +365,14 @@ Deno.test("read() makes the event on the wire of each type", () => {
   const creation = { type: CREATED, kind: "creation", report: whole };
   const payment = { type: FAILED, kind: "payment_failed", payment: PAYMENT };
   const deletion = {
-    ...{ type: DELETED, kind: "deletion", payment: { kind: "ended" } },
+    type: DELETED,
+    kind: "deletion",
+    payment: { kind: "ended" },
   };
   const notice = (type: string, told: string, more: object) => ({
-    ...{ type, kind: "notice", report },
+    type,
+    kind: "notice",
+    report,
     payment: { ...more, kind: told },
   });
   const previous = (previous_attributes: object) =>
@@ -359,7 +392,8 @@ Deno.test("read() makes the event on the wire of each type", () => {
     // It may have recovered, if its status changed or nobody knows.
     [previous({ quantity: 1 }), { ...change, previous: {} }],
     [previous({ status: "past_due" }), {
-      ...{ ...update, previous: { provider_status: "past_due" } },
+      ...update,
+      previous: { provider_status: "past_due" },
     }],
     [event(TRIAL, { "data.object.trial_end": LATER }), {
       ...notice(TRIAL, "trial_ending", { trial_end: iso(LATER) }),
@@ -374,7 +408,9 @@ Deno.test("read() makes the event on the wire of each type", () => {
     [event(FAILED), { ...payment, report }],
     [event(FAILED, both), { ...payment, report }],
     [event(FAILED, { created: undefined }), {
-      ...{ ...payment, report, occurred_at: null },
+      ...payment,
+      report,
+      occurred_at: null,
     }],
   ]);
 });
@@ -398,8 +434,13 @@ const ODD: Record<string, object[]> = {
   paused_until: [{ pause_collection: { resumes_at: 1 } }],
 };
 const MODES = [
-  ...[[true, false, true], [false, true, false], [undefined, true, true]],
-  ...[[null, false, false], ["true", true, true], [1, 0, null], [0, {}, null]],
+  [true, false, true],
+  [false, true, false],
+  [undefined, true, true],
+  [null, false, false],
+  ["true", true, true],
+  [1, 0, null],
+  [0, {}, null],
 ];
 Deno.test("read() reads the mode of the event or else of the object, and what is odd as null", () => {
   for (const [livemode, ofObject, expected] of MODES) {
@@ -461,9 +502,12 @@ Deno.test("read() reads what an update replaced: what differed before it", () =>
 });
 
 const price = (usage_type: string, changes = {}) => ({
-  ...{ id: `si_${usage_type}`, quantity: 2, current_period_end: LATER },
+  id: `si_${usage_type}`,
+  quantity: 2,
+  current_period_end: LATER,
   price: {
-    ...{ id: `price_${usage_type}`, product: { id: "prod_2" } },
+    id: `price_${usage_type}`,
+    product: { id: "prod_2" },
     recurring: { usage_type },
     ...changes,
   },
@@ -477,8 +521,11 @@ Deno.test("read() reads all items, and the plan of the first or the first licens
     return previous_attributes ? previous?.items : report.items;
   };
   const metered = {
-    ...{ item_id: "si_metered", price_id: "price_metered", quantity: 2 },
-    ...{ product_id: "prod_2", usage_type: "metered" },
+    item_id: "si_metered",
+    price_id: "price_metered",
+    quantity: 2,
+    product_id: "prod_2",
+    usage_type: "metered",
     current_period_end: iso(LATER),
   };
   assertEquals(itemsIn({}), ITEMS);
@@ -537,12 +584,15 @@ const two = (...ends: number[]) => ({
   ...none,
   items: {
     data: ends.map((current_period_end) => ({
-      ...{ price: { id: "price_1" }, quantity: 5, current_period_end },
+      price: { id: "price_1" },
+      quantity: 5,
+      current_period_end,
     })),
   },
 });
 const line = (of: object) => ({
-  ...{ subscription: null, lines: { data: [{}, of, "x"] } },
+  subscription: null,
+  lines: { data: [{}, of, "x"] },
 });
 const inLine = (kind: string) =>
   line({ parent: { [kind]: { subscription: "sub_2" } } });
@@ -580,14 +630,29 @@ const PAY = "https://pay.example.com";
 const DETAILS: [field: string, kept: unknown[], odd: unknown[]][] = [
   ["id", ["\u{1f600}".repeat(255), " \u00a0x "], NO_ID],
   ["hosted_invoice_url", [
-    ...["HTTPS://PAY.example.com", `${PAY}/<b>"'&amp;`, `${PAY}/@user:pass`],
+    "HTTPS://PAY.example.com",
+    `${PAY}/<b>"'&amp;`,
+    `${PAY}/@user:pass`,
     `${PAY}/`.padEnd(2_048, "a"),
   ], [
-    ...[17, "javascript:alert(1)", `JaVaScRiPt:alert(1)//${PAY}`, "https://"],
-    ...["data:text/html,<b>", "http://pay.example.com", "//pay.example.com"],
-    ...[`${PAY}@evil.example`, "https://:password@pay.example.com", [PAY]],
-    ...[` ${PAY}`, `${PAY}/\n`, `${PAY}/a b`, `${PAY}/\0`, `${PAY}/\u2028`],
-    ...[`${PAY}/\u202egpj.exe`, `${PAY}/\ud83d`, `${PAY}/`.padEnd(2_049, "a")],
+    17,
+    "javascript:alert(1)",
+    `JaVaScRiPt:alert(1)//${PAY}`,
+    "https://",
+    "data:text/html,<b>",
+    "http://pay.example.com",
+    "//pay.example.com",
+    `${PAY}@evil.example`,
+    "https://:password@pay.example.com",
+    [PAY],
+    ` ${PAY}`,
+    `${PAY}/\n`,
+    `${PAY}/a b`,
+    `${PAY}/\0`,
+    `${PAY}/\u2028`,
+    `${PAY}/\u202egpj.exe`,
+    `${PAY}/\ud83d`,
+    `${PAY}/`.padEnd(2_049, "a"),
   ]],
   ["amount_due", [0, 2 ** 53 - 1], [-1, 0.5, 1e400, 2 ** 53, 1e21, "19.00"]],
   ["currency", ["usd"], [17, "eu", "euro", "e1r", "ſek", "eur\n", "\neur"]],
@@ -613,8 +678,12 @@ Deno.test("read() reads what an invoice states, and what is odd as null", () => 
 });
 
 const WHOLE = {
-  ...{ type: CREATED, kind: "creation", subscription_id: "sub_1" },
-  ...{ customer_id: "cus_1", account_id: "acc_1", occurred_at: iso(NOW) },
+  type: CREATED,
+  kind: "creation",
+  subscription_id: "sub_1",
+  customer_id: "cus_1",
+  account_id: "acc_1",
+  occurred_at: iso(NOW),
   fallback_account: undefined,
 };
 const without = (names: string[]) =>
@@ -644,7 +713,8 @@ Deno.test("describeEvent() reads each part by itself", () => {
     ...[...ABSENT, 1, [], { data: 1 }].map((value) => [value, {}] as const),
     [paid, { type: "invoice.paid" }],
     [{ data: { object: { customer: "cus_1", subscription: "sub_1" } } }, {
-      ...{ customer_id: "cus_1", subscription_id: "sub_1" },
+      customer_id: "cus_1",
+      subscription_id: "sub_1",
     }],
   ]);
 });

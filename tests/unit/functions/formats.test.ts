@@ -36,7 +36,9 @@ function read(provider: Provider, event: unknown, handled: string[] = []) {
   return parseEvent(JSON.stringify(event), {
     format,
     ...(format.idOf && { id: "msg_1" }),
-    ...{ nowSeconds: NOW, toleranceSeconds: 300, notify: NOTIFY },
+    nowSeconds: NOW,
+    toleranceSeconds: 300,
+    notify: NOTIFY,
     handledTypes: { types: new Set(handled) },
   });
 }
@@ -49,7 +51,10 @@ function eventOf(
   const parsed = read(
     provider,
     providerEvent(provider, type, {
-      ...{ id: "evt_1", occurredAt: AT, periodEnd: END, account: "acc_1" },
+      id: "evt_1",
+      occurredAt: AT,
+      periodEnd: END,
+      account: "acc_1",
       ...options,
     }),
   );
@@ -61,12 +66,20 @@ const withField = (event: object, path: string, value: unknown) =>
   edited(event, { [path]: value });
 
 const NONE = {
-  ...{ cancel_at: null, trial_end: null, paused: null, paused_until: null },
-  ...{ livemode: null, items_complete: true },
+  cancel_at: null,
+  trial_end: null,
+  paused: null,
+  paused_until: null,
+  livemode: null,
+  items_complete: true,
 };
 const item = (more: object) => [{
-  ...{ item_id: null, price_id: null, product_id: null, usage_type: null },
-  ...{ quantity: 3, current_period_end: END },
+  item_id: null,
+  price_id: null,
+  product_id: null,
+  usage_type: null,
+  quantity: 3,
+  current_period_end: END,
   ...more,
 }];
 
@@ -79,7 +92,8 @@ const REPORTS: Record<Provider, [type: string, report: object]> = {
   polar: ["subscription.updated", { items: item({ product_id: "pri_1" }) }],
   dodo: ["subscription.renewed", { items: item({ product_id: "pri_1" }) }],
   "lemon-squeezy": ["subscription_updated", {
-    ...{ customer_id: "ls_ctm_1", livemode: false },
+    customer_id: "ls_ctm_1",
+    livemode: false,
     items: item({ price_id: "pri_1", product_id: "501" }),
   }],
 };
@@ -89,8 +103,12 @@ Deno.test("each format reads the report of an update, and what it plans", () => 
     const [type, report] = REPORTS[provider];
     const said = { customer: "ctm_1", plan: "pri_1", quantity: 3 };
     const whole = {
-      ...{ ...NONE, provider_status: "active", quantity: 3 },
-      ...{ customer_id: "ctm_1", plan_id: "pri_1", current_period_end: END },
+      ...NONE,
+      provider_status: "active",
+      quantity: 3,
+      customer_id: "ctm_1",
+      plan_id: "pri_1",
+      current_period_end: END,
       ...report,
     };
     const { report: read, previous } = eventOf(provider, type, said);
@@ -169,7 +187,10 @@ Deno.test("each format knows its types, and whose they are; further ones are for
         const { report, previous: _, account_id, named_account, ...event } =
           eventOf(provider, type, about);
         assertEquals<unknown>(event, {
-          ...{ kind, event_id: id, type, occurred_at: AT },
+          kind,
+          event_id: id,
+          type,
+          occurred_at: AT,
           subscription_id: `${prefix}77`,
           ...(payment && { payment }),
         });
@@ -188,7 +209,8 @@ Deno.test("each format knows its types, and whose they are; further ones are for
     assertEquals(read(provider, bought).handled, false, further);
     const { event } = read(provider, bought, [further]) as { event: Json };
     assertEquals([event["kind"], event["payload"]], [
-      ...["other", JSON.stringify(bought)],
+      "other",
+      JSON.stringify(bought),
     ]);
   }
 });
@@ -235,7 +257,8 @@ const ODDITIES: [Provider, string, changes: object, expected: object][] = [
     paused_until: null,
   }],
   ["polar", "subscription.updated", {
-    ...{ "data.status": "paused", "data.resumes_at": LATER },
+    "data.status": "paused",
+    "data.resumes_at": LATER,
   }, { provider_status: "paused", paused_until: LATER }],
   ["lemon-squeezy", "subscription_updated", {
     "data.attributes.status": "paused",
@@ -247,13 +270,15 @@ const ODDITIES: [Provider, string, changes: object, expected: object][] = [
     "data.attributes.pause": { mode: "free", resumes_at: null },
   }, { provider_status: "active", paused: "free", paused_until: null }],
   ["lemon-squeezy", "subscription_updated", {
-    ...{ "data.attributes.status": "paused", "data.attributes.pause": null },
+    "data.attributes.status": "paused",
+    "data.attributes.pause": null,
   }, { provider_status: "paused", paused: null }],
   // Too many days for a date, and for a year of four digits.
   ...[100_000_000, 3_000_000, 2_147_483_647].map((days) =>
     [
       ...["dodo", "subscription.active"] as const,
-      ...[{ "data.trial_period_days": days }, { trial_end: null }],
+      { "data.trial_period_days": days },
+      { trial_end: null },
     ] as [Provider, string, object, object]
   ),
 ];
@@ -311,7 +336,8 @@ Deno.test("each format reads whose a subscription is, and names where it looks",
     };
     for (const type of Object.keys(format.kinds)) {
       const made = providerEvent(provider, type, {
-        ...{ occurredAt: AT, account: "acc_1" },
+        occurredAt: AT,
+        account: "acc_1",
       });
       const isPayment = kindOf(format, type) === "payment_failed";
       const accountOf = (event: object) => {
@@ -383,8 +409,11 @@ const ANY: Record<Provider, string[]> = {
   "lemon-squeezy": ["data.attributes.pause"],
 };
 const ODD_TIMES = [
-  ...[1_762_164_000, "yesterday", "2026-02-30T00:00:00Z"],
-  ...["1999-01-01T00:00:00Z", "2026-11-03T10:00:00"],
+  1_762_164_000,
+  "yesterday",
+  "2026-02-30T00:00:00Z",
+  "1999-01-01T00:00:00Z",
+  "2026-11-03T10:00:00",
 ];
 const AHEAD = "2026-11-05T00:00:00Z";
 
@@ -447,7 +476,8 @@ Deno.test("a required field that is missing or malformed is named, with its path
       };
       assertEquals(Object.keys(event["report"]!), ["customer_id"], path);
       assertEquals([event["kind"], event["account_id"]], [
-        ...["deletion", undefined],
+        "deletion",
+        undefined,
       ]);
     }
     for (const path of ANY[provider]) {
@@ -460,8 +490,11 @@ Deno.test("a required field that is missing or malformed is named, with its path
       ...[event, format] as const,
     );
     assertEquals(described, {
-      ...{ type: creation, kind: format.kinds[creation] },
-      ...{ account_id: "acc_1", fallback_account: undefined, occurred_at: AT },
+      type: creation,
+      kind: format.kinds[creation],
+      account_id: "acc_1",
+      fallback_account: undefined,
+      occurred_at: AT,
     });
     for (const rubbish of [null, 1, "x", [], {}, { data: 1, meta: 1 }]) {
       assertEquals(describeEvent(rubbish, format).type, undefined);
@@ -471,7 +504,8 @@ Deno.test("a required field that is missing or malformed is named, with its path
 
 function idOf(provider: Provider, event: unknown, handled: string[] = []) {
   return readEventId(new TextEncoder().encode(JSON.stringify(event)), {
-    ...{ format: FORMATS[provider], deliveryId: "msg_1" },
+    format: FORMATS[provider],
+    deliveryId: "msg_1",
     handledTypes: { types: new Set(handled) },
   });
 }
@@ -490,7 +524,8 @@ Deno.test("an id is of the body, of the header, or of what is kept of the event"
     assertEquals(await idOf("lemon-squeezy", edited(event, same)), id);
   }
   const others = [
-    ...[{ "data.attributes.status": "past_due" }, { "data.id": "78" }],
+    { "data.attributes.status": "past_due" },
+    { "data.id": "78" },
     { "data.attributes.updated_at": END },
     { "meta.event_name": "subscription_created" },
   ].map((changes) => idOf("lemon-squeezy", edited(event, changes)));

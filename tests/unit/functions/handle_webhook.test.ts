@@ -29,7 +29,9 @@ const INVOICE = event(FAILED);
 const CHECKOUT = "checkout.session.completed";
 const checkout = (client_reference_id: unknown) =>
   JSON.stringify({
-    ...{ id: "evt_1", type: CHECKOUT, created: NOW },
+    id: "evt_1",
+    type: CHECKOUT,
+    created: NOW,
     data: { object: { customer: "cus_1", client_reference_id } },
   });
 const dated = (created: number) => event(DELETED, { created });
@@ -62,10 +64,14 @@ async function handle(
   const url = "http://localhost/functions/v1/billing-webhook";
   const request = edit(new Request(url, { method: "POST", headers, body }));
   const providers = await readProviders({
-    ...{ PROVIDER_B_SIGNING_SECRET: SECRET, ...env },
+    PROVIDER_B_SIGNING_SECRET: SECRET,
+    ...env,
   });
   const response = await handleWebhook(request, {
-    ...{ providers, database, toleranceSeconds: 300, ...NO_FURTHER },
+    providers,
+    database,
+    toleranceSeconds: 300,
+    ...NO_FURTHER,
     accountFromCheckout: true,
     handledTypes: { types: new Set(), ...(fault && { fault }) },
     unmappedSubscriptions: ignores ? "ignore" : "fail",
@@ -223,7 +229,9 @@ Deno.test("handleWebhook() applies, ignores or records an event, and says so in 
 
 const START = ["/functions/v1/billing-webhook", "/billing-webhook", ""];
 const PATHS = [
-  ...["/billing-webhook", "/billing-webhook/", "/billing-webhook?path=/x#y"],
+  "/billing-webhook",
+  "/billing-webhook/",
+  "/billing-webhook?path=/x#y",
   ...START.map((start) => `${start}/api/billing/webhook`),
 ];
 const at = (path: string) => (request: Request) =>

@@ -38,7 +38,14 @@ Deno.test("readBody() returns the exact bytes, and takes the memory of a single 
   assertEquals(await read(), []);
   assertEquals(await read(bytes.subarray(1, 3)), [2, 3]);
   assertEquals(await read(bytes, new Uint8Array(), bytes), [
-    ...[1, 2, 3, 4, 1, 2, 3, 4],
+    1,
+    2,
+    3,
+    4,
+    1,
+    2,
+    3,
+    4,
   ]);
   // Others may use the rest, so far.
   assertEquals(bytes.byteLength, 4);
@@ -50,8 +57,12 @@ Deno.test("readBody() returns the exact bytes, and takes the memory of a single 
 const LARGE = "body_too_large";
 const none = undefined;
 type Row = [
-  ...[chunks: number[], then: End, length: string | undefined],
-  ...[code: string | undefined, sentBytes: number, afterMs?: number],
+  chunks: number[],
+  then: End,
+  length: string | undefined,
+  code: string | undefined,
+  sentBytes: number,
+  afterMs?: number,
 ];
 const BODIES: Row[] = [
   [[1, 15], "ends", none, none, 16],

@@ -89,7 +89,9 @@ const DEFAULTS: ReturnType<typeof read> = {
   accountFromCheckout: false,
   planItem: "first",
   notify: new Set(["payment_failed"]),
-  ...{ isSet: false, rate: undefined, alerts: false },
+  isSet: false,
+  rate: undefined,
+  alerts: false,
   logged: [
     "warn: no notification channel is configured: notifications stay pending; set NOTIFICATION_URL or RESEND_API_KEY",
   ],
@@ -108,23 +110,33 @@ const BROKEN = "the project's secret key contains a line break";
 const NO_KEY = "(or SUPABASE_SERVICE_ROLE_KEY) is not set";
 // The catalogue has more.
 const BAD_URLS = [
-  ...["http://hooks.test/LEAKED", "http://127.0.0.1.hooks.test/", "https://"],
-  ...["http://hooks.test/?127.0.0.1", SLACK.replace("https", "http")],
+  "http://hooks.test/LEAKED",
+  "http://127.0.0.1.hooks.test/",
+  "https://",
+  "http://hooks.test/?127.0.0.1",
+  SLACK.replace("https", "http"),
 ];
 const URLS = [
-  ...["https://hooks.test", "https://hooks.test:8443/a?b=c"],
-  ...["http://127.1.2.3:8080/", "http://[::1]/x", "http://localhost:8080/"],
+  "https://hooks.test",
+  "https://hooks.test:8443/a?b=c",
+  "http://127.1.2.3:8080/",
+  "http://[::1]/x",
+  "http://localhost:8080/",
 ];
 const SLACK_URLS = [
-  ...[SLACK, "https://hooks.slack-gov.com/services/T0/B0/x"],
+  SLACK,
+  "https://hooks.slack-gov.com/services/T0/B0/x",
   "HTTPS://Hooks.Slack.com:443/services/T0/B0/x",
 ];
 const SECRETS = [12, 13, 14, 64]
   .map((length) => `whsec_${btoa("x".repeat(length))}`)
   .flatMap((secret) => [secret, secret.replace(/=+$/, "")]);
 const BAD_SECRETS = [
-  ...["whsec_", "whsec_no-base64-LEAKED-at-all", btoa("x".repeat(24))],
-  ...[`${NOTIFICATION_SECRET}\n`, NOTIFICATION_SECRET.slice(0, -3)],
+  "whsec_",
+  "whsec_no-base64-LEAKED-at-all",
+  btoa("x".repeat(24)),
+  `${NOTIFICATION_SECRET}\n`,
+  NOTIFICATION_SECRET.slice(0, -3),
   `whsec_${btoa("12345678901")}`,
   `whsec_${btoa("1234567890")}${btoa("12345678")}`,
 ];
@@ -134,7 +146,9 @@ const BAD_SECRETS = [
  * refused.
  */
 const SETTINGS: [
-  ...[name: string, beside: Environment, expected: object | string],
+  name: string,
+  beside: Environment,
+  expected: object | string,
   ...values: (string | undefined)[],
 ][] = [
   ["SUPABASE_URL", {}, "is not set", "", undefined],
@@ -199,7 +213,8 @@ const SETTINGS: [
   ["NOTIFICATION_SIGNING_SECRET", WEBHOOK, "is not set", ""],
   ["NOTIFICATION_SIGNING_SECRET", WEBHOOK, "must be", ...BAD_SECRETS],
   ["RESEND_API_KEY", { ...EMAIL, ...WEBHOOK }, {
-    ...{ isSet: true, logged: [UNUSED] },
+    isSet: true,
+    logged: [UNUSED],
   }, "x"],
   ["RESEND_API_KEY", EMAIL, BY_EMAIL, "re_unit", "re_unit\n"],
   ["RESEND_API_KEY", EMAIL, "contains", "re_LEAKED\nre_x", "re_LEAKED\0"],
@@ -264,16 +279,22 @@ async function readBoth(env: Environment) {
 }
 
 const COMMON = {
-  ...{ mode: "any", connect: false, acknowledges: false, keys: 1 },
+  mode: "any",
+  connect: false,
+  acknowledges: false,
+  keys: 1,
   format: FORMATS.stripe as object,
 };
 const OWN_A = "provider-a-signature";
 const OF_A = { ...COMMON, headers: [OWN_A, STRIPE], scheme: stripe };
 const OF_B = {
-  ...{ ...COMMON, headers: ["provider-b-signature"], scheme: hmacSha256Hex },
+  ...COMMON,
+  headers: ["provider-b-signature"],
+  scheme: hmacSha256Hex,
 };
 const OF_STANDARD = {
-  ...{ headers: ["webhook-signature"], scheme: standardWebhooks },
+  headers: ["webhook-signature"],
+  scheme: standardWebhooks,
 };
 const OF_SVIX = { ...OF_STANDARD, headers: ["svix-signature"] };
 const HEX_A = { headers: [OWN_A], scheme: hmacSha256Hex };
@@ -294,17 +315,24 @@ Deno.test("webhook and worker read a further provider alike", async () => {
   try {
     const env = {
       ...GOOD,
-      ...{ PROVIDER_Z_SIGNING_SECRET: SECRET, PROVIDER_Z_FORMAT: "paddle" },
-      ...{ PROVIDER_Z_MODE: "live", PROVIDER_Z_CONNECT: "allow" },
+      PROVIDER_Z_SIGNING_SECRET: SECRET,
+      PROVIDER_Z_FORMAT: "paddle",
+      PROVIDER_Z_MODE: "live",
+      PROVIDER_Z_CONNECT: "allow",
       PROVIDER_Z_FAILURES: "acknowledge",
     };
     const settings = {
-      ...{ format: "paddle", mode: "live", connect: true, acknowledges: true },
+      format: "paddle",
+      mode: "live",
+      connect: true,
+      acknowledges: true,
     };
     assertEquals<unknown>(readOfEach(env, readProviderSettings)["z"], settings);
     const { keys, name: _, ...signer } = (await readProviders(env)).at(-1)!;
     assertEquals<unknown>([signer, keys.length], [{
-      ...{ ...settings, format: FORMATS.paddle, scheme: paddle },
+      ...settings,
+      format: FORMATS.paddle,
+      scheme: paddle,
       headers: ["paddle-signature"],
     }, 1]);
     // Of one that is wrong, the worker knows nothing, and the webhook a fault.
@@ -320,22 +348,28 @@ Deno.test("webhook and worker read a further provider alike", async () => {
 
 /** As above, of a setting of provider A. */
 const OF_PROVIDER: [
-  ...[name: string, beside: Environment, expected: object | string],
+  name: string,
+  beside: Environment,
+  expected: object | string,
   ...values: string[],
 ][] = [
   ["FORMAT", {}, {}, "", "stripe"],
   ["FORMAT", {}, {
-    ...{ format: FORMATS.paddle, scheme: paddle },
+    format: FORMATS.paddle,
+    scheme: paddle,
     headers: ["paddle-signature"],
   }, "paddle"],
   // Either of the two kinds of keys.
   ["FORMAT", {}, {
-    ...{ format: FORMATS.polar, scheme: polar, keys: 2 },
+    format: FORMATS.polar,
+    scheme: polar,
+    keys: 2,
     headers: ["webhook-signature"],
   }, "polar"],
   ["FORMAT", {}, { ...OF_STANDARD, format: FORMATS.dodo }, "dodo"],
   ["FORMAT", {}, {
-    ...{ format: FORMATS["lemon-squeezy"], scheme: hmacSha256Hex },
+    format: FORMATS["lemon-squeezy"],
+    scheme: hmacSha256Hex,
     headers: ["x-signature"],
   }, "lemon-squeezy"],
   ["FORMAT", {}, "must be stripe or paddle or polar", "Paddle", "toString"],
@@ -381,11 +415,14 @@ const OF_PROVIDER: [
   ["SIGNING_SECRET", STANDARD, MISFIT, bytes(24).slice("whsec_".length)],
   ["SIGNING_SECRET", STANDARD, MISFIT, `${bytes(15)}-_=`, `${bytes(17)}\n=`],
   ["SIGNING_SECRET", { PROVIDER_A_SIGNATURE_SCHEME: "polar" }, {
-    ...{ headers: ["webhook-signature"], scheme: polar, keys: 2 },
+    headers: ["webhook-signature"],
+    scheme: polar,
+    keys: 2,
   }, bytes(16).replace("==", "")],
 ];
 const both = (a: string, b: string) => ({
-  ...{ PROVIDER_A_SIGNING_SECRET: a, PROVIDER_B_SIGNING_SECRET: b },
+  PROVIDER_A_SIGNING_SECRET: a,
+  PROVIDER_B_SIGNING_SECRET: b,
 });
 const OF_BOTH: [says: string, Environment][] = [
   ["_SIGNING_SECRET is not set", both("", "")],

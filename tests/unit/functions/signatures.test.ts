@@ -191,10 +191,12 @@ const DELIVERIES: [expected: string, headers: Env, env?: Env][] = [
   // Nobody knows whose it was meant to be.
   ["signature_mismatch, undefined", { [S]: signed(OLD_A) }, two],
   ["provider_misconfigured, undefined", { [S]: signed(OLD_A) }, {
-    ...{ ...two, ...misconfigured },
+    ...two,
+    ...misconfigured,
   }],
   ["provider_misconfigured, undefined", { [S]: signed(OLD_A) }, {
-    ...{ ...two, PROVIDER_B_SIGNING_SECRET: "" },
+    ...two,
+    PROVIDER_B_SIGNING_SECRET: "",
   }],
   ["a, any", { [P]: `ts=17;h1=${OTHER};${H1}` }, paddle],
   ...[`t=17;${H1}`, `ts=17,${H1}`, `ts=17;${H1},ts=17;${H1}`, `ts=17; ${H1}`]

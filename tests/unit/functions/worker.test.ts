@@ -117,12 +117,17 @@ async function wake(
   const search = setting.queue ? `?queue=${setting.queue}` : "";
   const request = new Request(`http://worker.test/${search}`, { method });
   const response = await handleWake(request, {
-    ...{ database, toleranceSeconds: 300, clock: Date.now, ...NO_FURTHER },
-    ...{ unmappedSubscriptions: "fail", oncePerInvoice: false },
+    database,
+    toleranceSeconds: 300,
+    clock: Date.now,
+    ...NO_FURTHER,
+    unmappedSubscriptions: "fail",
+    oncePerInvoice: false,
     readingOf: () => ({ format: stripe, mode: "any", connect: true }),
     alertChannel: { ...channel, destination: "alerts to ops.test" },
     log: (...line) => lines.push(line),
-    ...{ pace, ...worker },
+    pace,
+    ...worker,
   });
   const text = await response.text();
   const counts = response.status === 200 ? JSON.parse(text) : {};
@@ -131,8 +136,12 @@ async function wake(
 }
 
 const RESULTS: Record<string, string> = {
-  ...{ s: "sent", f: "failed", d: "dead", u: "undeliverable" },
-  ...{ l: "limited", n: "unsent" },
+  s: "sent",
+  f: "failed",
+  d: "dead",
+  u: "undeliverable",
+  l: "limited",
+  n: "unsent",
 };
 
 /** Notifications, one per letter, which is the result of the attempt. */
@@ -237,7 +246,10 @@ Deno.test("handleWake() claims and settles what was told to whom, as it can be s
   const results = ERRORS.map(([, error, retry_after_seconds], i) => {
     const { kind } = NOTIFICATION;
     return {
-      ...{ id: `id_${i}f`, kind, result: "failed", error },
+      id: `id_${i}f`,
+      kind,
+      result: "failed",
+      error,
       retry_after_seconds,
     };
   });
@@ -325,7 +337,10 @@ Deno.test("handleWake() works on the queue that it is woken for, and goes on whi
     });
     const rounds = (name: string) => queue === name ? 2 : queue ? 0 : 1;
     const claims = [
-      ...[/claim_failed/, /claim_notif/, /claim_alerts/, /release/],
+      /claim_failed/,
+      /claim_notif/,
+      /claim_alerts/,
+      /release/,
     ].map((name) => named(name).length);
     const [retries, told] = [rounds("retries"), rounds("notifications")];
     const alerts = Math.min(told, 1);
@@ -442,7 +457,9 @@ Deno.test("handleWake() retries each failure, and settles and describes it", asy
     const clock = () => NOW * 1000;
     const run = await wake({ failures, worker: { clock, ...worker } });
     const expected = failures.map(([result, body], i) => ({
-      ...{ result, provider: "b", event_id: `evt_${i}` },
+      result,
+      provider: "b",
+      event_id: `evt_${i}`,
       ...describeText(textOf(body), stripe),
     }));
     const [[, { results }]] = run.named(/settle_failed/) as [Call];
@@ -557,7 +574,13 @@ Deno.test("handleWake() retries events with a handler alone and in their order, 
   const types = new Set([DELETED]);
   const deletion = eventOf(DELETED);
   const failures: Row[] = [
-    ...[invoice, deletion, invoice, invoice, deletion, deletion, invoice],
+    invoice,
+    deletion,
+    invoice,
+    invoice,
+    deletion,
+    deletion,
+    invoice,
   ].map((body) => ["", body]);
   failures[1]![2] = "BW008";
   let nowMs = NOW * 1000;
@@ -582,8 +605,10 @@ Deno.test("handleWake() retries events with a handler alone and in their order, 
       return [name, Array.isArray(events) ? events.length : 1];
     }),
     [
-      ...[["apply_events", 1], ["apply_handled_event", 1]],
-      ...[["apply_events", 2], ["apply_handled_event", 1]],
+      ["apply_events", 1],
+      ["apply_handled_event", 1],
+      ["apply_events", 2],
+      ["apply_handled_event", 1],
     ],
   );
   const [[, { results }]] = run.named(/settle_failed/) as [Call];

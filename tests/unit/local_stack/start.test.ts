@@ -22,7 +22,11 @@ import { freePort } from "../../support/machine.ts";
 
 /** The first two as with `supabase start`. */
 const STANDARD = {
-  ...{ api: 54321, db: 54322, webhook: 54331, worker: 0, postgrest: 0 },
+  api: 54321,
+  db: 54322,
+  webhook: 54331,
+  worker: 0,
+  postgrest: 0,
 };
 const MOVED = { ...STANDARD, api: 4321, db: 4322, webhook: 4331 };
 const BASE = { BILLING_PORT_BASE: "9000", BILLING_API_PORT: "6" };

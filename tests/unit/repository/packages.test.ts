@@ -77,14 +77,22 @@ Deno.test("each lock has the checksums of deno.lock; a function's has no other p
 const BESIDES = [
   // The console names its sections.
   "docs/operate.md",
-  ...["LICENSE", "README.md", "package.json", "supabase/config.toml"],
-  ...["deno.json", "deno.lock", "scripts/npx/main.mjs"],
+  "LICENSE",
+  "README.md",
+  "package.json",
+  "supabase/config.toml",
+  "deno.json",
+  "deno.lock",
+  "scripts/npx/main.mjs",
 ];
 
 /** What a maintainer's clone may hold, and nobody else may get. */
 const PLANTED = [
-  ...[".env", ".stack/database/x", "scripts/add/.env"],
-  ...["supabase/.temp/project-ref", "supabase/functions/.env"],
+  ".env",
+  ".stack/database/x",
+  "scripts/add/.env",
+  "supabase/.temp/project-ref",
+  "supabase/functions/.env",
   "supabase/functions/.env.local",
   "supabase/functions/billing-webhook/.env",
 ];
