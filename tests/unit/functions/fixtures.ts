@@ -1,4 +1,4 @@
-import { assertRejects } from "@std/assert";
+import { assertEquals, assertRejects } from "@std/assert";
 import {
   createClient,
   type DatabaseClient,
@@ -19,6 +19,11 @@ export const CREATED = "customer.subscription.created";
 export const UPDATED = "customer.subscription.updated";
 export const DELETED = "customer.subscription.deleted";
 export const FAILED = "invoice.payment_failed";
+export const PAUSED = "customer.subscription.paused";
+export const RESUMED = "customer.subscription.resumed";
+export const TRIAL = "customer.subscription.trial_will_end";
+export const ACTION = "invoice.payment_action_required";
+export const CHECKOUT = "checkout.session.completed";
 
 /** Returns the items of a subscription. Only the first is read. */
 export function items(changes: object = {}) {
@@ -56,6 +61,24 @@ export function stripeEvent(
   const data = { object: type === FAILED ? INVOICE : SUBSCRIPTION };
   const whole = { id: "evt_1", type, created: NOW, livemode: false, data };
   return edited(whole, changes);
+}
+
+export const iso = (seconds: number) => new Date(seconds * 1000).toISOString();
+
+export const below = (subscription: unknown) => ({
+  parent: { subscription_details: { subscription } },
+});
+
+/** Asserts what is read of each given value: the whole, but for what differs. */
+export function check<Given>(
+  read: (given: Given) => unknown,
+  whole: object,
+  cases: readonly (readonly [given: Given, differs: object])[],
+): void {
+  for (const [given, differs] of cases) {
+    const text = String(JSON.stringify(given)).slice(0, 80);
+    assertEquals<unknown>(read(given), { ...whole, ...differs }, text);
+  }
 }
 
 export const ABSENT = [undefined, null];

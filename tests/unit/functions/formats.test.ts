@@ -1,5 +1,5 @@
 /** What is read of each provider's events: what the receiver sends to the database. */
-import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertThrows } from "@std/assert";
 import {
   type Provider,
   providerEvent,
@@ -15,10 +15,7 @@ import {
   withPlaces,
 } from "../../../supabase/functions/_shared/billing/events/format.ts";
 import { FORMATS } from "../../../supabase/functions/_shared/billing/events/formats.ts";
-import {
-  parseEvent,
-  readEventId,
-} from "../../../supabase/functions/_shared/billing/events/parse_event.ts";
+import { parseEvent } from "../../../supabase/functions/_shared/billing/events/parse_event.ts";
 import { edited } from "../../support/edited.ts";
 
 const AT = "2026-11-03T10:00:00.123456Z";
@@ -500,39 +497,4 @@ Deno.test("a required field that is missing or malformed is named, with its path
       assertEquals(describeEvent(rubbish, format).type, undefined);
     }
   }
-});
-
-function idOf(provider: Provider, event: unknown, handled: string[] = []) {
-  return readEventId(new TextEncoder().encode(JSON.stringify(event)), {
-    format: FORMATS[provider],
-    deliveryId: "msg_1",
-    handledTypes: { types: new Set(handled) },
-  });
-}
-
-Deno.test("an id is of the body, of the header, or of what is kept of the event", async () => {
-  assertEquals(await idOf("paddle", {}), undefined);
-  assertEquals(await idOf("polar", 1), "msg_1");
-  assertEquals(await idOf("dodo", {}), "msg_1");
-  const type = "subscription_updated";
-  const event = providerEvent("lemon-squeezy", type, { occurredAt: AT });
-  const id = (await idOf("lemon-squeezy", event))!;
-  assertMatch(id, /^ls_[0-9a-f]{64}$/);
-  const card = { "data.attributes.card_brand": "other" };
-  // Links are signed anew for each attempt; a card says nothing that is kept.
-  for (const same of [card, { "data.attributes.urls": {} }, { "meta.x": 2 }]) {
-    assertEquals(await idOf("lemon-squeezy", edited(event, same)), id);
-  }
-  const others = [
-    { "data.attributes.status": "past_due" },
-    { "data.id": "78" },
-    { "data.attributes.updated_at": END },
-    { "meta.event_name": "subscription_created" },
-  ].map((changes) => idOf("lemon-squeezy", edited(event, changes)));
-  assertEquals(new Set([id, ...await Promise.all(others)]).size, 5);
-  // A handler reads all of it.
-  const whole = await idOf("lemon-squeezy", event, [type]);
-  const of = await idOf("lemon-squeezy", edited(event, card), [type]);
-  assertEquals(whole === of, false);
-  assertEquals(await idOf("lemon-squeezy", { meta: {} }), undefined);
 });
