@@ -107,8 +107,9 @@ Deno.test("add asks git about the project's own folder, in lines, whatever git i
   await add(path, "apps/shop --yes", 1, [dirty]);
   await project.write("../apps/shop/src/a.ts", "");
   await git("add", "apps");
-  const staged = 'first.\nA  src/"ä"\\u000a.ts\nA  src/a.ts\n';
-  await add(path, "apps/shop --yes", 1, [staged]);
+  await add(path, "apps/shop --yes", 1, [
+    'first.\nA  src/"ä"\\u000a.ts\nA  src/a.ts\n',
+  ]);
   await git("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-m", "a");
   const config = "apps/shop/supabase/config.toml";
   for (const mark of ["skip-worktree", "assume-unchanged"]) {
@@ -127,8 +128,9 @@ Deno.test("add asks git about the project's own folder, in lines, whatever git i
   await add(path, "apps/link --yes", 0, [`Done: ${path}/apps/shop has`]);
   const none = await runCommand("add", [path, "--yes"], { PATH: "/nowhere" });
   assertStringIncludes(none.err, "undo changes.\ngit is not installed.\n");
-  const foreign = { GIT_TEST_ASSUME_DIFFERENT_OWNER: "1" };
-  const owned = await runCommand("add", [path, "--yes"], foreign);
+  const owned = await runCommand("add", [path, "--yes"], {
+    GIT_TEST_ASSUME_DIFFERENT_OWNER: "1",
+  });
   assertStringIncludes(owned.err, "\n  git config --global --add safe.direct");
 });
 

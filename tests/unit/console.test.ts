@@ -174,7 +174,6 @@ Deno.test("a form that no page of the console sent does nothing", async () => {
     `http://${HOST}1`,
     `https://${HOST}`,
   ].map((origin) => ({ headers: { origin } }));
-  const stranger = { headers: { origin: `http://${HOST}`, cookie: "" } };
   for (
     const path of [
       "/failure/retry",
@@ -188,7 +187,13 @@ Deno.test("a form that no page of the console sent does nothing", async () => {
     for (const init of [...origins, { method: "DELETE", ...origins[3] }]) {
       assertEquals((await send(path, KEY, init)).status, 403, path);
     }
-    assertEquals((await send(path, KEY, stranger)).status, 401, path);
+    assertEquals(
+      (await send(path, KEY, {
+        headers: { origin: `http://${HOST}`, cookie: "" },
+      })).status,
+      401,
+      path,
+    );
   }
   assertEquals(calls, []);
 });
@@ -268,7 +273,6 @@ Deno.test("hidden characters are shown by their codes, and long texts are cut", 
 });
 
 Deno.test("the first page does not say that all is well while notifications wait", async () => {
-  const waiting = { notifications_pending: 2 };
   const ago = (ms: number) => new Date(Date.now() - ms).toISOString();
   for (
     const [ms, says] of [
@@ -278,7 +282,9 @@ Deno.test("the first page does not say that all is well while notifications wait
   ) {
     const oldest = { oldest_pending_notification: ago(ms) };
     const { read } = openConsole(({ url }) => {
-      const rows = url.includes("health") ? [{ ...waiting, ...oldest }] : [];
+      const rows = url.includes("health")
+        ? [{ notifications_pending: 2, ...oldest }]
+        : [];
       return Response.json(rows);
     });
     assertStringIncludes(await read("/"), `<h1>${says}</h1>`);
@@ -519,10 +525,8 @@ const FURTHER = '{"id":"evt_1","type":"charge.failed","n":1.10}';
 const LISTED = { settings: { handledTypes: ["charge.failed"] } };
 const NOTICE =
   '{"id":"evt_1","type":"customer.subscription.trial_will_end","data":{"object":{"id":"sub_1"}}}';
-const TELLS = { settings: { notify: ["trial_ending"] } };
 const MIXED =
   '{"id":"evt_1","type":"customer.subscription.updated","data":{"object":{"id":"sub_1","status":"active","items":{"data":[{"price":{"id":"p"},"current_period_end":"x"},{"price":{"id":"q","recurring":{"usage_type":"licensed"}},"current_period_end":1800000000}]}}}}';
-const LICENSED = { settings: { planItem: "licensed" } };
 
 Deno.test("a repair is sent as it was typed, or says why it is not saved and keeps the text", async () => {
   const perhaps = "Perhaps it was done";
@@ -539,9 +543,11 @@ Deno.test("a repair is sent as it was typed, or says why it is not saved and kee
         [FURTHER, "the worker does not answer", undefined, { worker: "" }],
         [FURTHER, "", saved, { worker: LISTED }],
         [NOTICE, "look at NOTIFY", undefined, { worker: LISTED }],
-        [NOTICE, "", saved, { worker: TELLS }],
+        [NOTICE, "", saved, {
+          worker: { settings: { notify: ["trial_ending"] } },
+        }],
         [MIXED, "items.data[0].current_period_end"],
-        [MIXED, "", saved, { worker: LICENSED }],
+        [MIXED, "", saved, { worker: { settings: { planItem: "licensed" } } }],
         ['{"id":"evt_1","type":"v1.billing.meter.error"}', "not handled"],
         [DELETION, "has changed since you opened", undefined, { old: "740" }],
         [DELETION, "has changed since you opened", () => Response.json([])],

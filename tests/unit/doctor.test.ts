@@ -29,11 +29,10 @@ function parse(line: string, changes: object = {}) {
 }
 
 Deno.test("parseDoctorArguments() chooses the endpoint and the project, and keeps the keys for it", () => {
-  const ofStack = [LOCAL_SECRET_KEY, undefined];
   for (
     const [line, SUPABASE_URL, url, projectUrl, keys = KEYS] of [
       // A hosted project's secrets are not sent to a port of this machine.
-      ["", "", HERE + PATH, HERE, ofStack],
+      ["", "", HERE + PATH, HERE, [LOCAL_SECRET_KEY, undefined]],
       ["", `${HOSTED}/`, HOSTED + PATH, HOSTED],
       [`--url ${AT}`, "", AT, HOSTED],
       [`--url ${OWN}`, "", OWN, undefined],
@@ -124,11 +123,6 @@ async function look(
   );
 }
 
-const SENT = "ok none waits, was given up or keeps failing";
-const WAITS = "ok 1 waits to be sent; none was given up or keeps failing";
-const LOST = "given up: 1. select * from billing.notifications where";
-const OFTEN = `one keeps failing, with the error: ${"x".repeat(160)}…. Fix`;
-
 const ANSWERS = [
   ["unsigned", noAnswer, "endpoint", "refused. Compare its project ref"],
   ["unsigned", reply(404), "endpoint", "functions deploy billing-webhook"],
@@ -157,12 +151,32 @@ const ANSWERS = [
   ["health", health(ranAt("11:55:00")), "worker's runs", "ok the schedule"],
   ["health", health(ranAt("11:54:59")), "worker's runs", "since 2026-11-2"],
   ["health", health({ last_scheduled_run_at: null }), "worker's runs", "nev"],
-  ["health", health({ notifications_given_up: 1 }), "notifications", LOST],
-  ["health", health({ notifications_pending: 1 }), "notifications", WAITS],
+  [
+    "health",
+    health({ notifications_given_up: 1 }),
+    "notifications",
+    "given up: 1. select * from billing.notifications where",
+  ],
+  [
+    "health",
+    health({ notifications_pending: 1 }),
+    "notifications",
+    "ok 1 waits to be sent; none was given up or keeps failing",
+  ],
   ["overdue", rows({}), "notifications", "Set a channel, NOTIFICATION_URL "],
   // Many at once take their time.
-  ["overdue sent", rows({}), "notifications", SENT],
-  ["failing", rows({ last_error: "x".repeat(161) }), "notifications", OFTEN],
+  [
+    "overdue sent",
+    rows({}),
+    "notifications",
+    "ok none waits, was given up or keeps failing",
+  ],
+  [
+    "failing",
+    rows({ last_error: "x".repeat(161) }),
+    "notifications",
+    `one keeps failing, with the error: ${"x".repeat(160)}…. Fix`,
+  ],
   ["", noAnswer, "live and test", "ok no recorded subscription says its mod"],
   ["live", rows({}), "live and test", "ok no test subscription is recorded"],
   ["test", rows({}), "live and test", "ok no live subscription is recorded;"],
@@ -200,13 +214,17 @@ const lookAt = (settings: object | undefined, row: Answer, url = HOSTED) =>
   );
 
 Deno.test("the doctor checks that acknowledged failures are retried and reported", async () => {
-  const old = health(ranAt("11:54:59"));
   for (
     const [acknowledging, hasAlerts, expected, row = health({})] of [
       [[], false, "undefined"],
       [["a"], true, "ok failures are retried, and reported"],
       [["a"], false, "no alert channel is set: set ALERT_URL"],
-      [["b"], true, "the schedule has not woken the worker", old],
+      [
+        ["b"],
+        true,
+        "the schedule has not woken the worker",
+        health(ranAt("11:54:59")),
+      ],
     ] as const
   ) {
     const found = await lookAt({ acknowledging, hasAlerts }, row);
@@ -254,8 +272,10 @@ Deno.test("the doctor checks what a provider's format needs", async () => {
 });
 
 Deno.test("the doctor compares the listed types with the functions that are there", async () => {
-  const REFUND = "charge.refunded";
-  const LISTED = { handledTypes: [REFUND], accountFromCheckout: true };
+  const LISTED = {
+    handledTypes: ["charge.refunded"],
+    accountFromCheckout: true,
+  };
   const fault = 'HANDLE_EVENT_TYPES: "A" is no type';
   for (
     const [settings, handlers, ...expected] of [
@@ -293,9 +313,6 @@ function assertFits(texts: string[], place: string): void {
 
 const OF_KEY =
   "worker's key, worker's runs, failures, notifications, live and test, REST API";
-const OF_REST = "worker's runs, failures, notifications, live and test";
-const ELSEWHERE = { projectUrl: "https://other.supabase.co" };
-const OF_ENDPOINT = "unsigned event, clock, signed event";
 const OF_PROJECT = `worker, ${OF_KEY}`;
 const OTHERS = { env: LOCAL_SIGNING_SECRETS };
 
@@ -337,8 +354,15 @@ Deno.test("the doctor says what a check needs that it skips", async () => {
       ["needs SUPABASE_SECRET_KEY", "", { secretKey: undefined }, OF_KEY],
       ["needs SUPABASE_URL", "", { projectUrl: undefined }, OF_PROJECT],
       ["fix the worker first", "stranger", {}, OF_KEY],
-      ["fix the REST API first", "health", {}, OF_REST],
-      ["fix the endpoint first", "unsigned", ELSEWHERE, OF_ENDPOINT],
+      [
+        "fix the REST API first",
+        "health",
+        {},
+        "worker's runs, failures, notifications, live and test",
+      ],
+      ["fix the endpoint first", "unsigned", {
+        projectUrl: "https://other.supabase.co",
+      }, "unsigned event, clock, signed event"],
       // Only this machine gets what is signed with the local stack's secret.
       ["needs PROVIDER_B_SIGNING_SECRET", "", OTHERS, "signed event"],
       ["needs PROVIDER_B_SIGNING_SECRET", "", { ...OTHERS, url: HERE }, ""],

@@ -45,8 +45,10 @@ const DEFAULTS = {
   oncePerInvoice: false,
   notify: new Set(["payment_failed"]),
 };
-const REMOTE_URL = "https://abc.supabase.co";
-const OF_REMOTE = { projectUrl: REMOTE_URL, secretKey: "sb_secret_1" };
+const OF_REMOTE = {
+  projectUrl: "https://abc.supabase.co",
+  secretKey: "sb_secret_1",
+};
 const OTHER = "http://127.0.0.1:7";
 
 Deno.test("options and variables name the account and the project", () => {
@@ -188,8 +190,6 @@ type Case = [
 const ENDED = { status: "canceled" };
 const ENDS = "status: active, canceled";
 const CREATES = "created,updated";
-const DELETES = "updated,deleted";
-const ITEM = { price: { id: "price_1" }, current_period_end: 1_800_000_000 };
 
 const CASES: Case[] = [
   [{}, {}, [], ""],
@@ -216,7 +216,7 @@ const CASES: Case[] = [
     `current_period_end: 2027-01-15T09:00:00.000Z, ${PERIOD_END}`,
   ]],
   [{}, { account_id: "acc_2" }, ["account_id: acc_2, acc_1"], CREATES],
-  [ENDED, {}, [ENDS, "canceled_at: null, set"], DELETES],
+  [ENDED, {}, [ENDS, "canceled_at: null, set"], "updated,deleted"],
   [ENDED, { canceled_at: "2026-01-01" }, [ENDS]],
   // A column that no event has filled yet, and one that Stripe left out.
   [{ customer: { id: "cus_2" } }, { quantity: null, livemode: null }, [
@@ -224,10 +224,18 @@ const CASES: Case[] = [
     "quantity: null, 1",
     "livemode: null, false",
   ]],
-  [{ items: { data: [ITEM] } }, {}, [
-    "quantity: 1, null",
-    `items: ${WHOLE}, ${PERIOD_END} - price_1 - - -`,
-  ]],
+  [
+    {
+      items: {
+        data: [{ price: { id: "price_1" }, current_period_end: 1_800_000_000 }],
+      },
+    },
+    {},
+    [
+      "quantity: 1, null",
+      `items: ${WHOLE}, ${PERIOD_END} - price_1 - - -`,
+    ],
+  ],
   [{}, { items: null }, [
     `items: null, ${WHOLE}`,
   ]],
@@ -329,8 +337,10 @@ Deno.test("compare() takes metadata.accountId, the record's account, the other s
     const { difference } = await compared(changes, here, options);
     assertEquals(difference, undefined);
   }
-  const nobodys = { metadata: {}, customer: "cus_1" };
-  const { difference } = await compared(nobodys, undefined);
+  const { difference } = await compared(
+    { metadata: {}, customer: "cus_1" },
+    undefined,
+  );
   assertEquals<unknown>(difference, {
     kind: "unmapped",
     subscription: "sub_1",

@@ -91,8 +91,10 @@ const run = (name: string, word: string) =>
 Deno.test("each task prints its help in 80 columns, and does nothing else; one refuses a wrong option", async () => {
   for (const [task, name] of TASKS) {
     const { code, out, err } = await run(name, "-h");
-    const typed = `npx -y deno@${Deno.version.deno} task ${task}`;
-    assertStringIncludes(out, `Usage: ${typed}`);
+    assertStringIncludes(
+      out,
+      `Usage: ${`npx -y deno@${Deno.version.deno} task ${task}`}`,
+    );
     assertMatch(out, /\n {2}--help +show this text\n/);
     assertEquals(out.split("\n").filter(({ length }) => length > 80), []);
     assertEquals([code, err], [0, ""], task);
@@ -159,12 +161,11 @@ Deno.test("readProject() gives each project its own secrets, and projectKey() no
     assertEquals(warned.length, key === "sb_secret_1" ? 0 : 2);
   }
   assertEquals(projectKey(stack.apiUrl, {}), LOCAL_SECRET_KEY);
-  const publishable = { SUPABASE_SECRET_KEY: "sb_publishable_1" };
   for (
     const [url, env] of [
       [HOSTED, {}],
       ["https://localhost.example.com", {}],
-      [stack.apiUrl, publishable],
+      [stack.apiUrl, { SUPABASE_SECRET_KEY: "sb_publishable_1" }],
     ] as const
   ) {
     const refused = () => projectKey(url, env);

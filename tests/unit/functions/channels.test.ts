@@ -110,7 +110,6 @@ const REF = "abcdefghijklmnopqrst";
 const HOSTED = `https://${REF}.supabase.co`;
 const { error: _, event_type: __, ...rest } = OPENED.alert as FailureOpened;
 const ONE = { ...rest, new: 1 };
-const HOSTILE = { ...OPENED.alert, event_type: "<!channel> & &lt;x>" };
 const SLACK_TEXTS: [Alert["alert"], url: string, ...parts: string[]][] = [
   [ONE, HOSTED, "Billing: 1 new failed event with account_unknown\n"],
   [ONE, HOSTED, "evt_1 (type unknown, provider a)\n", `project/${REF}/sql/new`],
@@ -118,7 +117,7 @@ const SLACK_TEXTS: [Alert["alert"], url: string, ...parts: string[]][] = [
   [ONE, "http://127.0.0.1:54321", "docs/operate.md"],
   // Otherwise it could mention a whole channel.
   [
-    HOSTILE,
+    { ...OPENED.alert, event_type: "<!channel> & &lt;x>" },
     "",
     "3 new failed events",
     "(&lt;!channel&gt; &amp; &amp;lt;x&gt;,",

@@ -99,13 +99,16 @@ Deno.test("accountEmail() returns the address that the database knows, or throws
 });
 
 const NO_LINK = "Please check your payment method.";
-const TRIED_AGAIN = "We will try again on 3 May 2026 (UTC).";
-const IN_ZONE = { next_payment_attempt: "2026-05-04T00:30:00+02:00" };
 
 /** What is stated, the amount, and the paragraphs after the first; messages.txt has more. */
 const TEXTS: [stated: object, amount: string, ...paragraphs: string[]][] = [
   [{ attempt_count: 0 }, "", "No further attempt is scheduled.", NO_LINK],
-  [IN_ZONE, "", TRIED_AGAIN, NO_LINK],
+  [
+    { next_payment_attempt: "2026-05-04T00:30:00+02:00" },
+    "",
+    "We will try again on 3 May 2026 (UTC).",
+    NO_LINK,
+  ],
   [{ amount_due: 1900 }, "", NO_LINK],
   [{ currency: "eur" }, "", NO_LINK],
   [{ amount_due: 0, currency: "eur" }, " of €0.00", NO_LINK],

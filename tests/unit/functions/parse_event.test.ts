@@ -209,12 +209,13 @@ Deno.test("parseEvent() passes on the events of further types, with their text i
 
   const paid = { type: PAID, event_id: "evt_1", occurred_at: iso(NOW) };
   const whole = { ...paid, ...OTHER, payload: true };
-  const undated = event(PAID, { created: undefined });
-  const bare = { id: "evt_1", type: PAID };
   check((given: object) => read(given, [PAID]), whole, [
     [event(PAID), { named_account: "acc_1" }],
-    [undated, { named_account: "acc_1", occurred_at: null }],
-    [bare, { occurred_at: null, report: NOBODYS }],
+    [event(PAID, { created: undefined }), {
+      named_account: "acc_1",
+      occurred_at: null,
+    }],
+    [{ id: "evt_1", type: PAID }, { occurred_at: null, report: NOBODYS }],
     // A customer of an erased account is known by its own ID.
     [event(PAID, { "data.object": { object: "customer", id: "cus_1" } }), {}],
   ]);
@@ -254,12 +255,14 @@ Deno.test("parseEvent() passes on the events of further types, with their text i
   const handled = read(checkout({}), [CHECKOUT]);
   assertEquals<unknown>(handled, { ...bought, payload: true });
   // For a handler alone, it says whose it is.
-  const off = { accountFromCheckout: false };
-  assertEquals<unknown>(read(checkout({}), [CHECKOUT], off), {
-    ...whole,
-    type: CHECKOUT,
-    named_account: "acc_2",
-  });
+  assertEquals<unknown>(
+    read(checkout({}), [CHECKOUT], { accountFromCheckout: false }),
+    {
+      ...whole,
+      type: CHECKOUT,
+      named_account: "acc_2",
+    },
+  );
 
   // A faulty list refuses what may be on it.
   const fault = "HANDLE_EVENT_TYPES: no";

@@ -66,7 +66,6 @@ const OF_STANDARD = {
   headers: ["webhook-signature"],
   scheme: standardWebhooks,
 };
-const OF_SVIX = { ...OF_STANDARD, headers: ["svix-signature"] };
 Deno.test("webhook and worker read a further provider alike", async () => {
   const rows: object[] = PROVIDERS as never;
   rows.push({ name: "z", header: "provider-z-signature", scheme: "stripe" });
@@ -107,9 +106,7 @@ Deno.test("webhook and worker read a further provider alike", async () => {
   }
 });
 
-const HEX_A = { headers: [OWN_A], scheme: hmacSha256Hex };
 const STANDARD = { PROVIDER_A_SIGNATURE_SCHEME: "standard-webhooks" };
-const POLAR = { PROVIDER_A_SIGNATURE_SCHEME: "polar" };
 /** Keys of the project. */
 const keys = (...values: string[]) => ({
   SUPABASE_SECRET_KEYS: JSON.stringify({ ...values }),
@@ -117,10 +114,7 @@ const keys = (...values: string[]) => ({
 const ODD_NAME = "!#$%&'*+.^_`|~-x1";
 const bytes = (count: number) => `whsec_${btoa("s".repeat(count))}`;
 const LOCAL = Object.values(LOCAL_SIGNING_SECRETS);
-const TOO_SHORT = "contains a secret of fewer than 16";
 const PLACEHOLDER = "contains a placeholder";
-const EMPTY = "contains an empty secret";
-const SPACE = "has white space";
 const PUBLIC = "contains the local stack's secret";
 const MISFIT = "does not fit the signature scheme";
 
@@ -164,7 +158,7 @@ const SETTINGS: Record<string, Row[]> = {
     ["must be reject or acknowledge, not", "accept", "200"],
   ],
   SIGNATURE_SCHEME: [
-    [HEX_A, "hmac-sha256-hex"],
+    [{ headers: [OWN_A], scheme: hmacSha256Hex }, "hmac-sha256-hex"],
     [OF_STANDARD, "standard-webhooks"],
     ["must be one of", "rsa", "constructor"],
   ],
@@ -176,10 +170,22 @@ const SETTINGS: Record<string, Row[]> = {
   SIGNING_SECRET: [
     ["is not set", "", " \t\n"],
     [{ keys: 3 }, `${SECRET},${SECRET}b,${SECRET}c`],
-    [EMPTY, "whsec_", `${SECRET},whsec_`, `${SECRET},`, `,${SECRET}`, ","],
-    [SPACE, ` ${SECRET}`, `${SECRET}\u00a0`, `${SECRET}, ${SECRET}`],
+    [
+      "contains an empty secret",
+      "whsec_",
+      `${SECRET},whsec_`,
+      `${SECRET},`,
+      `,${SECRET}`,
+      ",",
+    ],
+    [
+      "has white space",
+      ` ${SECRET}`,
+      `${SECRET}\u00a0`,
+      `${SECRET}, ${SECRET}`,
+    ],
     [{}, "123456789abcdefg", "whsec_123456789a"],
-    [TOO_SHORT, "123456789abcdef", `x,${SECRET}`],
+    ["contains a secret of fewer than 16", "123456789abcdef", `x,${SECRET}`],
     [PLACEHOLDER, "whsec_...", "…", "whsec_<live>", "changeme"],
     [PLACEHOLDER, "CHANGE_ME_IN_PRODUCTION", "replace-me-with-it"],
     [PLACEHOLDER, "x".repeat(24), "your_secret", "whsec_placeholder_1"],
@@ -191,7 +197,10 @@ const SETTINGS: Record<string, Row[]> = {
 };
 /** The same, of settings that depend on another one. */
 const DEPENDENT: [beside: Environment, name: string, ...Row][] = [
-  [STANDARD, "SIGNATURE_HEADER", OF_SVIX, "Svix-Signature"],
+  [STANDARD, "SIGNATURE_HEADER", {
+    ...OF_STANDARD,
+    headers: ["svix-signature"],
+  }, "Svix-Signature"],
   [STANDARD, "SIGNATURE_HEADER", "must end", "x-sig"],
   // The local stack's are taken with its key alone.
   [keys("x", LOCAL_KEY), "SIGNING_SECRET", {}, ...LOCAL],
@@ -205,7 +214,7 @@ const DEPENDENT: [beside: Environment, name: string, ...Row][] = [
   [STANDARD, "SIGNING_SECRET", MISFIT, bytes(24).slice("whsec_".length)],
   [STANDARD, "SIGNING_SECRET", MISFIT, `${bytes(15)}-_=`, `${bytes(17)}\n=`],
   [
-    POLAR,
+    { PROVIDER_A_SIGNATURE_SCHEME: "polar" },
     "SIGNING_SECRET",
     { headers: ["webhook-signature"], scheme: polar, keys: 2 },
     bytes(16).replace("==", ""),

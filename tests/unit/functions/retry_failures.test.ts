@@ -7,12 +7,14 @@ import type { Worker } from "../../../supabase/functions/billing-worker/handle_w
 import type { Reading } from "../../../supabase/functions/billing-worker/retry_failures.ts";
 import { useFakeTimers } from "../../support/fake_timers.ts";
 import {
+  CHECKOUT,
   CREATED,
   DELETED,
   FAILED,
   hanging,
   NOW,
   refusal,
+  TRIAL,
   UPDATED,
 } from "./fixtures.ts";
 import {
@@ -153,23 +155,25 @@ Deno.test("a run retries each failure, and settles and describes it", async () =
   }
 });
 
-const TRIAL = "customer.subscription.trial_will_end";
-const CHECKOUT = "checkout.session.completed";
-const ONE_OFF = eventOf(FAILED, { "data.object": { id: "in_1" } });
-const LIVE = eventOf(FAILED, { livemode: true });
-const CONNECTED = eventOf(FAILED, { account: "acct_1" });
 const FURTHER = "Its type is not handled: look at HANDLE_EVENT_TYPES, ";
 const TYPELESS = "It has no type: look at PROVIDER_B_FORMAT";
 const NO_LONGER: [error: string, body: string, Partial<Reading>?][] = [
-  ["mode: look at PROVIDER_B_MODE", LIVE, { mode: "test" }],
-  ["look at PROVIDER_B_CONNECT", CONNECTED, { connect: false }],
+  ["mode: look at PROVIDER_B_MODE", eventOf(FAILED, { livemode: true }), {
+    mode: "test",
+  }],
+  ["look at PROVIDER_B_CONNECT", eventOf(FAILED, { account: "acct_1" }), {
+    connect: false,
+  }],
   [`${FURTHER}PROVIDER_B_FORMAT`, eventOf("charge.refunded")],
   [FURTHER, JSON.stringify({ type: "v1.x", object: "v2.core.event" })],
   // Nothing has checked it, and Postgres could not store it.
   [FURTHER, JSON.stringify({ type: "\0" })],
   ["look at NOTIFY, HANDLE_EVENT_TYPES, PROVIDER_B_", eventOf(TRIAL)],
   ["look at ACCOUNT_FROM_CHECKOUT, HANDLE_EVENT_", eventOf(CHECKOUT)],
-  ["names no subscription: look at HANDLE_EVENT_TYPES", ONE_OFF],
+  [
+    "names no subscription: look at HANDLE_EVENT_TYPES",
+    eventOf(FAILED, { "data.object": { id: "in_1" } }),
+  ],
   // As Stripe's, if the setting is gone.
   [FURTHER, JSON.stringify({ type: "subscription.created" })],
   [TYPELESS, JSON.stringify({ event_type: "subscription.created" })],
