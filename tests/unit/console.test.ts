@@ -418,7 +418,7 @@ Deno.test("a page says what to do about an answer that is none", async () => {
 
 Deno.test("a filter becomes conditions, and the arguments of a retry", async () => {
   const { read, send, calls } = openConsole(
-    answering("Retry requested: 1.", { type: "charge.failed" }),
+    answering("Retry requested: 1.", { ...RECORD, type: "charge.failed" }),
   );
   const filter = { code: "event_invalid", type: "x" };
   const list = await read(`/failures?${new URLSearchParams(filter)}`);
