@@ -1,14 +1,25 @@
 /**
- * What `add` does to a project: what it copies, what it keeps, and what stops it.
+ * What `add` does to a project: what it copies, what it keeps, and what stops it. At
+ * the end, what it prints, and its exit codes.
  */
-import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertRejects,
+  assertStringIncludes,
+  assertThrows,
+} from "@std/assert";
 import { dirname } from "node:path";
 import { parse } from "smol-toml";
+import { add as addCommand } from "../../scripts/add.ts";
 import { planConfig, readConfig, sectionOf } from "../../scripts/add/config.ts";
 import { planMigrations } from "../../scripts/add/migrations.ts";
 import type { Project } from "../../scripts/add/project.ts";
+import { reportEnd } from "../../scripts/common/cli.ts";
+import { createCommand } from "../../scripts/common/create_command.ts";
 import { REPOSITORY } from "../../scripts/common/how_started.ts";
 import { makeProject, receiver, THEIRS } from "../support/project_folder.ts";
+import { runCommand } from "../support/run_script.ts";
 
 const WEBHOOK = "functions/billing-webhook/index.ts";
 const SNIPPET = "snippets/4_retry.sql";
@@ -383,5 +394,143 @@ Deno.test("add leaves sections as they are, and says what they lack", () => {
     const plan = planConfig(readConfig("config.toml", text));
     assertEquals([plan.text, plan.todo.length], [undefined, left ? 1 : 0]);
     assert(plan.todo.join().includes(left), plan.todo.join());
+  }
+});
+
+/** Runs `add` from another folder, as `deno task` does; here it has no terminal. */
+async function add(from: string, line: string, exit: number, says: string[]) {
+  const { log, error } = console;
+  let output = "";
+  const say = (text: string) => output += `${text}\n`;
+  Deno.env.set("INIT_CWD", from);
+  Object.assign(console, { log: say, error: say });
+  const code = await addCommand(line.split(" "))
+    .catch((error) => reportEnd(error)).finally(() => {
+      Object.assign(console, { log, error });
+      Deno.env.delete("INIT_CWD");
+    });
+
+  assertEquals(code, exit, output);
+  for (const text of says) assertStringIncludes(output, text);
+  return output;
+}
+
+Deno.test("add, from nothing to up to date, where git can undo it", async () => {
+  await using project = await makeProject();
+  const { path } = project;
+  await project.commit();
+  const before = await project.tree();
+  await add(path, ". --check", 1, ["Not up to date, and nothing was written."]);
+  await add(path, ". --dry-run", 0, ["add supabase/migrations"]);
+  await add(path, ".", 2, ["There is no terminal to ask: add --yes or --dry-"]);
+  assertEquals(await project.tree(), before);
+
+  // Not where git cannot undo it: files that are changed or ignored.
+  await project.write("functions/hello/index.ts", "mine");
+  await project.write("../README.md", "mine");
+  const dirty = ["?? README.md", " M supabase/functions/hello"];
+  await add(path, ". --yes", 1, dirty);
+  await project.write("../.gitignore", "*.lock\nconfig.toml\n");
+  const lock = "functions/billing-worker/deno.lock";
+  const ignored = ["- git ignores these files.", `\nsupabase/${lock}\n`];
+  await add(path, ". --dry-run", 1, ignored);
+  await project.write("../.gitignore", "config.toml\n"); // It is tracked.
+  await add(path, ". --dry-run", 0, ["change supabase/config.toml"]);
+  assert(!("billing.json" in await project.tree()));
+  await project.commit();
+
+  const first = "The push creates nothing if your database already has";
+  await add(path, ". --yes", 0, [`Done: ${path} has`, "db push --rem", first]);
+  const after = await project.tree();
+  // Also by its supabase folder.
+  for (const line of ["supabase --check", ". --yes"]) {
+    await add(path, line, 0, ["Up to date: "]);
+  }
+  assertEquals(await project.tree(), after);
+
+  await project.remove("snippets/4_retry.sql");
+  await project.commit();
+  const updated = await add(path, ". --yes", 0, ["db push --remote\n"]);
+  assert(!updated.includes(first), updated);
+  await Deno.remove(`${path}/.git`, { recursive: true });
+  await project.remove("snippets/4_retry.sql");
+  await add(path, ". --yes", 1, [`git does not track ${path}/supabase`]);
+});
+
+Deno.test("add ends with 1 if something is left to do, and refuses what is no project", async () => {
+  await using project = await makeProject({ ...THEIRS, "config.json": "{}" });
+  await project.commit();
+  const left = "Left for you:\n- supabase/config.json needs";
+  await add(project.path, ". --yes", 1, ["Done: ", left]);
+
+  await project.remove("billing.json");
+  await project.write("functions/billing-webhook/index.ts", "mine");
+  const taken = "Nothing was written.\n- supabase/functions/billing-webhook/";
+  await add(project.path, ". --yes", 1, [taken]);
+
+  await add("/", ". --yes --check", 2, ["Choose one of --yes and --check."]);
+  await add("/", "nowhere", 1, [
+    "has no supabase/config.toml. Name the folder",
+  ]);
+  await add("/", REPOSITORY, 1, ["is the receiver itself"]);
+});
+
+Deno.test("add asks git about the project's own folder, in lines, whatever git is set to", async () => {
+  await using project = await makeProject();
+  const { path } = project;
+  await project.write("../apps/shop/supabase/config.toml", "");
+  await project.commit();
+  const git = (...args: string[]) =>
+    createCommand("git", { args, cwd: path }).output();
+  await git("config", "status.showUntrackedFiles", "no");
+
+  // Of another package; then the project's own.
+  await project.write("../packages/mail.ts", "");
+  await project.write('../apps/shop/src/"ä"\n.ts', "");
+  const dirty = "stash them first.\n?? src/\n";
+  await add(path, "apps/shop --yes", 1, [dirty]);
+  await project.write("../apps/shop/src/a.ts", "");
+  await git("add", "apps");
+  await add(path, "apps/shop --yes", 1, [
+    'first.\nA  src/"ä"\\u000a.ts\nA  src/a.ts\n',
+  ]);
+  await git("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-m", "a");
+
+  const config = "apps/shop/supabase/config.toml";
+  for (const mark of ["skip-worktree", "assume-unchanged"]) {
+    await git("update-index", `--${mark}`, config);
+    const skipped = "Nothing was written.\n- git skips these files.";
+    await add(path, "apps/shop --check", 1, [
+      skipped,
+      "\nsupabase/config.toml\n",
+    ]);
+    await git("update-index", `--no-${mark}`, config);
+  }
+
+  // In a hook, git names the hook's repository.
+  Deno.env.set("GIT_DIR", "/nowhere");
+  using _ = { [Symbol.dispose]: () => Deno.env.delete("GIT_DIR") };
+  await Deno.symlink("shop", `${path}/apps/link`);
+  await add(path, "apps/link --yes", 0, [`Done: ${path}/apps/shop has`]);
+
+  const none = await runCommand("add", [path, "--yes"], { PATH: "/nowhere" });
+  assertStringIncludes(none.err, "undo changes.\ngit is not installed.\n");
+  const owned = await runCommand("add", [path, "--yes"], {
+    GIT_TEST_ASSUME_DIFFERENT_OWNER: "1",
+  });
+  assertStringIncludes(owned.err, "\n  git config --global --add safe.direct");
+});
+
+Deno.test("add writes nothing if supabase is a link, and ends with 1", async () => {
+  await using outside = await makeProject({});
+  await using project = await makeProject();
+  const { path } = project;
+  await Deno.rename(`${path}/supabase`, `${outside.path}/supabase`);
+  await Deno.symlink(`${outside.path}/supabase`, `${path}/supabase`);
+  await project.commit();
+  for (const line of [". --yes", "supabase --yes"]) {
+    await add(path, line, 1, [
+      "Nothing was written.\n- supabase is a link to ",
+    ]);
   }
 });

@@ -6,11 +6,14 @@
 import {
   assert,
   assertEquals,
+  assertMatch,
   assertStringIncludes,
   assertThrows,
 } from "@std/assert";
+import { existsSync } from "node:fs";
 import { mock } from "node:test";
 import { UsageError } from "../../scripts/common/cli.ts";
+import { createCommand } from "../../scripts/common/create_command.ts";
 import { parseConsoleArguments } from "../../scripts/console.ts";
 import { createConsole, createSession } from "../../scripts/console/app.tsx";
 import { compareLines, prettyJson } from "../../scripts/console/payload.tsx";
@@ -18,7 +21,10 @@ import { openProject } from "../../scripts/console/project.ts";
 import { distance, HIDDEN, sqlString } from "../../scripts/console/ui.tsx";
 import { at } from "../../supabase/functions/_shared/billing/events/fields.ts";
 import { LOCAL_SECRET_KEY } from "../../supabase/functions/billing-webhook/signatures/local_stack.ts";
+import { waitUntil } from "../../scripts/local_stack/wait_until.ts";
 import { edited } from "../support/edited.ts";
+import { HANG_LIMIT_MS } from "../support/hang_limit.ts";
+import { command } from "../support/run_script.ts";
 
 const HOST = "127.0.0.1:54340";
 const LOCAL_URL = "http://127.0.0.1:54321";
@@ -670,4 +676,68 @@ Deno.test("for an event without an account there is a field, which writes it whe
       assertEquals(patch!.sent, `{"payload":${payload.slice(0, -3)}${end}}`);
     }
   }
+});
+
+function startConsole(port: number): Deno.ChildProcess {
+  const env = { SUPABASE_URL: LOCAL_URL, SUPABASE_SECRET_KEY: "sb_x" };
+  return command("console", [`--port=${port}`], env).spawn();
+}
+
+Deno.test("console prints a link, listens on 127.0.0.1 alone, or says that it cannot, and ends with 0 on Ctrl-C", async () => {
+  const child = startConsole(0);
+  const errors = new Response(child.stderr).text();
+  let said = "";
+  const output = child.stdout.pipeThrough(new TextDecoderStream());
+  for await (const text of output) {
+    said += text;
+    if (said.includes("Stop with Ctrl-C")) break;
+  }
+  assertStringIncludes(said, LOCAL_URL);
+  const link = /http:\/\/127\.0\.0\.1:\d+\/\?token=[\w-]{43}/.exec(said)?.[0];
+  const first = await fetch(link!, { redirect: "manual" });
+  assertStringIncludes(await first.text(), "Open the console");
+
+  const port = Number(new URL(link!).port);
+  const second = await startConsole(port).output();
+  assertEquals(second.code, 1);
+  const refusal = new TextDecoder().decode(second.stderr);
+  assertMatch(refusal, /^Port \d+ is in use\. .*--port/);
+
+  const others = Deno.networkInterfaces().map(({ address }) => address)
+    .filter((address) => !/^(127\.|::1$|fe80)/.test(address));
+  for (const hostname of [...others, "127.0.0.2"]) {
+    const connection = await Deno.connect({ hostname, port }).catch(() => {});
+    connection?.close();
+    assertEquals(connection, undefined, hostname);
+  }
+
+  child.kill("SIGINT");
+  assertEquals((await child.status).code, 0);
+  assertEquals(await errors, "");
+});
+
+Deno.test("the browser is told the link, not the secret key, and outlives Ctrl-C", async () => {
+  const folder = await Deno.makeTempDir();
+  const seen = `${folder}/seen`;
+  // Ctrl-C in the terminal goes to the console's process group.
+  const opener =
+    `#!/bin/sh\n{ echo "url $1"; echo "group $(ps -o pgid= -p $$) self $$"; env; } > "$SEEN.new"\nmv "$SEEN.new" "$SEEN"\n`;
+  for (const name of ["xdg-open", "open"]) {
+    await Deno.writeTextFile(`${folder}/${name}`, opener, { mode: 0o755 });
+  }
+
+  const path = `${folder}:${Deno.env.get("PATH")}`;
+  const env = { PATH: path, SEEN: seen, SUPABASE_SECRET_KEY: "sb_secret_x" };
+  const script = import.meta.resolve("../../scripts/console.ts");
+  const code =
+    `import { openBrowser } from "${script}"; openBrowser("http://x/");`;
+  const args = ["eval", "--quiet", code];
+  await createCommand(Deno.execPath(), { args, env }).output();
+
+  const isWritten = () => existsSync(seen);
+  await waitUntil(isWritten, { timeoutMs: HANG_LIMIT_MS });
+  const said = await Deno.readTextFile(seen);
+  assertMatch(said, /^url http:\/\/x\/\ngroup +(\d+) self \1\n/);
+  assertEquals(said.includes("sb_secret"), false);
+  await Deno.remove(folder, { recursive: true });
 });

@@ -6,6 +6,7 @@ import {
   assertStringIncludes,
   assertThrows,
 } from "@std/assert";
+import Stripe from "stripe";
 import { UsageError } from "../../scripts/common/cli.ts";
 import { EVENT_TYPES } from "../../scripts/events/templates.ts";
 import { advice } from "../../scripts/trigger/advice.ts";
@@ -26,6 +27,7 @@ import {
 import { parseEvent } from "../../supabase/functions/_shared/billing/events/parse_event.ts";
 import { LOCAL_SECRET_KEY } from "../../supabase/functions/billing-webhook/signatures/local_stack.ts";
 import { stripe } from "../../supabase/functions/_shared/billing/events/stripe.ts";
+import { runCommand } from "../support/run_script.ts";
 import { typesOf } from "../../supabase/functions/_shared/billing/events/format.ts";
 
 const CREATED = "customer.subscription.created";
@@ -367,4 +369,68 @@ Deno.test("buildEvent() sends every type, with no ID of its template, and furthe
     const own = /(?:evt|sub|acc)_1|Invoice0+3|cus_Ex|Payment0/;
     assertEquals([own.test(text), text.includes("cus_$&x")], [false, true]);
   }
+});
+
+const SECRET = "whsec_of_this_test";
+
+/** Runs `trigger`, whatever supabase/functions/.env has. */
+function trigger(line: string) {
+  return runCommand("trigger", line.split(" "), {
+    PROVIDER_A_SIGNING_SECRET: SECRET,
+    PROVIDER_A_SIGNATURE_SCHEME: "stripe",
+    PROVIDER_A_SIGNATURE_HEADER: "stripe-signature",
+  });
+}
+
+function serve(answer: (request: Request) => Response | Promise<Response>) {
+  const options = { port: 0, hostname: "127.0.0.1", onListen() {} };
+  const server = Deno.serve(options, answer);
+  const url = `http://127.0.0.1:${server.addr.port}/hook`;
+  return { url, [Symbol.asyncDispose]: () => server.shutdown() };
+}
+
+Deno.test("trigger sends what verifies, and prints the answer alone", async () => {
+  const events: Stripe.Event[] = [];
+  await using receiver = serve(async (request) => {
+    const signature = request.headers.get("stripe-signature") ?? "";
+    const { webhooks } = Stripe;
+    const body = await request.text();
+    events.push(await webhooks.constructEventAsync(body, signature, SECRET));
+    return new Response("\x1b[2J\u202e\r\nnext");
+  });
+
+  const line = `${CREATED} --url ${receiver.url}`;
+  const { out: printed } = await trigger(`${line} --print`);
+  assertEquals(JSON.parse(printed).data.object.id, "sub_local_a");
+
+  const { code, out, err } = await trigger(line);
+  // A terminal executes control characters.
+  assertEquals([code, out], [0, "200 \\u001b[2J\\u202e\nnext\n"]);
+  assertEquals(events.map(({ type }) => type), [CREATED]);
+  const { id, created } = events[0]!;
+  assert(Math.abs(Date.now() / 1000 - created) < 60);
+  assertStringIncludes(err, `${CREATED} ${id} about\nsub_local_a, signed as`);
+});
+
+Deno.test("trigger sends a file as it is, follows no redirect, and says if nothing listens", async () => {
+  const file = await Deno.makeTempFile();
+  const bytes = Uint8Array.of(0x7b, 0xff, 0x00, 0x7d);
+  await Deno.writeFile(file, bytes);
+  const received: unknown[] = [];
+  const receiver = serve(async (request) => {
+    received.push(new URL(request.url).pathname, await request.bytes());
+    return new Response(null, { status: 302, headers: { location: "/other" } });
+  });
+
+  const line = `--payload ${file} --url ${receiver.url}`;
+  const result = await trigger(line);
+  assertEquals([result.code, result.out], [1, "302\n"]);
+  assertEquals(received, ["/hook", bytes]);
+
+  await receiver[Symbol.asyncDispose]();
+  const { code, out, err } = await trigger(line);
+  assertEquals([code, out], [1, ""]);
+  const reason = `Cannot reach ${receiver.url}: is the local stack running?`;
+  assertStringIncludes(err, reason);
+  await Deno.remove(file);
 });
