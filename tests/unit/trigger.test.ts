@@ -38,13 +38,18 @@ const TRIAL = "customer.subscription.trial_will_end";
 const parsed = (line: string) =>
   parseTriggerArguments(line.split(" ").filter(Boolean));
 const OF_FILE = "--payload x";
-const OF_TYPE = `${"customer.subscription.deleted"} --subscription sub_1`;
+const OF_TYPE = "customer.subscription.deleted --subscription sub_1";
 
-function built(line: string, created?: number) {
+function built(
+  line: string,
+  options: { created?: number; record?: SubscriptionRecord } = {},
+) {
   const { source, format } = parsed(line);
   assert("type" in source);
-  return buildEvent(source, { format, created });
+  return buildEvent(source, { format, ...options });
 }
+const textOf = (...of: Parameters<typeof built>) =>
+  JSON.stringify(built(...of));
 
 Deno.test("advice() says what a type needs, and what to do about a failure", () => {
   const elsewhere = "--provider b --subscription it's --url http://a.b/";
@@ -59,7 +64,7 @@ Deno.test("advice() says what a type needs, and what to do about a failure", () 
       [`${OF_FILE} --format paddle`, 401, "", /PROVIDER_A_FORMAT=paddle/],
       [OF_FILE, 422, "event_invalid", /^The event is in .* console$/s],
       [
-        `${OF_FILE} --url ${"http://127.0.0.1:9/functions/v1/billing-webhook"}`,
+        `${OF_FILE} --url http://127.0.0.1:9/functions/v1/billing-webhook`,
         422,
         "event_invalid",
         CONSOLE,
@@ -73,6 +78,7 @@ Deno.test("advice() says what a type needs, and what to do about a failure", () 
     const lines = advice({ status, errorCode }, parsed(line));
     assertMatch(lines.join("\n"), said);
   }
+
   // Of each format, the creation that it names can be typed.
   for (const [format, { types }] of Object.entries(PROVIDERS)) {
     const sent = parsed(`${types.at(-2)} --format ${format}`);
@@ -80,6 +86,7 @@ Deno.test("advice() says what a type needs, and what to do about a failure", () 
     const [, line] = / trigger (.+)/.exec(advice(failed, sent).join("\n"))!;
     assertEquals(parsed(line!).format, format);
   }
+
   assertEquals(
     advice({ status: 200, isClaimed: true }, parsed("charge.refunded")),
     [],
@@ -97,8 +104,10 @@ Deno.test("parseTriggerArguments() takes an event type with options, or a file",
   for (const type of EVENT_TYPES) {
     assertEquals(parsed(type), { ...usual, source: { type, subscription } });
   }
+
   const source = { payload: "event.json" };
   assertEquals(parsed("--payload event.json"), { ...usual, source });
+
   const given = "--account A --event E --status T --plan P --provider=b";
   assertEquals(parsed(`${given} ${TRIAL} --url https://a --print`), {
     ...usual,
@@ -129,14 +138,14 @@ Deno.test("parseTriggerArguments() refuses what it does not take", () => {
       ["--payload x --print", "not for a --payload"],
       [`${UPDATED} --quantity -1`, "--quantity needs a value"],
       [`${UPDATED} --quantity 1.5`, "--quantity takes a whole number"],
-      [`${UPDATED} --cancel-at 3`, "--cancel-at takes a time such as"],
-      [`${UPDATED} --cancel-at 2027-13-01`, "--cancel-at takes a time such"],
+      [`${UPDATED} --cancel-at 3`, "--cancel-at takes a time"],
+      [`${UPDATED} --cancel-at 2027-13-01`, "--cancel-at takes a time"],
       [`${UPDATED} --status pastdue`, "Did you mean past_due?"],
       [`${INVOICE} --quantity 2`, `and ${INVOICE} has neither`],
-      ...["invoice.paid", INVOICE, "charge.refunded"].flatMap((type) => [
-        [`${type} --status paid`, `checkout, and ${type} is neither`] as const,
-        [`${type} --plan P`, `and ${type} has no plan`] as const,
-      ]),
+      [`${INVOICE} --status paid`, `checkout, and ${INVOICE} is neither`],
+      [`${INVOICE} --plan P`, `and ${INVOICE} has no plan`],
+      ["charge.refunded --status paid", "and charge.refunded is neither"],
+      ["charge.refunded --plan P", "and charge.refunded has no plan"],
       ["payment.failed --format dodo --status active", "is neither"],
       ["order_created --format lemon-squeezy --plan 7", "no plan"],
       [CREATED.replace("ea", "ae"), `". Did you mean ${CREATED}?`],
@@ -191,33 +200,34 @@ async function resultOf(
 
 Deno.test("readResult() names the outcome, and the row that the event is about", async () => {
   const record = { id: "sub_1", status: "active", canceled_at: null };
-  const found = { "subscriptions?eq.sub_1": record };
-  const applied = { ...found, [LEDGER]: { outcome: "applied" } };
+  const applied = {
+    "subscriptions?eq.sub_1": record,
+    [LEDGER]: { outcome: "applied" },
+  };
   const stale = { ...applied, [LEDGER]: { outcome: "stale" } };
-  const type = INVOICE;
   const failure = `failed_events?${OF_EVENT},is.null`;
   const failed = { [failure]: { error_code: "x", error: "why" } };
   const notified = { ...applied, [`notifications?${OF_EVENT}`]: { id: 4 } };
   const why = ["  error_code  x", "  error       why"];
   const shown = ["  id      sub_1", "  status  active"];
-  const paid = "applied: billing.on_invoice_paid ran.";
   const checkout = { type: "checkout.session.completed" };
   const customer = { ...applied, "customers?eq.a,eq.cus_1": { id: 5 } };
   for (
     const [rows, options, head, ...row] of [
       [applied, {}, "applied. The row in billing.sub", ...shown],
-      [stale, {}, "stale: newer events had been applied. The", ...shown],
-      [applied, { wasApplied: true }, "duplicate: the event was", ...shown],
+      [stale, {}, "stale: newer events", ...shown],
+      [applied, { wasApplied: true }, "duplicate: ", ...shown],
       [{}, {}, "ignored: nothing was stored."],
-      [applied, { type: "invoice.paid" }, paid],
+      [applied, { type: "invoice.paid" }, "applied: billing.on_invoice_paid"],
       [customer, checkout, "applied. The row in billing.cust", "  id  5"],
-      [applied, { type }, "applied. There is no row in billing.notif"],
+      [applied, { type: INVOICE }, "applied. There is no row in billing.notif"],
       [notified, { type: TRIAL }, "applied. The row in billing.no", "  id  4"],
       [applied, { status: 401 }, "failed: nothing was stored."],
       [failed, { status: 422 }, "failed. The row in ", ...why],
     ] as const
   ) {
     const { lines, errorCode, isClaimed } = await resultOf(rows, options);
+
     assertEquals(lines[0]!.slice(0, head.length), head);
     assertEquals<unknown>(lines.slice(1), row);
     assertEquals(errorCode, rows === failed ? "x" : undefined);
@@ -233,6 +243,7 @@ Deno.test("projectOf() gives a key only to its own project", () => {
   const env = { SUPABASE_URL: "https://a.b/", SUPABASE_SECRET_KEY: "hosted" };
   const keyOf = (url: string) =>
     result.projectOf(url, { local, env })?.secretKey;
+
   assertEquals(keyOf("http://127.0.0.1:1/hook"), "local");
   assertEquals(keyOf("https://a.b/hook"), "hosted");
   assertEquals(keyOf("https://a.b.example/hook"), undefined);
@@ -256,27 +267,21 @@ Deno.test("sentEvent() finds what the receiver reads of a body", async () => {
 });
 
 Deno.test("buildEvent() fills in what the command line leaves out", () => {
-  const event = built(`${INVOICE} --subscription sub_mine --event evt_1`);
-  const ids = JSON.stringify(event).match(/\b(?:evt|sub|acc)_\w+/g);
-  assertEquals(new Set(ids), new Set(["evt_1", "sub_mine", "acc_local"]));
-  const payment = JSON.stringify(built(`${CREATED} --account=`));
+  const event = textOf(`${INVOICE} --subscription sub_mine --event evt_1`);
+  const ids = new Set(event.match(/\b(?:evt|sub|acc)_\w+/g));
+  assertEquals(ids, new Set(["evt_1", "sub_mine", "acc_local"]));
+
+  const payment = textOf(`${CREATED} --account=`);
   assertStringIncludes(payment, '"metadata":{}', "as of a payment link");
-  const unpaid = built("checkout.session.completed --status unpaid");
-  assertStringIncludes(JSON.stringify(unpaid), '"payment_status":"unpaid"');
-  for (
-    const line of [
-      "order.paid --format polar",
-      "transaction.completed --format paddle",
-    ]
-  ) {
-    const order = JSON.stringify(built(`${line} --plan P9`));
-    assertStringIncludes(order, '"P9"');
-  }
-  const { source } = parsed("subscription.created --format paddle");
-  assert("type" in source);
-  const options = { created: 1_800_000_000, format: "paddle" } as const;
-  const { occurred_at, event_type } = buildEvent(source, options);
-  assertEquals(event_type, "subscription.created");
+  const unpaid = textOf("checkout.session.completed --status unpaid");
+  assertStringIncludes(unpaid, '"payment_status":"unpaid"');
+  const order = textOf("order.paid --format polar --plan P9");
+  assertStringIncludes(order, '"P9"');
+  const transaction = "transaction.completed --format paddle --plan P9";
+  assertStringIncludes(textOf(transaction), '"P9"');
+
+  const creation = "subscription.created --format paddle";
+  const { occurred_at } = built(creation, { created: 1_800_000_000 });
   assertEquals(occurred_at, "2027-01-15T08:00:00.000Z");
 });
 
@@ -309,10 +314,7 @@ Deno.test("an update of each format changes only what is asked", () => {
     const type = eventTypesOf(name as FormatName)
       .find((type) => type.endsWith("updated"))!;
     for (const [line, changes] of Object.entries(CHANGES)) {
-      const { source } = parsed(`${type} --format ${name} ${line}`);
-      assert("type" in source);
-      const event = buildEvent(source, {
-        format: name as FormatName,
+      const event = built(`${type} --format ${name} ${line}`, {
         record: record as SubscriptionRecord,
         created: 1_795_000_000,
       });
@@ -321,10 +323,9 @@ Deno.test("an update of each format changes only what is asked", () => {
         ...(format.idOf && { id: "msg_1" }),
         nowSeconds: 1_795_000_000,
         toleranceSeconds: 300,
-        notify: new Set(),
-        handledTypes: { types: new Set() },
       });
       assert(read.handled);
+
       const { report, previous } = read.event;
       const { account_id, ...wanted } = { ...record, ...changes };
       assertStringIncludes(JSON.stringify(event), `"${account_id}"`);
@@ -333,11 +334,11 @@ Deno.test("an update of each format changes only what is asked", () => {
       const names = Object.keys(wanted) as (keyof typeof wanted)[];
       const found = names.map((name) => [name, report[name]]);
       assertEquals(Object.fromEntries(found), wanted, `${name} ${line}`);
-      const replaced = Object.keys(changes)
-        .filter((column) => column !== "account_id");
+
       if (name === "stripe") {
-        const { items: _, ...rest } = previous ?? {};
-        assertEquals(Object.keys(rest), replaced);
+        const { items: _, ...replaced } = previous ?? {};
+        const { account_id: __, ...asked } = changes as { account_id?: string };
+        assertEquals(Object.keys(replaced), Object.keys(asked));
       }
     }
   }
@@ -346,16 +347,16 @@ Deno.test("an update of each format changes only what is asked", () => {
 Deno.test("buildEvent() gives a trial its end, and every later event the plan of the creation", () => {
   const trial = "--status trialing";
   for (const type of [CREATED, UPDATED]) {
-    const event = JSON.stringify(built(`${type} ${trial}`, 1_795_000_000));
+    const event = textOf(`${type} ${trial}`, { created: 1_795_000_000 });
     assertStringIncludes(event, '"trial_end":1796209600,');
     assertStringIncludes(event, '"current_period_end":1796209600');
   }
+  const paddle = textOf(`subscription.created --format paddle ${trial}`);
+  assertMatch(paddle, /"trial_dates":{"starts_at"/);
+
   for (const type of EVENT_TYPES) {
-    const event = JSON.stringify(built(type));
-    assertEquals(event.includes("Yearly"), type === UPDATED, type);
+    assertEquals(textOf(type).includes("Yearly"), type === UPDATED, type);
   }
-  const paddle = built(`subscription.created --format paddle ${trial}`);
-  assertMatch(JSON.stringify(paddle), /"trial_dates":{"starts_at"/);
 });
 
 Deno.test("buildEvent() sends every type, with no ID of its template, and further ones as Stripe does today", () => {
