@@ -47,7 +47,7 @@ const second = {
 const HANDLERS = "create function billing.on_charge_refunded();\n";
 const DECLARATIVE = { ...THEIRS, "schemas/tables.sql": "" };
 
-Deno.test("add copies functions, snippets and one migration, and changes nothing but config.toml", async () => {
+Deno.test("add copies its files, and changes nothing but config.toml", async () => {
   await using project = await makeProject();
   await project.write("functions/.env", "SECRET=1");
   const { changes, ...rest } = await project.add();
@@ -105,7 +105,7 @@ Deno.test("the migration comes behind the project's own, and before now", () => 
   }
 });
 
-Deno.test("an update replaces what the project has not changed, and adds the migration of the second release", async () => {
+Deno.test("an update replaces unchanged files, and adds new migrations", async () => {
   const withMark = { ...THEIRS, "config.toml": "\ufeffa = 1\n" };
   await using project = await makeProject(withMark);
   const added = (await project.add(first)).changes;
@@ -140,7 +140,7 @@ Deno.test("an update replaces what the project has not changed, and adds the mig
   assertEquals(await project.plan(second), UP_TO_DATE);
 });
 
-Deno.test("a file that the project has changed is kept; what is new in it is left to do, once", async () => {
+Deno.test("a changed file is kept, and its update is left to do, once", async () => {
   await using project = await makeProject();
   await project.add(first);
   for (const path of [WEBHOOK, SNIPPET, OLD]) await project.write(path, "mine");
@@ -159,7 +159,7 @@ Deno.test("a file that the project has changed is kept; what is new in it is lef
   assertEquals((await project.tree())[WEBHOOK], receiver.files.get(WEBHOOK));
 });
 
-Deno.test("only a project with declarative schemas gets the schema files, where its CLI reads them", async () => {
+Deno.test("only a project with declarative schemas gets the schema files", async () => {
   const path =
     '[experimental.pgdelta]\ndeclarative_schema_path = "./database/"\n';
   for (
@@ -181,7 +181,7 @@ Deno.test("only a project with declarative schemas gets the schema files, where 
   }
 });
 
-Deno.test("the project's own functions are written once; its own export replaces our schema files", async () => {
+Deno.test("the user's functions are written once; an export replaces schema files", async () => {
   await using project = await makeProject(DECLARATIVE);
   await project.add();
   const ours = receiver.schemas.get(YOURS)!;
@@ -457,7 +457,7 @@ Deno.test("add, from nothing to up to date, where git can undo it", async () => 
   await add(path, ". --yes", 1, [`git does not track ${path}/supabase`]);
 });
 
-Deno.test("add ends with 1 if something is left to do, and refuses what is no project", async () => {
+Deno.test("add ends with 1 if something is left, and refuses other folders", async () => {
   await using project = await makeProject({ ...THEIRS, "config.json": "{}" });
   await project.commit();
   const left = "Left for you:\n- supabase/config.json needs";
@@ -475,7 +475,7 @@ Deno.test("add ends with 1 if something is left to do, and refuses what is no pr
   await add("/", REPOSITORY, 1, ["is the receiver itself"]);
 });
 
-Deno.test("add asks git about the project's own folder, in lines, whatever git is set to", async () => {
+Deno.test("add asks git about the project's folder, however git is set", async () => {
   await using project = await makeProject();
   const { path } = project;
   await project.write("../apps/shop/supabase/config.toml", "");

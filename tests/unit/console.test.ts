@@ -124,7 +124,7 @@ Deno.test("parseConsoleArguments() takes a port, and opens a browser unless told
   }
 });
 
-Deno.test("a request under another host, or without the session's cookie, sees nothing of the project", async () => {
+Deno.test("a request under another host, or without the cookie, sees nothing", async () => {
   const { request, session, calls } = openConsole();
   for (
     const host of [
@@ -363,7 +363,7 @@ Deno.test("a search says first whether the account has access, until when, and w
   }
 });
 
-Deno.test("texts: formatted JSON, SQL that can be pasted, what a repair changed, and distances", () => {
+Deno.test("JSON, SQL, changes and times are written as texts", () => {
   const deep = "[".repeat(50_000) + "]".repeat(50_000);
   for (
     const [json, pretty] of [
@@ -540,15 +540,15 @@ const OUTDATED = "has changed since you opened";
 
 interface Repair {
   /** How the database answers the change; it is saved by default. */
-  readonly respond?: () => Response | Promise<Response>;
+  respond?: () => Response | Promise<Response>;
   /** The version of the row that the page has shown. */
-  readonly shown?: string;
+  shown?: string;
   /** The worker's settings; empty if it does not answer. */
-  readonly worker?: object | "";
+  worker?: object | "";
   /** Of the row. */
-  readonly row?: object;
+  row?: object;
   /** What the trial of the event says. */
-  readonly tried?: object;
+  tried?: object;
 }
 
 /** What is typed, and why it is not saved; empty if it is. */
@@ -577,7 +577,7 @@ const REPAIRS: [text: string, says: string, Repair?][] = [
   [DELETION, "", { tried: failing("BW001") }],
 ];
 
-Deno.test("a repair is sent as it was typed, or says why it is not saved and keeps the text", async () => {
+Deno.test("a repair is sent as it was typed, or refused with a reason", async () => {
   for (
     const [text, says, { respond, shown, worker = {}, row = {}, tried } = {}]
       of REPAIRS
@@ -643,7 +643,7 @@ const UNOWNED: Record<FormatName, string> = {
   "lemon-squeezy":
     '{"meta":{"event_name":"subscription_created"},"data":{"type":"subscriptions","id":"1","attributes":{"variant_id":7,"status":"active"}}}',
 };
-Deno.test("for an event without an account there is a field, which writes it where the format has it", async () => {
+Deno.test("an account is added where the event's format has it", async () => {
   const account = 'acc_"1';
   for (const [format, payload] of Object.entries(UNOWNED)) {
     const [path] = FORMATS[format as FormatName].names.account_ids;
@@ -698,7 +698,7 @@ function startConsole(port: number): Deno.ChildProcess {
   return command("console", [`--port=${port}`], env).spawn();
 }
 
-Deno.test("console prints a link, listens on 127.0.0.1 alone, or says that it cannot, and ends with 0 on Ctrl-C", async () => {
+Deno.test("console prints a link, listens on 127.0.0.1 alone, and ends on Ctrl-C", async () => {
   const child = startConsole(0);
   const errors = new Response(child.stderr).text();
   let said = "";

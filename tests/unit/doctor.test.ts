@@ -28,7 +28,7 @@ function parse(line: string, changes: object = {}) {
   return parseDoctorArguments(args, { env, warn() {} });
 }
 
-Deno.test("parseDoctorArguments() chooses the endpoint and the project, and keeps the keys for it", () => {
+Deno.test("parseDoctorArguments() chooses the endpoint, the project and its keys", () => {
   for (
     const [line, SUPABASE_URL, url, projectUrl, keys = KEYS] of [
       // A hosted project's secrets are not sent to a port of this machine.
@@ -45,7 +45,7 @@ Deno.test("parseDoctorArguments() chooses the endpoint and the project, and keep
   }
 });
 
-Deno.test("parseDoctorArguments() refuses what it does not take, without repeating a secret", () => {
+Deno.test("parseDoctorArguments() repeats no secret in a refusal", () => {
   for (
     const [line, name, value] of [
       ["--url ref.supabase.co", "--url", ""],
@@ -180,7 +180,7 @@ const ANSWERS = [
   ["live test", rows({}), "live and test", "supabase secrets set PROVIDER"],
 ] as const;
 
-Deno.test("the doctor says what each answer means, and what to do in this place", async () => {
+Deno.test("the doctor says what each answer means, and what to do", async () => {
   for (const [parts, answer, line, text] of ANSWERS) {
     const found = await look(parts, answer);
 
@@ -270,7 +270,7 @@ Deno.test("the doctor checks what a provider's format needs", async () => {
   }
 });
 
-Deno.test("the doctor compares the listed types with the functions that are there", async () => {
+Deno.test("the doctor compares the listed types with the functions", async () => {
   const LISTED = {
     handledTypes: ["charge.refunded"],
     accountFromCheckout: true,
@@ -315,7 +315,7 @@ const OF_KEY =
 const OF_PROJECT = `worker, ${OF_KEY}`;
 const OTHERS = { env: LOCAL_SIGNING_SECRETS };
 
-Deno.test("where nothing runs, the doctor has one FAIL, in the width of the terminal", async () => {
+Deno.test("where nothing runs, the doctor has one FAIL, wrapped to the terminal", async () => {
   for (
     const [url, says] of [
       [HERE, `FAIL nothing is running at ${HERE}${PATH}. Start the local`],

@@ -54,7 +54,7 @@ Deno.test("a delivery has one line, in the color of its outcome", () => {
   assert(checkout?.includes(" session.completed "), checkout);
 });
 
-Deno.test("what is below a delivery fits its code, its provider and this machine", () => {
+Deno.test("what is below a delivery fits its code and provider", () => {
   const below = (code: string, error: string, provider = "a") =>
     shown({ ...FAILED, code, error, provider }).slice(1)
       .map((line) => line.replace("    <yellow>", "")).join(" ")

@@ -257,7 +257,7 @@ const CASES: Case[] = [
   [ENDED, undefined, ["missing_here"], "created,updated,deleted"],
 ];
 
-Deno.test("compare() names what differs, and corrects with what the change needs, in any API version", async () => {
+Deno.test("compare() names and corrects what differs, in any API version", async () => {
   for (const apiVersion of API_VERSIONS) {
     for (const [changes, here, differences, types = "updated"] of CASES) {
       const { difference, corrections } = await compared(changes, here, {
@@ -296,7 +296,7 @@ Deno.test("compare() takes the plan that the receiver takes", async () => {
   }
 });
 
-Deno.test("compare() dates corrections between two seconds, before Stripe was asked; the same one has the same ID", async () => {
+Deno.test("compare() dates corrections before Stripe was asked, with stable IDs", async () => {
   const corrected = async (changes = {}, askedAtSeconds = ASKED_AT) =>
     (await compared(changes, undefined, { askedAtSeconds })).corrections;
   for (const { occurred_at, provider, report } of await corrected()) {
@@ -313,7 +313,7 @@ Deno.test("compare() dates corrections between two seconds, before Stripe was as
   assert(ids.every((id) => /^import_[0-9a-f]{64}$/.test(id)));
 });
 
-Deno.test("compare() takes metadata.accountId, the record's account, the other source, and the customer's last", async () => {
+Deno.test("compare() takes the account from metadata, record, source or customer", async () => {
   const customersAccount = "acc_c";
   for (
     const [metadata, accountFrom, account, sent = account] of [
@@ -393,7 +393,7 @@ const CUT_OFF = new ReadableStream({
   start: (controller) => controller.error(new Error("cut off")),
 });
 
-Deno.test("callStripe() waits as Retry-After says, up to a minute, and repeats what failed, broke off or never came", async () => {
+Deno.test("callStripe() waits as Retry-After says, and repeats what failed", async () => {
   for (
     const [answers, expected] of [
       [[

@@ -93,7 +93,7 @@ Deno.test("advice() says what a type needs, and what to do about a failure", () 
   );
 });
 
-Deno.test("parseTriggerArguments() takes an event type with options, or a file", () => {
+Deno.test("parseTriggerArguments() takes a type with options, or a file", () => {
   const usual = {
     provider: "a",
     format: "stripe",
@@ -344,7 +344,7 @@ Deno.test("an update of each format changes only what is asked", () => {
   }
 });
 
-Deno.test("buildEvent() gives a trial its end, and every later event the plan of the creation", () => {
+Deno.test("buildEvent() gives a trial its end, and later events the same plan", () => {
   const trial = "--status trialing";
   for (const type of [CREATED, UPDATED]) {
     const event = textOf(`${type} ${trial}`, { created: 1_795_000_000 });
@@ -359,7 +359,7 @@ Deno.test("buildEvent() gives a trial its end, and every later event the plan of
   }
 });
 
-Deno.test("buildEvent() sends every type, with no ID of its template, and further ones as Stripe does today", () => {
+Deno.test("buildEvent() makes every type, without IDs of its template", () => {
   for (const type of EVENT_TYPES) {
     const event = built(`${type} --event evt_x --subscription sub_$&x`);
     const version = typesOf(stripe).includes(type)
@@ -413,7 +413,7 @@ Deno.test("trigger sends what verifies, and prints the answer alone", async () =
   assertStringIncludes(err, `${CREATED} ${id} about\nsub_local_a, signed as`);
 });
 
-Deno.test("trigger sends a file as it is, follows no redirect, and says if nothing listens", async () => {
+Deno.test("trigger sends a file as it is, and follows no redirect", async () => {
   const file = await Deno.makeTempFile();
   const bytes = Uint8Array.of(0x7b, 0xff, 0x00, 0x7d);
   await Deno.writeFile(file, bytes);

@@ -88,7 +88,7 @@ const TASKS = Object.entries(deno.tasks).map(([task, { command }]) => {
 const run = (name: string, word: string) =>
   runCommand(name, [word], { npm_command: "exec" });
 
-Deno.test("each task prints its help in 80 columns, and does nothing else; one refuses a wrong option", async () => {
+Deno.test("each task prints its help in 80 columns, and does nothing else", async () => {
   for (const [task, name] of TASKS) {
     const { code, out, err } = await run(name, "-h");
     assertStringIncludes(
@@ -130,7 +130,7 @@ Deno.test("givenProjectUrl() reads --project-url, else SUPABASE_URL", () => {
   }
 });
 
-Deno.test("readProject() gives each project its own secrets, and projectKey() no other place the local key", () => {
+Deno.test("readProject() and projectKey() give each project its own secrets", () => {
   const stack = {
     apiUrl: "http://127.0.0.1:5",
     webhookUrl: "",
@@ -174,7 +174,7 @@ Deno.test("readProject() gives each project its own secrets, and projectKey() no
   }
 });
 
-Deno.test("readSecret() refuses a line break inside a secret, and does not repeat it", () => {
+Deno.test("readSecret() refuses a line break without repeating the secret", () => {
   const read = (KEY: string) => readSecret("KEY", { KEY });
   assertEquals([read(""), read("one\n")], [undefined, "one\n"]);
   for (const key of ["hunter2\nhunter3", "hunter2\0"]) {
@@ -191,7 +191,7 @@ Deno.test("restHeaders() sends a key of the old kind as a token too", () => {
   assertEquals(restHeaders("ey.x.y"), old);
 });
 
-Deno.test("printable() leaves nothing that a terminal obeys, and other text as it is", () => {
+Deno.test("printable() replaces only what a terminal obeys", () => {
   const obeyed = "\x1b[2J\r\x7f\x9b\u061c\u200f\u2028\u202e\u2066\u2069\ufeff";
   assertEquals(
     printable(obeyed),

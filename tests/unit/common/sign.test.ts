@@ -20,7 +20,7 @@ const A = "PROVIDER_A_SIGNING_SECRET";
 const B = "PROVIDER_B_SIGNING_SECRET";
 const LOCAL = LOCAL_SIGNING_SECRETS;
 
-Deno.test("functionEnvironment() prefers the environment, then the file, then the local secrets", async () => {
+Deno.test("functionEnvironment() prefers the environment, then the file", async () => {
   assertEquals(await readEnvFile("/no/such/folder/.env"), {});
   const file = { [A]: "file", [B]: "file", C: "1" };
   const cases: Environment[][] = [
@@ -69,7 +69,7 @@ Deno.test("providerSettings() names the setting that is wrong", () => {
   );
 });
 
-Deno.test("with any scheme and nothing else set, the local receiver takes what trigger signs", async () => {
+Deno.test("the local receiver takes what trigger signs, with any scheme", async () => {
   for (const scheme of SCHEMES.keys()) {
     for (const provider of ["a", "b"] as const) {
       const env = functionEnvironment({

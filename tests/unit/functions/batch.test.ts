@@ -68,7 +68,7 @@ const HISTORIES: [script: string, becomes: string, limits?: typeof LIMITS][] = [
     "[1] +1000 1t +2999 +1 2!overloaded +999 8!overloaded +1 3!overloaded 4!overloaded [5,6] 1 1t +3998 +1 7!overloaded 0t",
   ],
 ];
-Deno.test("batch() sends at once, and what arrives meanwhile together, half of it at a time, within its limits", async () => {
+Deno.test("batch() sends at once, and batches what arrives meanwhile, within limits", async () => {
   for (const [script, becomes, limits] of HISTORIES) {
     assertEquals(await gathered(script, limits), becomes, script);
   }

@@ -278,7 +278,7 @@ const EXAMPLES: Notification[] = [
   { ...OCCURRED, kind: "ended", still_has_access: true },
 ];
 const ALERTS = [OPENED, RESOLVED, UNLISTED];
-Deno.test("docs/notifications.md and messages.txt show what accounts and operators are sent", async () => {
+Deno.test("docs/notifications.md and messages.txt show what is sent", async () => {
   const mails = EXAMPLES.map((one) => renderEmail(emailTexts(one)));
   const [{ subject, text }] = mails as [typeof mails[number]];
   const shown = [

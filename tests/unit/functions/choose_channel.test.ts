@@ -119,7 +119,7 @@ const SETTINGS: [
   ["ALERT_SIGNING_SECRET", ALERTS_TO, "is not set", ""],
   ["ALERT_SIGNING_SECRET", ALERTS_TO, "must be", ...BAD_SECRETS],
 ];
-Deno.test("the settings choose the channels, or are refused by their names, without their values", () => {
+Deno.test("the settings choose the channels, or are refused without their values", () => {
   assertEquals(choose({}), NOTHING);
   for (const [name, beside, expected, ...values] of SETTINGS) {
     for (const value of values) {

@@ -75,7 +75,7 @@ const FAILURES: [code: ErrorCode, says: string, ...calls: Try[][]][] = [
 const HEADERS = ["content-profile", "apikey", "authorization"];
 const KEYS = { sb_secret_unit: null, legacy: "Bearer legacy" };
 Deno.test(
-  "callFunction() tries a broken connection once more, and takes no garbage for an answer",
+  "callFunction() repeats a broken call, and takes no garbage for an answer",
   {
     // No timer is left behind.
     sanitizeOps: true,

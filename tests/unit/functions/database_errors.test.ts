@@ -23,7 +23,7 @@ const CODES: Partial<Record<ErrorCode, string>> = {
   apply_failed:
     "22P05 22003 23505 42601 54000 P0001 XX000 BW000 BW0011 xBW001 PGRST004 PGRST100 PGRST116 PGRST127 PGRST210 PGRST304 PGRSTX00 x42501 425010 5701 570145 250060 constructor __proto__",
 };
-Deno.test("databaseError() knows what a code means, and keeps refused data out of the log", () => {
+Deno.test("databaseError() knows codes, and keeps data out of the log", () => {
   const says = 'invalid input syntax: "LEAKED"';
   for (const [expected, codes = ""] of Object.entries(CODES)) {
     for (const code of codes.split(" ")) {

@@ -21,11 +21,11 @@ const ticking = () => timeMs += 10_000;
 
 interface Run extends Setting {
   /** What the attempts of each batch would lead to. */
-  readonly batches: string[];
+  batches: string[];
   /** How often notifications are claimed. */
-  readonly claims: number;
+  claims: number;
   /** Of the batches that are claimed, if not as above. */
-  readonly results?: string;
+  results?: string;
 }
 
 const RUNS: Run[] = [
@@ -92,7 +92,7 @@ const ERRORS: [error: string, stored: string, after: number | null][] = [
   // The limit divides a pair.
   [`${"x".repeat(999)}😀`, `${"x".repeat(999)}\ufffd`, null],
 ];
-Deno.test("a run claims and settles what was told to whom, as it can be stored", async () => {
+Deno.test("a run settles what it has told, as it can be stored", async () => {
   const { leases: [lease_id], ...run } = await wake({
     due: {
       claim_notifications: [notifications("failed failed failed")],

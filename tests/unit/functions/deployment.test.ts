@@ -98,7 +98,7 @@ const SETTINGS: Record<
     ["must be a JSON", "LEAKED", CUT, '"LEAKED"', "null", "1"],
   ],
 };
-Deno.test("readConfig() has the documented defaults, and refuses a setting by its name, without its value if that is secret", () => {
+Deno.test("readConfig() has the documented defaults, and refuses without a secret value", () => {
   assertEquals(readConfig(ENV), DEFAULTS);
   for (const [name, rows] of Object.entries(SETTINGS)) {
     for (const [expected, ...values] of rows) {

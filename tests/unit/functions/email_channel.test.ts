@@ -54,7 +54,7 @@ const RESULTS: [result: string, ...answers: (() => Response)[]][] = [
   ["failed", ...answering(200, "null", "<html>", "")],
   ["limited", refusing(429), ...answering(429, "<html>")],
 ];
-Deno.test("emailChannel() mails the account, once per notification, and reads the result from any answer", async () => {
+Deno.test("emailChannel() mails the account once, and reads any answer", async () => {
   const accepted = () => Response.json({ id: "mail_1" });
   const { sent: [first, ...more], attempt } = await mail(accepted);
   assertEquals<unknown>([attempt, more], [{ result: "sent" }, []]);
@@ -91,7 +91,7 @@ Deno.test("emailChannel() mails the account, once per notification, and reads th
   assertEquals<unknown>(failed, { sent: [], attempt: why });
 });
 
-Deno.test("accountEmail() returns the address that the database knows, or throws the call's fault", async () => {
+Deno.test("accountEmail() returns the database's address, or throws", async () => {
   const emailOf = (answer: Response) =>
     accountEmail(fakeDatabase(() => answer).database, "acc_1");
   assertEquals(await emailOf(Response.json("a@example.com")), "a@example.com");
@@ -159,19 +159,23 @@ const AMOUNTS = `
 1900 zzz ZZZ 19.00
 9007199254740991 eur €90,071,992,547,409.91
 9007199254740991 kwd KWD 9,007,199,254,740.991
-500 jpy ¥500 | 50000 krw ₩50,000 | 500 vnd ₫500 | 500 bif BIF 500
-500 clp CLP 500 | 500 djf DJF 500 | 500 gnf GNF 500 | 500 kmf KMF 500
-500 mga MGA 500 | 500 pyg PYG 500 | 500 rwf RWF 500 | 500 vuv VUV 500
-500 xaf FCFA 500 | 500 xof F CFA 500 | 500 xpf CFPF 500
-5120 kwd KWD 5.120 | 5120 bhd BHD 5.120 | 5120 jod JOD 5.120
-5120 omr OMR 5.120 | 5120 tnd TND 5.120`;
+500 jpy ¥500 | 50000 krw ₩50,000 | 500 vnd ₫500
+500 xaf FCFA 500 | 500 xof F CFA 500 | 500 xpf CFPF 500`;
 /** Hundredths to Stripe, although payouts or Intl have none; or no decimals. */
 const HUNDREDTHS = `
 1045 huf HUF 10.45 | 80045 twd NT$800.45 | 12300 rsd RSD 123.00
 12300 lbp LBP 123.00 | 500 isk ISK 5 | 500 ugx UGX 5`;
+const NO_DECIMALS = "BIF CLP DJF GNF KMF MGA PYG RWF VUV";
+const THREE_DECIMALS = "KWD BHD JOD OMR TND";
 Deno.test("formatAmount() has as many decimals as Stripe", () => {
   for (const row of (AMOUNTS + HUNDREDTHS).trim().split(/\n| \| /)) {
     const [amount = "", currency = "", ...text] = row.split(" ");
     assertEquals(formatAmount(Number(amount), currency), text.join(" "), row);
+  }
+  for (const code of NO_DECIMALS.split(" ")) {
+    assertEquals(formatAmount(500, code.toLowerCase()), `${code} 500`);
+  }
+  for (const code of THREE_DECIMALS.split(" ")) {
+    assertEquals(formatAmount(5120, code.toLowerCase()), `${code} 5.120`);
   }
 });

@@ -135,9 +135,9 @@ export const NO_FURTHER = {
 export type Call = [name: string, body: Record<string, unknown>];
 
 interface Sent {
-  readonly url: string;
-  readonly headers: Headers;
-  readonly signal: AbortSignal;
+  url: string;
+  headers: Headers;
+  signal: AbortSignal;
 }
 
 export function fakeDatabase(

@@ -170,7 +170,7 @@ function paymentOf(provider: Provider, kind: string, status?: string) {
   return undefined;
 }
 
-Deno.test("each format knows its types, and whose they are; further ones are for handlers", () => {
+Deno.test("each format knows its types; further ones are for handlers", () => {
   for (const provider of NAMES) {
     const known: string[] = [];
     const prefix = provider === "lemon-squeezy" ? "ls_" : "";
@@ -325,7 +325,7 @@ const WHERE: Record<Provider, string> = {
   "lemon-squeezy": "meta.custom_data.account_id or meta.custom_data.accountId",
 };
 
-Deno.test("each format reads whose a subscription is, and names where it looks", () => {
+Deno.test("each format reads the account, and names where it looks", () => {
   for (const provider of NAMES) {
     const format = FORMATS[provider];
     const { account_ids, fallback_account: ofCustomer } = format.names as {
@@ -423,7 +423,7 @@ function fails(provider: Provider, event: unknown, path: string, says = "") {
   assert(message.startsWith(start) && message.includes(says), message);
 }
 
-Deno.test("a required field that is missing or malformed is named, with its path; any other one is null", () => {
+Deno.test("a bad required field is named by its path; others are null", () => {
   for (const provider of NAMES) {
     const format = FORMATS[provider];
     const { names } = format;

@@ -25,7 +25,7 @@ const FAILING: [call: string, code: string, status: number, ...string[]][] = [
     HELD,
   ],
 ];
-Deno.test("handleWake() does its other parts if one fails, releases both leases, and logs what there was to do", async () => {
+Deno.test("handleWake() does its other parts if one fails, and releases both leases", async () => {
   for (const [failing, code, status, ...logged] of FAILING) {
     const run = await wake({
       due: {
@@ -56,7 +56,7 @@ Deno.test("handleWake() does its other parts if one fails, releases both leases,
   assertEquals([response.status, allow, calls], [405, "POST", []]);
 });
 
-Deno.test("handleWake() has retries and notifications wait for none of each other, and alerts for retries", async () => {
+Deno.test("handleWake() runs both queues at once, and alerts after the retries", async () => {
   const all = Promise.withResolvers<void>();
   let waiting = 2;
   // Each claim answers only after both are made.
@@ -81,7 +81,7 @@ function wakeFor(queue: string | undefined, wanted: boolean[]) {
   return wake({ queue, answers: { [`release_lease ${queue}`]: release } });
 }
 
-Deno.test("handleWake() works on the queue that it is woken for, and goes on while another run has asked for it", async () => {
+Deno.test("handleWake() works on its queue, again if another run has asked", async () => {
   for (const queue of ["retries", "notifications", undefined]) {
     const { named } = await wakeFor(queue, [true, false]);
 
@@ -102,7 +102,7 @@ Deno.test("handleWake() works on the queue that it is woken for, and goes on whi
   assertEquals(named(/claim_notif/).length, 2);
 });
 
-Deno.test("handleWake() has the handlers compared by the runs of the schedule, unless the setting is malformed", async () => {
+Deno.test("handleWake() has handlers compared by the schedule's runs alone", async () => {
   const types = new Set(["charge.refunded", FAILED]);
   const names = ["on_charge_refunded", "on_invoice_payment_failed"];
   for (

@@ -38,11 +38,11 @@ const dated = (created: number) => event(DELETED, { created });
 
 interface Setting {
   /** What becomes of the event: its outcome, or what is thrown. */
-  readonly apply?: unknown;
-  readonly record?: () => Response;
-  readonly ignores?: boolean;
-  readonly env?: Readonly<Record<string, string>>;
-  readonly fault?: string;
+  apply?: unknown;
+  record?: () => Response;
+  ignores?: boolean;
+  env?: Readonly<Record<string, string>>;
+  fault?: string;
 }
 
 const OUTCOMES = ["applied", "duplicate", "stale", "erased"];
@@ -102,23 +102,21 @@ async function handle(
 
 const APPLIED = "info: events applied (applied)";
 const IGNORED = "info: event ignored (ignored)";
-const NO_ACCOUNT =
-  "warn: checkout names no account: what its accountId or client_reference_id";
+const NO_ACCOUNT = "warn: checkout names no account";
 const CONNECTED =
   "info: event of a connected account ignored (connect_ignored)";
 const ERASED = "info: event of an erased account ignored (erased)";
-const ERASED_PURCHASE =
-  "warn: purchase of an erased account ignored: docs/operate.md, ";
+const ERASED_PURCHASE = "warn: purchase of an erased account ignored";
 const ACKNOWLEDGED =
   "error: failure acknowledged (acknowledged): The database refused";
 const KEY_REFUSED = "error: delivery failed (key_refused): ";
 const TOO_NEW = "warn: delivery failed (event_invalid): created: must not be";
 const REFUSED =
-  "error: delivery failed (apply_failed): The database refused the event with 22P02: see its row in";
+  "error: delivery failed (apply_failed): The database refused the event with 22P02";
 const MISTAKEN = "error: delivery failed (internal_error): why";
 const MALFORMED = "error: delivery failed (deployment_fault): why";
 const LOST =
-  "error: delivery failed (failure_not_recorded): database_unavailable, and the failure could not be stored in failed_events: The database refused";
+  "error: delivery failed (failure_not_recorded): database_unavailable, and the failure could not";
 
 const eventOf = (type: string) => JSON.stringify({ id: "evt_1", type });
 const ping = eventOf("doctor.ping");
@@ -180,7 +178,7 @@ const DELIVERIES: [
   // Nothing has checked what is ignored.
   [IGNORED, ", , ", "", '{"id":"a\\nLEAKED","type":"a\\nLEAKED"}'],
   [
-    "warn: thin event ignored, and its change is lost: at the",
+    "warn: thin event ignored, and its change is lost",
     ", v1.x, ",
     "",
     '{"id":{"x":"LEAKED"},"type":"v1.x"}',
@@ -269,7 +267,7 @@ const DELIVERIES: [
     apply: new TypeError("why"),
   }],
 ];
-Deno.test("handleWebhook() applies, ignores or records an event, and says so in one line", async () => {
+Deno.test("handleWebhook() applies, ignores or records an event, in one line", async () => {
   for (const [begins, known, expected, body, setting] of DELIVERIES) {
     const { fields, line, calls, response } = await handle(body, setting);
 
@@ -310,7 +308,7 @@ const REQUESTS: [code: string, ...edits: ((one: Request) => Request)[]][] = [
   ["method_not_allowed", ({ url }) => new Request(url)],
   ["encoding_unsupported", encoded("gzip")],
 ];
-Deno.test("handleWebhook() serves its paths, and reads the body of all other requests", async () => {
+Deno.test("handleWebhook() serves its paths, and drains other requests", async () => {
   for (const [code, ...edits] of REQUESTS) {
     for (const edit of edits) {
       const { line, request } = await handle(DELETION, {}, edit);

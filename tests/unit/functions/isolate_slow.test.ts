@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import { DeliveryError } from "../../../supabase/functions/_shared/billing/errors.ts";
 import { aloneIfSlow as isolateSlow } from "../../../supabase/functions/billing-webhook/queues/batch.ts";
 
-Deno.test("isolateSlow() sends alone what was in a call that took too long, and nothing else", async () => {
+Deno.test("isolateSlow() sends alone what was in a slow call, and nothing else", async () => {
   const log: string[] = [];
   const send = (how: string) => (item: string) => {
     log.push(`${how} ${item}`);

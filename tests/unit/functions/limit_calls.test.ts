@@ -3,7 +3,7 @@ import { DeliveryError } from "../../../supabase/functions/_shared/billing/error
 import { atMost as limitCalls } from "../../../supabase/functions/billing-webhook/queues/batch.ts";
 import { settle, useFakeTimers } from "../../support/fake_timers.ts";
 
-Deno.test("limitCalls() has so many calls under way, and the others wait for their turn, within its limits", async () => {
+Deno.test("limitCalls() limits the calls under way, and how many wait", async () => {
   using timers = useFakeTimers();
   type Call = PromiseWithResolvers<string | DeliveryError>;
   const calls = new Map<string, Call>();

@@ -67,7 +67,7 @@ async function file(answer: Response) {
   const error = new DeliveryError("event_invalid", "Says why", logged);
   return await recordFailure(error, { provider: "a", failed, database });
 }
-Deno.test("recordFailure() files the error with the event, and takes no garbage for an answer", async () => {
+Deno.test("recordFailure() files the error, and takes no garbage for an answer", async () => {
   for (const answer of ["stored", "retry", "applied", "erased"]) {
     assertEquals(await file(Response.json(answer)), answer);
   }

@@ -44,7 +44,7 @@ const WHOLE: [Answer, events: number, status: number, settled?: string][] = [
   [() => refusal("PGRST001"), 1, 200, "database_unavailable"],
   [() => refusal("PGRST202"), 2, 200, "deployment_fault"],
 ];
-Deno.test("a run leaves events to the next run if the fault of a call says nothing of them", async () => {
+Deno.test("a run leaves events to the next if a fault says nothing of them", async () => {
   for (const [fails, count, status, expected] of WHOLE) {
     using timers = useFakeTimers();
     const failures = Array<Failure>(count).fill(["", INVOICE]);
@@ -79,7 +79,6 @@ const ROWS: [worker: Partial<Worker>, ...rows: Failure[]][] = [
     ["body_not_json", "{"],
     ["duplicate", INVOICE, "duplicate"],
     ["no_longer_handled", '{"type":"payment_intent.payment_failed"}'],
-    ["no_longer_handled", '{"event_type":"subscription.created"}'],
     ["subscription_unknown", INVOICE, "BW001"],
     ["stale", INVOICE, "stale"],
     ["ignored", INVOICE, "erased"],
@@ -179,7 +178,7 @@ const NO_LONGER: [error: string, body: string, Partial<Reading>?][] = [
   [TYPELESS, JSON.stringify({ event_type: "subscription.created" })],
   [TYPELESS, INVOICE, { format: FORMATS.paddle }],
 ];
-Deno.test("a run leaves open what is not handled any more, and names the setting", async () => {
+Deno.test("a run leaves open what is no longer handled, and says why", async () => {
   for (const [error, body, changed] of NO_LONGER) {
     const reading = { format: stripe, mode: "any", connect: true } as const;
     const worker = {
@@ -212,7 +211,7 @@ Deno.test("a run leaves open what is not handled any more, and names the setting
   assertEquals(settledBy(typeless)[0]?.["error_code"], "event_invalid");
 });
 
-Deno.test("a run retries events with a handler alone and in their order, for a second per batch", async () => {
+Deno.test("a run retries events with a handler alone, for a second per batch", async () => {
   const types = new Set([DELETED]);
   const deletion = eventOf(DELETED);
   const failures: Failure[] = [
@@ -262,7 +261,7 @@ Deno.test("a run retries events with a handler alone and in their order, for a s
   assertEquals([claimed, applied, failed], [5, 3, 2]);
 });
 
-Deno.test("a run goes on with retries until nothing is left or the time is over", async () => {
+Deno.test("a run retries until nothing is left or its time is over", async () => {
   // Each batch looks at the clock twice: 7 s per batch.
   let timeMs = 0;
   const slow = { clock: () => timeMs += 3_500, channel: undefined };

@@ -173,7 +173,7 @@ const MODES: [ofEvent: unknown, ofObject: unknown, read: boolean | null][] = [
   [1, 0, null],
   [0, {}, null],
 ];
-Deno.test("read() reads the mode of the event or else of the object, and what is odd as null", () => {
+Deno.test("read() reads the mode, and what is odd as null", () => {
   for (const [livemode, ofObject, expected] of MODES) {
     const report = reportOf({ livemode: ofObject }, { livemode });
     assertEquals<unknown>(report.livemode, expected);
@@ -250,7 +250,7 @@ const price = (usage_type: string, changes = {}) => ({
   },
 });
 const list = (...data: object[]) => ({ items: { data } });
-Deno.test("read() reads all items, and the plan of the first or the first licensed one", () => {
+Deno.test("read() reads all items, and the plan of the first or licensed one", () => {
   const itemsIn = (changes: object, previous_attributes?: object) => {
     const object = { ...SUBSCRIPTION, ...changes };
     const data = { object, previous_attributes };
@@ -343,7 +343,7 @@ const BY_LINE = [
   line({ type: "subscription", subscription: "sub_2" }),
   { ...line({ subscription: { id: "sub_2" } }), parent: { type: "quote" } },
 ];
-Deno.test("read() reads the earliest end of several items, and the subscription of a line", () => {
+Deno.test("read() reads the earliest end of items, and a line's subscription", () => {
   // Old versions report the earliest themselves.
   const earliest = { current_period_end: iso(END) };
   check(reportOf, REPORT, [

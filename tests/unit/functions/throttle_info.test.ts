@@ -4,9 +4,9 @@ import { useFakeTimers } from "../../support/fake_timers.ts";
 
 /** Fields of lines that are logged, the time that passes then, and what is written. */
 interface Step {
-  readonly logged?: object[];
-  readonly ms?: number;
-  readonly written?: object[];
+  logged?: object[];
+  ms?: number;
+  written?: object[];
 }
 
 const ONE_LINE: Step[] = [
@@ -37,7 +37,7 @@ const THREE_LINES: Step[] = [
   },
   { logged: [{ n: 6 }, { n: 7 }, { n: 8 }], written: [{ n: 6 }, { n: 7 }] },
 ];
-Deno.test("throttleInfo() sums up the rest of each interval, apart from other messages and levels", async () => {
+Deno.test("throttleInfo() sums up the rest of each interval by message", async () => {
   for (const [maxLines, steps] of [[1, ONE_LINE], [3, THREE_LINES]] as const) {
     using timers = useFakeTimers();
     const lines: unknown[][] = [];

@@ -26,20 +26,20 @@ export type Answer = (signal: AbortSignal) => Response | Promise<Response>;
 
 export interface Setting {
   /** What the calls return, by name and in order; then nothing. */
-  readonly due?: Record<string, unknown[][]>;
+  due?: Record<string, unknown[][]>;
   /** The first batch of failures that are due: evt_0 and so on. */
-  readonly failures?: readonly Failure[];
-  readonly answers?: Record<string, Answer>;
+  failures?: readonly Failure[];
+  answers?: Record<string, Answer>;
   /** What it is woken for; by default everything, as by the schedule. */
-  readonly queue?: string | undefined;
-  readonly attempt?: (id: string) => Attempt;
-  readonly perSecond?: number;
-  readonly worker?: Partial<Worker>;
+  queue?: string | undefined;
+  attempt?: (id: string) => Attempt;
+  perSecond?: number;
+  worker?: Partial<Worker>;
 }
 
 export interface Applied {
-  readonly provider: string;
-  readonly retry: { readonly event_id: string; readonly lease_id: string };
+  provider: string;
+  retry: { event_id: string; lease_id: string };
 }
 
 export const eventOf = (type: string, changes: Record<string, unknown> = {}) =>

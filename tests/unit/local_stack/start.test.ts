@@ -62,7 +62,7 @@ Deno.test("parseStartArguments() moves the ports; options win over variables", (
 const listen = (port: number) =>
   Deno.listen({ hostname: "127.0.0.1", port }).close();
 
-Deno.test("holdPorts() lets nobody else listen until a port is freed, and names the option of one in use", async () => {
+Deno.test("holdPorts() holds ports until they are freed, and names one in use", async () => {
   const db = await freePort();
   using held = await holdPorts({ db });
   const { ports } = held;
@@ -104,7 +104,7 @@ Deno.test("openStateFolder() leaves a folder alone that is not its own", async (
   await Deno.remove(path, { recursive: true });
 });
 
-Deno.test("openStateFolder() opens its own folder again, for one process at a time, and empties it", async () => {
+Deno.test("openStateFolder() opens its folder for one process, and empties it", async () => {
   const parent = await Deno.makeTempDir();
   const path = `${parent}/a/folder`;
   const first = await openStateFolder(path);

@@ -97,7 +97,7 @@ const PLANTED = [
   "supabase/functions/billing-webhook/.env",
 ];
 
-Deno.test("the npm package has what the commands import and what add copies, and nothing besides", async () => {
+Deno.test("the npm package has what commands import and add copies, nothing else", async () => {
   await using clone = await copyRepository();
   for (const path of PLANTED) {
     const file = join(clone.path, path);
@@ -134,7 +134,7 @@ Deno.test("the npm package has what the commands import and what add copies, and
   assertEquals(packed.sort(), [...needed].sort());
 });
 
-Deno.test("package.json has the gate's Deno; without it, the package's program says what to do", async () => {
+Deno.test("package.json has the gate's Deno, without which its program refuses", async () => {
   const [, deno] = /npx -y deno@(\S+) task test/.exec(read(".ci/run"))!;
   const manifest = JSON.parse(read("package.json"));
   // Not among `dependencies`: Deno would install itself into this repository.
