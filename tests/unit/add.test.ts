@@ -52,6 +52,7 @@ Deno.test("add copies its files, and changes nothing but config.toml", async () 
   await project.write("functions/.env", "SECRET=1");
   const { changes, ...rest } = await project.add();
   assertEquals({ changes: [], ...rest }, UP_TO_DATE);
+
   const { "config.toml": config, "billing.json": manifest, ...copied } =
     await project.tree();
   const { "config.toml": start, ...theirs } = THEIRS;
@@ -62,6 +63,7 @@ Deno.test("add copies its files, and changes nothing but config.toml", async () 
     // Dated before now: "supabase migration new" makes the next one behind it.
     [MIGRATION]: [...receiver.migrations.values()].join(),
   });
+
   assert("functions/billing-worker/deno.lock" in copied);
   const licence = copied["functions/_shared/billing/LICENSE"];
   assert(licence?.includes("shall be included in all\ncopies"));
@@ -69,6 +71,7 @@ Deno.test("add copies its files, and changes nothing but config.toml", async () 
   const names = Object.keys(JSON.parse(manifest!).files);
   assertEquals(names, names.toSorted());
   assertEquals(await project.plan(), UP_TO_DATE);
+
   await project.remove("billing.json");
   const { changes: [lost], todo } = await project.add();
   assertEquals([lost?.path, todo], ["billing.json", []]);
@@ -115,6 +118,7 @@ Deno.test("an update replaces unchanged files, and adds new migrations", async (
   const own = "migrations/20270101000000_billing_handlers.sql";
   await project.write(own, HANDLERS);
   await project.write(MIGRATION, "-- mine\n");
+
   const { changes, ...rest } = await project.add(second);
   // A migration that the project has changed is named.
   const upToDate = { ...UP_TO_DATE, kept: [MIGRATION] };
@@ -144,6 +148,7 @@ Deno.test("a changed file is kept, and its update is left to do, once", async ()
   await using project = await makeProject();
   await project.add(first);
   for (const path of [WEBHOOK, SNIPPET, OLD]) await project.write(path, "mine");
+
   const { kept, todo: [merge, remove, ...more] } = await project.add();
   assertEquals([kept.toSorted(), more], [[WEBHOOK, OLD, SNIPPET], []]);
   assert(merge!.startsWith(`You have changed supabase/${WEBHOOK}, and this`));
@@ -183,6 +188,7 @@ Deno.test("only a project with declarative schemas gets the schema files", async
 
 Deno.test("the user's functions are written once; an export replaces schema files", async () => {
   await using project = await makeProject(DECLARATIVE);
+
   await project.add();
   const ours = receiver.schemas.get(YOURS)!;
   const next = { ...second, migrations: receiver.migrations };
@@ -241,6 +247,7 @@ Deno.test("add writes through no link, into no other repository, and over nothin
       await Deno.remove(path, { recursive: true }).catch(() => {});
       await project.write(kind === "file" ? place : `${place}/x`, "");
     }
+
     const { blockers } = await project.plan();
     const said = blockers.find((line) => line.startsWith(`supabase/${says}`));
     assert(said, `${place}: ${blockers.join("\n")}`);
@@ -265,11 +272,13 @@ Deno.test("add overlooks no declarative schemas behind a link", async () => {
     const place = `${project.path}/supabase/${link}`;
     await Deno.mkdir(dirname(place), { recursive: true });
     await Deno.symlink(`${project.path}/${target}`, place);
+
     const { blockers } = await project.add();
     const says = `supabase/${link} is a link to ${project.path}/${target}, and`;
     assert(blockers.some((it) => it.startsWith(says)), `${link}: ${blockers}`);
     assert(!(MIGRATION in await project.tree()));
   }
+
   // Outside, add writes nothing anyway, but says so.
   const outside = 'experimental.pgdelta.declarative_schema_path = "../sql"';
   await using project = await makeProject({ "config.toml": outside });
@@ -300,6 +309,7 @@ Deno.test("declarative schemas outside of supabase/ are left to the user", async
     const { todo, changes } = await project.add();
     assert(todo.join().includes("Copy the receiver's there: /"), todo.join());
     assert(changes.every(({ path }) => !path.includes("..")));
+
     for (const [path, text] of receiver.schemas) {
       await project.write(path.replace("schemas", "../database"), text);
     }
@@ -324,6 +334,7 @@ Deno.test("add says which names the project's own migrations take", async () => 
   for (const [sql, name] of Object.entries(TAKEN)) {
     await using project = await makeProject({ ...THEIRS, [own]: sql });
     const { todo } = await project.add();
+
     const taken = todo.map((text) => text.split(", a name of")[0]!);
     assertEquals(taken, name ? [`supabase/${own} creates ${name}`] : []);
     assert(MIGRATION in await project.tree());

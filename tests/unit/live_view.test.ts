@@ -36,10 +36,13 @@ Deno.test("a delivery has one line, in the color of its outcome", () => {
       `<${style}>200 <${style}>${outcome.padEnd(9)} ${CELLS}`,
     ]);
   }
+
   assertEquals(shown(FAILED)[0], `<red>500 <red>failed    ${CELLS}`);
+
   // Anybody may send what is not signed: the doctor does, too.
   const [refused] = shown({ ...FAILED, status: 401 });
   assertEquals(refused, `<yellow>401 <yellow>refused   ${CELLS}`);
+
   const code = "event_invalid";
   const [acknowledged, below] = shown({
     ...DELIVERY,
@@ -50,6 +53,7 @@ Deno.test("a delivery has one line, in the color of its outcome", () => {
   assertEquals(acknowledged?.slice(0, 30), "<red>200 <red>acknowledged sub");
   assertEquals(acknowledged?.length, 79 + "<red><red><dim>".length - 9);
   assertEquals(below, `    <yellow>${code}: why`);
+
   const [checkout] = shown({ ...DELIVERY, type: "checkout.session.completed" });
   assert(checkout?.includes(" session.completed "), checkout);
 });
@@ -98,6 +102,7 @@ Deno.test("no line is as wide as the terminal, whatever the log has", () => {
       assert(!/[^ -~…]/.test(lines.join(" ")));
     }
   }
+
   const [wide = ""] = shown(DELIVERY, "webhook", 140);
   assert(/ sub_local_a +evt_1SBiOdBe0ycHroRBN3pieuMu /.test(wide), wide);
   assertEquals(shown("{\u001b", "worker", 79), ["[worker] {\\u001b"]);

@@ -263,6 +263,7 @@ Deno.test("compare() names and corrects what differs, in any API version", async
       const { difference, corrections } = await compared(changes, here, {
         apiVersion,
       });
+
       const fields = difference?.fields?.map(({ field, here, there }) =>
         `${field}: ${here}, ${there}`
       ) ?? (difference ? [difference.kind] : []);
@@ -303,6 +304,7 @@ Deno.test("compare() dates corrections before Stripe was asked, with stable IDs"
     assertEquals(occurred_at, "2026-11-21T09:59:54.500Z");
     assertEquals([provider, report.plan_id], ["a", "price_1"]);
   }
+
   const ids = (await Promise.all([
     corrected(),
     corrected(),
@@ -330,9 +332,11 @@ Deno.test("compare() takes the account from metadata, record, source or customer
   ) {
     const changes = { metadata, customer: "cus_1" };
     const options = { customersAccount, ...(accountFrom && { accountFrom }) };
+
     const made = await compared(changes, undefined, options);
     assertEquals(made.difference?.account, account);
     assertEquals(made.corrections[0]?.account_id, sent);
+
     const here = metadata.accountId?.trim() ? {} : { account_id: "acc_9" };
     const { difference } = await compared(changes, here, options);
     assertEquals(difference, undefined);
@@ -429,8 +433,10 @@ Deno.test("callStripe() gives up after seven tries, and at once after a refusal"
 
 Deno.test("callStripe() returns Stripe's time before the call, and needs one", async () => {
   const { result } = await asked([fine]);
+
   assert(result.status === "fulfilled");
   assertEquals(result.value.askedAtSeconds, DATE - 1);
+
   const without = await asked([() => Response.json({ id: "sub_1" })]);
   assert(without.result.status === "rejected");
   assert(`${without.result.reason}`.includes("no Date header"));
@@ -447,6 +453,7 @@ Deno.test("apply() repeats the call while the database is unavailable or a recor
     abortSignal: () => Promise.resolve(answers.shift()),
   });
   const database = { rpc } as DatabaseClient;
+
   const options = { database, provider: "a", oncePerInvoice: false } as const;
   const { result, waits } = await called((wait) =>
     openTables(options, wait).apply([[{} as BillingEvent]])

@@ -72,6 +72,7 @@ Deno.test("parseCommandLine() says what is wrong, without a value", () => {
   const command = { ...COMMAND, options: { "--curl": "", "--url": "" } };
   const read = (word: string) => () => parseCommandLine([word], command);
   assertThrows(read("--urls"), UsageError, "Did you mean --url?");
+
   const optionsOnly = { ...COMMAND, usage: "example" };
   const { message } = assertThrows(
     () => parseCommandLine(["hunter2"], optionsOnly),
@@ -152,6 +153,7 @@ Deno.test("readProject() and projectKey() give each project its own secrets", ()
     const warn = (text: string) => warned.push(text);
     const env = { ...own, SUPABASE_URL };
     const found = readProject(option, { env, warn, local });
+
     assertEquals(found.projectUrl, projectUrl);
     const { SUPABASE_SECRET_KEY = "", SUPABASE_DB_URL } = found.secrets;
     assertEquals([SUPABASE_SECRET_KEY, SUPABASE_DB_URL], [key, db]);
@@ -160,6 +162,7 @@ Deno.test("readProject() and projectKey() give each project its own secrets", ()
     readProject(option, { env: known, warn, local });
     assertEquals(warned.length, key === "sb_secret_1" ? 0 : 2);
   }
+
   assertEquals(projectKey(stack.apiUrl, {}), LOCAL_SECRET_KEY);
   for (
     const [url, env] of [
@@ -197,6 +200,7 @@ Deno.test("printable() replaces only what a terminal obeys", () => {
     printable(obeyed),
     "\\u001b[2J\\u000d\\u007f\\u009b\\u061c\\u200f\\u2028\\u202e\\u2066\\u2069\\ufeff",
   );
+
   for (let code = 0; code < 0x3000; code++) {
     const text = printable(String.fromCharCode(code));
     assertEquals(/[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}]/u.test(text), false);

@@ -23,6 +23,7 @@ Deno.test("trustedCertificates() adds the file that is named for Node, or the sy
     [{ NODE_EXTRA_CA_CERTS: NOWHERE }, STORE],
     [{ SSL_CERT_FILE: NOWHERE }, {}],
   ];
+
   for (const [env, trusted] of cases) {
     assertEquals(trustedCertificates(env), trusted, JSON.stringify(env));
   }

@@ -77,10 +77,12 @@ Deno.test("the local receiver takes what trigger signs, with any scheme", async 
       });
       // Not UTF-8: the bytes are signed.
       const body = Uint8Array.of(0x7b, 0xff, 0x7d);
+
       const settings = providerSettings(env, provider);
       const headers = new Headers(signatureHeaders({ ...settings, body }));
       const { secret } = await localKeys();
       const keys = JSON.stringify({ default: secret });
+
       const verified = await verifyDelivery({ headers, body }, {
         providers: await readProviders({ ...env, SUPABASE_SECRET_KEYS: keys }),
         nowSeconds: Date.now() / 1000,

@@ -205,6 +205,7 @@ Deno.test("each format knows its types; further ones are for handlers", () => {
     const further = PROVIDERS[provider].types.at(-1)!;
     const bought = providerEvent(provider, further, { occurredAt: AT });
     assertEquals(read(provider, bought).handled, false, further);
+
     const { event } = read(provider, bought, [further]) as { event: Json };
     assertEquals(event["kind"], "other");
     assertEquals(event["payload"], JSON.stringify(bought));

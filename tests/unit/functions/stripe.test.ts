@@ -351,6 +351,7 @@ Deno.test("read() reads the earliest end of items, and a line's subscription", (
     [two(END, LATER), earliest],
     [{ ...two(LATER, END), ...atEnd }, { ...earliest, cancel_at: iso(END) }],
   ]);
+
   const odd = event(CREATED, {
     "data.object": { ...SUBSCRIPTION, ...two(END, END * 1000) },
   });
@@ -359,6 +360,7 @@ Deno.test("read() reads the earliest end of items, and a line's subscription", (
     DeliveryError,
     "data.object.items.data[1].current_period_end",
   );
+
   for (const changes of BY_LINE) {
     const object = { ...INVOICE, ...changes };
     const one = event(FAILED, { "data.object": object });

@@ -71,6 +71,7 @@ Deno.test("holdPorts() holds ports until they are freed, and names one in use", 
     assert(port < 33_000, "the system gives it to outgoing connections");
     assertThrows(() => listen(port), Deno.errors.AddrInUse);
   }
+
   held.free("postgrest");
   listen(ports.postgrest);
   const other = await freePort();
@@ -92,8 +93,10 @@ Deno.test("openStateFolder() leaves a folder alone that is not its own", async (
   await Deno.symlink(path, `${path}/link`);
   await refused(`${path}/link`, "it is a symbolic link");
   await refused(path, "it contains other files");
+
   await Deno.symlink(file, `${path}/lock`);
   await refused(path, "its lock is not a file of this account");
+
   // Empty, or with a lock: it may be taken back at any time.
   const other = `${path}/other`;
   await Deno.mkdir(other);
@@ -111,6 +114,7 @@ Deno.test("openStateFolder() opens its folder for one process, and empties it", 
   await Deno.mkdir(first.database);
   const reason = `a stack already runs on it (process ${Deno.pid})`;
   await assertRejects(() => openStateFolder(path), Error, reason);
+
   // A stack was killed, and has left one of these processes.
   const sleep = () =>
     spawnGroup({ command: "sleep", args: ["600"], options: {} });
@@ -119,6 +123,7 @@ Deno.test("openStateFolder() opens its folder for one process, and empties it", 
   const lock = `${path}/lock`;
   await Deno.writeTextFile(lock, `${other.child.pid} 1\n`, { append: true });
   first.close();
+
   const again = await openStateFolder(path);
   assertEquals((await left.ended).signal, "SIGINT");
   assert(await lookUpProcess(other.child.pid));
@@ -126,6 +131,7 @@ Deno.test("openStateFolder() opens its folder for one process, and empties it", 
   other.kill("SIGKILL");
   await other.ended;
   assert((await Deno.stat(again.database)).isDirectory);
+
   await Deno.writeTextFile(`${path}/notes`, "of the user");
   await again.empty();
   const names = Array.from(Deno.readDirSync(path), ({ name }) => name);
@@ -153,6 +159,7 @@ Deno.test("announcement() prints the local secrets, and only names the user's", 
     dataDir: "/tmp/my data",
     isDefault: false,
   });
+
   assertEquals(text.includes("MINE"), false, text);
   for (
     const part of [

@@ -104,8 +104,10 @@ Deno.test("the npm package has what commands import and add copies, nothing else
     await Deno.mkdir(dirname(file), { recursive: true });
     await Deno.writeTextFile(file, "SECRET=1");
   }
+
   const pack = ["pack", "--dry-run", "--json", "--ignore-scripts"];
   const [{ files }] = await json(clone.path, "npm", ...pack);
+
   const needed = new Set(BESIDES);
   const all = COMMANDS.map((name) => `import "./scripts/${name}.ts";`).join(
     "\n",
@@ -122,6 +124,7 @@ Deno.test("the npm package has what commands import and add copies, nothing else
     const path = local.replace(`${clone.path}/`, "");
     if (path !== "all.ts" && /^\w/.test(path)) needed.add(path);
   }
+
   const { files: functions, schemas } = await readReceiver();
   const copied = [...functions.keys(), ...schemas.keys()];
   copied.push(...migrationNames().map((name) => `migrations/${name}`));
@@ -129,6 +132,7 @@ Deno.test("the npm package has what commands import and add copies, nothing else
     // Copied from the package's own, which is there already.
     if (!path.endsWith("/LICENSE")) needed.add(`supabase/${path}`);
   }
+
   assert(needed.size > 100, `only ${needed.size} files are needed`);
   const packed = (files as { path: string }[]).map(({ path }) => path);
   assertEquals(packed.sort(), [...needed].sort());
@@ -140,9 +144,11 @@ Deno.test("package.json has the gate's Deno, without which its program refuses",
   // Not among `dependencies`: Deno would install itself into this repository.
   assertEquals(manifest.optionalDependencies, { deno });
   assertEquals(manifest.dependencies, undefined);
+
   for (const [script, command] of Object.entries(manifest.scripts)) {
     assertEquals(command, `npx -y deno@${deno} task ${script}`);
   }
+
   // npm leaves it out if it cannot have it, and it is not in a clone either.
   const args = ["scripts/npx/main.mjs", "doctor"];
   const options = { args, cwd: REPOSITORY };
