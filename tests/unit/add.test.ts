@@ -109,8 +109,10 @@ Deno.test("the migration comes behind the project's own, and before now", () => 
 });
 
 Deno.test("an update replaces unchanged files, and adds new migrations", async () => {
-  const withMark = { ...THEIRS, "config.toml": "\ufeffa = 1\n" };
-  await using project = await makeProject(withMark);
+  await using project = await makeProject({
+    ...THEIRS,
+    "config.toml": "\ufeffa = 1\n",
+  });
   const added = (await project.add(first)).changes;
   const config = added.find(({ path }) => path === "config.toml");
   assert(config?.text?.startsWith("\ufeffa = 1\n"));
@@ -155,8 +157,10 @@ Deno.test("a changed file is kept, and its update is left to do, once", async ()
   assert(remove!.startsWith(`You have changed supabase/${OLD}, which this`));
   const { [WEBHOOK]: a, [SNIPPET]: b, [OLD]: c } = await project.tree();
   assertEquals([a, b, c], ["mine", "mine", "mine"]);
-  const kepts = [WEBHOOK, SNIPPET];
-  assertEquals(await project.plan(), { ...UP_TO_DATE, kept: kepts });
+  assertEquals(await project.plan(), {
+    ...UP_TO_DATE,
+    kept: [WEBHOOK, SNIPPET],
+  });
 
   // Deleted, it is this version's again.
   await project.remove(WEBHOOK);
@@ -510,9 +514,8 @@ Deno.test("add asks git about the project's folder, however git is set", async (
   const config = "apps/shop/supabase/config.toml";
   for (const mark of ["skip-worktree", "assume-unchanged"]) {
     await git("update-index", `--${mark}`, config);
-    const skipped = "Nothing was written.\n- git skips these files.";
     await add(path, "apps/shop --check", 1, [
-      skipped,
+      "Nothing was written.\n- git skips these files.",
       "\nsupabase/config.toml\n",
     ]);
     await git("update-index", `--no-${mark}`, config);

@@ -452,8 +452,10 @@ Deno.test("a filter becomes conditions, and the arguments of a retry", async () 
 
   await send("/failures/retry", filter);
   const { sent } = calls.find(({ sent }) => sent)!;
-  const retried = { of_type: "x", of_error_code: "event_invalid" };
-  assertEquals(JSON.parse(sent), retried);
+  assertEquals(JSON.parse(sent), {
+    of_type: "x",
+    of_error_code: "event_invalid",
+  });
 
   await read("/search?q=%00x");
   for (const { method, url, headers } of calls) {
@@ -713,8 +715,10 @@ Deno.test("console prints a link, listens on 127.0.0.1 alone, and ends on Ctrl-C
   const port = Number(new URL(link!).port);
   const second = await startConsole(port).output();
   assertEquals(second.code, 1);
-  const refusal = new TextDecoder().decode(second.stderr);
-  assertMatch(refusal, /^Port \d+ is in use\. .*--port/);
+  assertMatch(
+    new TextDecoder().decode(second.stderr),
+    /^Port \d+ is in use\. .*--port/,
+  );
 
   const others = Deno.networkInterfaces().map(({ address }) => address)
     .filter((address) => !/^(127\.|::1$|fe80)/.test(address));

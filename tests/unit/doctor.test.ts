@@ -24,8 +24,10 @@ const KEYS = ["sb_secret_of_this_test", "postgresql://ref:hunter2@pooler:5/x"];
 function parse(line: string, changes: object = {}) {
   const [SUPABASE_SECRET_KEY = "", SUPABASE_DB_URL = ""] = KEYS;
   const env = { SUPABASE_SECRET_KEY, SUPABASE_DB_URL, ...changes };
-  const args = line.split(" ").filter(Boolean);
-  return parseDoctorArguments(args, { env, warn() {} });
+  return parseDoctorArguments(line.split(" ").filter(Boolean), {
+    env,
+    warn() {},
+  });
 }
 
 Deno.test("parseDoctorArguments() chooses the endpoint, the project and its keys", () => {

@@ -109,8 +109,11 @@ Deno.test("no line is as wide as the terminal, whatever the log has", () => {
 });
 
 Deno.test("other lines say whose they are", () => {
-  const counts = { claimed: 3, applied: 2, failed: 0 };
-  const done = { level: "info", message: "retried", counts };
+  const done = {
+    level: "info",
+    message: "retried",
+    counts: { claimed: 3, applied: 2, failed: 0 },
+  };
   const warned = { level: "warn", message: "not delivered", error: "500" };
   const rest = { lines: 46, outcomes: { applied: 40, stale: 6 } };
   for (

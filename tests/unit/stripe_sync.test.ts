@@ -29,8 +29,10 @@ function parsed(line: string) {
   const words = line.split(" ").filter(Boolean);
   const variables = words.filter((word) => /^[A-Z]/.test(word));
   const env = Object.fromEntries(variables.map((word) => word.split("=")));
-  const args = words.slice(variables.length);
-  return parseReconcileArguments(args, { env, warn() {} });
+  return parseReconcileArguments(words.slice(variables.length), {
+    env,
+    warn() {},
+  });
 }
 
 const DEFAULTS = {
@@ -383,8 +385,9 @@ function asked(answers: readonly Answer[]) {
 }
 
 function fine(): Response {
-  const date = new Date(DATE * 1000).toUTCString();
-  return Response.json({ id: "sub_1" }, { headers: { date } });
+  return Response.json({ id: "sub_1" }, {
+    headers: { date: new Date(DATE * 1000).toUTCString() },
+  });
 }
 
 function fault(status: number, retryAfter?: string): Answer {

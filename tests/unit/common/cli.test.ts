@@ -158,8 +158,11 @@ Deno.test("readProject() and projectKey() give each project its own secrets", ()
     const { SUPABASE_SECRET_KEY = "", SUPABASE_DB_URL } = found.secrets;
     assertEquals([SUPABASE_SECRET_KEY, SUPABASE_DB_URL], [key, db]);
     assertEquals(warned.length, key === "sb_secret_1" ? 0 : 2);
-    const known = { ...found.secrets, SUPABASE_URL };
-    readProject(option, { env: known, warn, local });
+    readProject(option, {
+      env: { ...found.secrets, SUPABASE_URL },
+      warn,
+      local,
+    });
     assertEquals(warned.length, key === "sb_secret_1" ? 0 : 2);
   }
 

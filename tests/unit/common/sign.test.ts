@@ -32,8 +32,10 @@ Deno.test("functionEnvironment() prefers the environment, then the file", async 
     [{ SUPABASE_URL: "https://x.test" }, { SUPABASE_DB_URL: "x" }, LOCAL],
   ];
   for (const [command, file, expected] of cases) {
-    const all = { ...LOCAL, ...expected };
-    assertEquals(functionEnvironment(command!, file), all);
+    assertEquals(functionEnvironment(command!, file), {
+      ...LOCAL,
+      ...expected,
+    });
   }
 });
 

@@ -63,8 +63,10 @@ async function send(
     : await accounts.send(message);
 
   const { host } = new URL(url);
-  const destinations = [accounts.destination, alerts.destination];
-  assertEquals(destinations, [host, `alerts to ${host}`]);
+  assertEquals([accounts.destination, alerts.destination], [
+    host,
+    `alerts to ${host}`,
+  ]);
   assertEquals(requests.length, 1, "Redirects are not followed");
   const [request] = requests as [Request];
   const text = await request.clone().text();
@@ -130,8 +132,11 @@ Deno.test("slackChannel() says what failed and what to do, and mentions nobody",
     // Slack does not say what it does with further fields.
     assertEquals(Object.keys(sent), ["text"]);
     for (const part of parts) assert(sent.text.includes(part), sent.text);
-    const hasEditor = sent.text.includes("/dashboard/");
-    assertEquals(hasEditor, projectUrl.includes(REF), sent.text);
+    assertEquals(
+      sent.text.includes("/dashboard/"),
+      projectUrl.includes(REF),
+      sent.text,
+    );
   }
 });
 

@@ -125,12 +125,18 @@ Deno.test("the settings choose the channels, or are refused without their values
     for (const value of values) {
       const read = () => choose({ ...beside, [name]: value });
       if (typeof expected === "object") {
-        const chosen = { ...NOTHING, ...expected };
-        assertEquals<unknown>(read(), chosen, `${name}=${value}`);
+        assertEquals<unknown>(
+          read(),
+          { ...NOTHING, ...expected },
+          `${name}=${value}`,
+        );
         continue;
       }
-      const says = `Cannot start: ${name} ${expected}`;
-      const refusal = assertThrows(read, Error, says);
+      const refusal = assertThrows(
+        read,
+        Error,
+        `Cannot start: ${name} ${expected}`,
+      );
       assert(!refusal.message.includes("LEAKED"), refusal.message);
     }
   }

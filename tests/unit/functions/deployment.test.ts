@@ -105,8 +105,11 @@ Deno.test("readConfig() has the documented defaults, and refuses without a secre
       for (const value of values) {
         const read = () => readConfig({ ...ENV, [name]: value });
         if (typeof expected === "object") {
-          const changed = { ...DEFAULTS, ...expected };
-          assertEquals<unknown>(read(), changed, `${name}=${value}`);
+          assertEquals<unknown>(
+            read(),
+            { ...DEFAULTS, ...expected },
+            `${name}=${value}`,
+          );
           continue;
         }
         const says = expected === BROKEN ? BROKEN : `${name} ${expected}`;

@@ -129,8 +129,10 @@ Deno.test("emailTexts() says what is stated, in any time zone, and claims nothin
   assertEquals(emailTexts(confirm).link?.label, "Confirm the payment");
   assertEquals(emailTexts({ ...confirm, kind: "ended" }).link, undefined);
   const unlinked = emailTexts({ ...confirm, hosted_invoice_url: null });
-  const last = unlinked.paragraphs.at(-1);
-  assertEquals(last, "Please open your billing page to confirm it.");
+  assertEquals(
+    unlinked.paragraphs.at(-1),
+    "Please open your billing page to confirm it.",
+  );
 });
 
 Deno.test("renderEmail() escapes what it is given, and loads nothing", () => {

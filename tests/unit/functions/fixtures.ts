@@ -76,8 +76,11 @@ export function check<Given>(
   cases: readonly (readonly [given: Given, differs: object])[],
 ): void {
   for (const [given, differs] of cases) {
-    const text = String(JSON.stringify(given)).slice(0, 80);
-    assertEquals<unknown>(read(given), { ...whole, ...differs }, text);
+    assertEquals<unknown>(
+      read(given),
+      { ...whole, ...differs },
+      String(JSON.stringify(given)).slice(0, 80),
+    );
   }
 }
 

@@ -181,9 +181,8 @@ Deno.test("each format knows its types; further ones are for handlers", () => {
       known.push(...types);
       const payment = paymentOf(provider, kind, status);
       for (const type of types) {
-        const about = { subscription: "77", customer: "9" };
         const { report, previous: _, account_id, named_account, ...event } =
-          eventOf(provider, type, about);
+          eventOf(provider, type, { subscription: "77", customer: "9" });
 
         assertEquals<unknown>(event, {
           kind,
@@ -451,8 +450,12 @@ Deno.test("a bad required field is named by its path; others are null", () => {
         }
       }
     }
-    const untyped = withField(event, names.type, undefined);
-    fails(provider, untyped, names.type, " is missing");
+    fails(
+      provider,
+      withField(event, names.type, undefined),
+      names.type,
+      " is missing",
+    );
 
     // What was paid once belongs to no subscription.
     const isOwn = provider === "polar";

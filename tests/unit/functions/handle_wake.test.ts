@@ -112,8 +112,10 @@ Deno.test("handleWake() has handlers compared by the schedule's runs alone", asy
       [undefined, "is malformed", undefined],
     ] as const
   ) {
-    const handledTypes = { types, ...(fault && { fault }) };
-    const { named } = await wake({ queue, worker: { handledTypes } });
+    const { named } = await wake({
+      queue,
+      worker: { handledTypes: { types, ...(fault && { fault }) } },
+    });
     const [claim] = named(/claim_alerts/);
     assertEquals(claim?.[1]["handlers"], expected);
   }

@@ -63,8 +63,9 @@ async function file(answer: Response) {
     return answer;
   });
   const failed = await describeFailedBody(bytes(FILED), STRIPE);
-  const logged = { logMessage: "Does not" };
-  const error = new DeliveryError("event_invalid", "Says why", logged);
+  const error = new DeliveryError("event_invalid", "Says why", {
+    logMessage: "Does not",
+  });
   return await recordFailure(error, { provider: "a", failed, database });
 }
 Deno.test("recordFailure() files the error, and takes no garbage for an answer", async () => {
@@ -72,8 +73,11 @@ Deno.test("recordFailure() files the error, and takes no garbage for an answer",
     assertEquals(await file(Response.json(answer)), answer);
   }
   for (const garbage of ['"other"', "true", "<html>"]) {
-    const code = await codeOf(file(new Response(garbage)));
-    assertEquals(code, "database_unavailable", garbage);
+    assertEquals(
+      await codeOf(file(new Response(garbage))),
+      "database_unavailable",
+      garbage,
+    );
   }
   assertEquals(await codeOf(file(refusal("PGRST202"))), "deployment_fault");
 });

@@ -29,15 +29,21 @@ async function outcomeOf(headers: Env, env: Env = {}): Promise<string> {
     ...env,
   });
   const delivery = { headers: new Headers(headers), body: BODY };
-  const options = { providers, nowSeconds: 17.999, toleranceSeconds: 10 };
   try {
-    const verified = await verifyDelivery(delivery, options);
+    const verified = await verifyDelivery(delivery, {
+      providers,
+      nowSeconds: 17.999,
+      toleranceSeconds: 10,
+    });
     assertEquals(verified.body, BODY);
     return `${verified.provider}, ${verified.mode}`;
   } catch (error) {
     assert(error instanceof DeliveryError);
-    const isTelling = /whsec_|[0-9a-f]{64}|secret-of/.test(error.message);
-    assertEquals(isTelling, false, error.message);
+    assertEquals(
+      /whsec_|[0-9a-f]{64}|secret-of/.test(error.message),
+      false,
+      error.message,
+    );
     return `${error.code}, ${error.logFields["provider"]}`;
   }
 }

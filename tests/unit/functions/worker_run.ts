@@ -100,8 +100,10 @@ export async function wake(
   const lines: Parameters<Log>[] = [];
   const leases = new Set<unknown>();
 
-  const claim_failed_events = [failures.map(claimed)];
-  const queued: typeof due = { claim_failed_events, ...due };
+  const queued: typeof due = {
+    claim_failed_events: [failures.map(claimed)],
+    ...due,
+  };
   const { database, calls } = fakeDatabase((name, body, { signal }) => {
     const events =
       (body.events ?? (body.event ? [body.event] : [])) as Applied[];

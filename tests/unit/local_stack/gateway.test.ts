@@ -146,8 +146,11 @@ Deno.test("gateway answers 503 until the service listens, and 502 if it closes",
   async function post(size = 1) {
     const url = `http://127.0.0.1:${gateway.port}${WEBHOOK}`;
     const body = new Uint8Array(size);
-    const signal = AbortSignal.timeout(HANG_LIMIT_MS);
-    const response = await fetch(url, { method: "POST", body, signal });
+    const response = await fetch(url, {
+      method: "POST",
+      body,
+      signal: AbortSignal.timeout(HANG_LIMIT_MS),
+    });
     const text = await response.text();
     return response.ok ? text : response.status;
   }

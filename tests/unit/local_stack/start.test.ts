@@ -43,8 +43,10 @@ const TAKEN = [
 
 Deno.test("parseStartArguments() moves the ports; options win over variables", () => {
   for (const [line, env, ports, dataDir = undefined] of TAKEN) {
-    const found = parseStartArguments(line.split(" ").filter(Boolean), env);
-    assertEquals<unknown>(found, { ports, dataDir });
+    assertEquals<unknown>(
+      parseStartArguments(line.split(" ").filter(Boolean), env),
+      { ports, dataDir },
+    );
   }
   for (
     const [line, env, message] of [

@@ -151,8 +151,10 @@ Deno.test("package.json has the gate's Deno, without which its program refuses",
 
   // npm leaves it out if it cannot have it, and it is not in a clone either.
   const args = ["scripts/npx/main.mjs", "doctor"];
-  const options = { args, cwd: REPOSITORY };
-  const { code, stderr } = await createCommand("node", options).output();
+  const { code, stderr } = await createCommand("node", {
+    args,
+    cwd: REPOSITORY,
+  }).output();
   const said = new TextDecoder().decode(stderr);
   assert(said.startsWith(`Deno ${deno} is missing: `), said);
   assertEquals([code, said.endsWith(", and try again.\n")], [1, true]);
