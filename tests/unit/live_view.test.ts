@@ -109,19 +109,24 @@ Deno.test("no line is as wide as the terminal, whatever the log has", () => {
 });
 
 Deno.test("other lines say whose they are", () => {
-  const done = {
-    level: "info",
-    message: "retried",
-    counts: { claimed: 3, applied: 2, failed: 0 },
-  };
-  const warned = { level: "warn", message: "not delivered", error: "500" };
-  const rest = { lines: 46, outcomes: { applied: 40, stale: 6 } };
   for (
     const [source, line, ...expected] of [
-      ["worker", done, "<cyan>worker    retried: 2 applied"],
-      ["worker", warned, "<red>worker    not delivered: 500"],
+      ["worker", {
+        level: "info",
+        message: "retried",
+        counts: { claimed: 3, applied: 2, failed: 0 },
+      }, "<cyan>worker    retried: 2 applied"],
+      [
+        "worker",
+        { level: "warn", message: "not delivered", error: "500" },
+        "<red>worker    not delivered: 500",
+      ],
       ["webhook", "error: x", "<cyan>webhook   error: x"],
-      ["webhook", rest, "<cyan>...       and 46 more: 40 applied, 6 stale"],
+      [
+        "webhook",
+        { lines: 46, outcomes: { applied: 40, stale: 6 } },
+        "<cyan>...       and 46 more: 40 applied, 6 stale",
+      ],
       ["notification", "alert: x: 1 new", "<red>alert     x: 1 new"],
       // A URL stays whole, to be copied.
       ["notification", `verified: pay ${LINK}`, "<cyan>notified  pay", LINK],

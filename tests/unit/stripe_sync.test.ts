@@ -47,10 +47,6 @@ const DEFAULTS = {
   oncePerInvoice: false,
   notify: new Set(["payment_failed"]),
 };
-const OF_REMOTE = {
-  projectUrl: "https://abc.supabase.co",
-  secretKey: "sb_secret_1",
-};
 const OTHER = "http://127.0.0.1:7";
 
 Deno.test("options and variables name the account and the project", () => {
@@ -58,7 +54,10 @@ Deno.test("options and variables name the account and the project", () => {
     const [line, values] of [
       [TEST, DEFAULTS],
       [`${LIVE} --mode live`, { apiKey: "rk_live_1", mode: "live" }],
-      [`${TEST} ${SECRET} ${REMOTE}/ --mode test`, OF_REMOTE],
+      [`${TEST} ${SECRET} ${REMOTE}/ --mode test`, {
+        projectUrl: "https://abc.supabase.co",
+        secretKey: "sb_secret_1",
+      }],
       [`${TEST} --stripe-url ${OTHER}`, { stripeUrl: OTHER }],
       [`${TEST} PROVIDER_A_FORMAT=paddle --provider b --account-from team`, {
         provider: "b",

@@ -53,7 +53,6 @@ const textOf = (...of: Parameters<typeof built>) =>
 
 Deno.test("advice() says what a type needs, and what to do about a failure", () => {
   const elsewhere = "--provider b --subscription it's --url http://a.b/";
-  const CONSOLE = / console --project-url http:\/\/127\.0\.0\.1:9$/;
   const CREATE = / b --subscription 'it'\\''s' --url http:\/\/a\.b\/\n/;
   for (
     const [line, status, errorCode, said] of [
@@ -67,7 +66,7 @@ Deno.test("advice() says what a type needs, and what to do about a failure", () 
         `${OF_FILE} --url http://127.0.0.1:9/functions/v1/billing-webhook`,
         422,
         "event_invalid",
-        CONSOLE,
+        / console --project-url http:\/\/127\.0\.0\.1:9$/,
       ],
       [OF_TYPE, 422, "account_unknown", /^account_unknown: Add the account/],
       [OF_TYPE, 500, "apply_failed", /^apply_failed: Correct .* console$/s],
@@ -207,7 +206,6 @@ Deno.test("readResult() names the outcome, and the row that the event is about",
   const stale = { ...applied, [LEDGER]: { outcome: "stale" } };
   const failure = `failed_events?${OF_EVENT},is.null`;
   const failed = { [failure]: { error_code: "x", error: "why" } };
-  const notified = { ...applied, [`notifications?${OF_EVENT}`]: { id: 4 } };
   const why = ["  error_code  x", "  error       why"];
   const shown = ["  id      sub_1", "  status  active"];
   const checkout = { type: "checkout.session.completed" };
@@ -221,7 +219,12 @@ Deno.test("readResult() names the outcome, and the row that the event is about",
       [applied, { type: "invoice.paid" }, "applied: billing.on_invoice_paid"],
       [customer, checkout, "applied. The row in billing.cust", "  id  5"],
       [applied, { type: INVOICE }, "applied. There is no row in billing.notif"],
-      [notified, { type: TRIAL }, "applied. The row in billing.no", "  id  4"],
+      [
+        { ...applied, [`notifications?${OF_EVENT}`]: { id: 4 } },
+        { type: TRIAL },
+        "applied. The row in billing.no",
+        "  id  4",
+      ],
       [applied, { status: 401 }, "failed: nothing was stored."],
       [failed, { status: 422 }, "failed. The row in ", ...why],
     ] as const

@@ -23,7 +23,6 @@ const END = "2026-12-03T10:00:00.000Z";
 const LATER = "2027-01-03T10:00:00.000Z";
 const NOW = Date.parse("2026-11-04") / 1000;
 const NAMES = Object.keys(PROVIDERS) as Provider[];
-const NOTIFY = new Set(["payment_failed", "recovered", "ended"]);
 
 type Json = Record<string, unknown>;
 
@@ -35,7 +34,7 @@ function read(provider: Provider, event: unknown, handled: string[] = []) {
     ...(format.idOf && { id: "msg_1" }),
     nowSeconds: NOW,
     toleranceSeconds: 300,
-    notify: NOTIFY,
+    notify: new Set(["payment_failed", "recovered", "ended"]),
     handledTypes: { types: new Set(handled) },
   });
 }

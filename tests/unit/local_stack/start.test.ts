@@ -29,16 +29,22 @@ const STANDARD = {
   postgrest: 0,
 };
 const MOVED = { ...STANDARD, api: 4321, db: 4322, webhook: 4331 };
-const BASE = { BILLING_PORT_BASE: "9000", BILLING_API_PORT: "6" };
 const DIR = { BILLING_STACK_DATA: "/tmp/two" };
-const WORKER = { BILLING_WORKER_PORT: "2001", BILLING_DB_PORT: "", ...DIR };
 
 const TAKEN = [
   ["", DIR, STANDARD, "/tmp/two"],
   ["--port-base 4300", {}, MOVED],
   ["", { BILLING_PORT_BASE: "4300" }, MOVED],
-  ["--port-base=4300 --db-port 5", BASE, { ...MOVED, db: 5, api: 6 }],
-  ["--worker-port 1 --data /one", WORKER, { ...STANDARD, worker: 1 }, "/one"],
+  ["--port-base=4300 --db-port 5", {
+    BILLING_PORT_BASE: "9000",
+    BILLING_API_PORT: "6",
+  }, { ...MOVED, db: 5, api: 6 }],
+  [
+    "--worker-port 1 --data /one",
+    { BILLING_WORKER_PORT: "2001", BILLING_DB_PORT: "", ...DIR },
+    { ...STANDARD, worker: 1 },
+    "/one",
+  ],
 ] as const;
 
 Deno.test("parseStartArguments() moves the ports; options win over variables", () => {
