@@ -1,7 +1,4 @@
-/**
- * What `import` and `reconcile` do without a database: the command line, what
- * differs and how it is corrected, and which calls are made again.
- */
+/** What `import` and `reconcile` do without a database. */
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import Stripe from "stripe";
 import { UsageError } from "../../scripts/common/cli.ts";

@@ -1,8 +1,4 @@
-/**
- * The packages that are used, and the one that is published: exact versions, those
- * of `import_map.json`, with the checksums of `deno.lock`; and nothing in the npm
- * package that nobody needs.
- */
+/** The packages that are used, and the one that is published. */
 import { assert, assertEquals } from "@std/assert";
 import { dirname, join } from "node:path";
 import { readReceiver } from "../../../scripts/add/project.ts";
