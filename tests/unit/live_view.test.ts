@@ -39,7 +39,7 @@ Deno.test("a delivery has one line, in the color of its outcome", () => {
 
   assertEquals(shown(FAILED)[0], `<red>500 <red>failed    ${CELLS}`);
 
-  // Anybody may send what is not signed: the doctor does, too.
+  // Anyone may send what is not signed: the doctor does, too.
   const [refused] = shown({ ...FAILED, status: 401 });
   assertEquals(refused, `<yellow>401 <yellow>refused   ${CELLS}`);
 

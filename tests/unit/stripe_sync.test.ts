@@ -192,7 +192,7 @@ const CREATES = "created,updated";
 const CASES: Case[] = [
   [{}, {}, [], ""],
   [ENDED, CANCELED, [], ""],
-  // Nobody knows what an update reported last.
+  // It is not known what an update reported last.
   [ENDED, { ...CANCELED, provider_status: null }, [], ""],
   // It came back: the time of the cancellation is the receiver's own.
   [{}, { canceled_at: "2026-01-01" }, [], ""],

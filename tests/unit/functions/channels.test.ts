@@ -125,7 +125,7 @@ const SLACK_TEXTS: [Alert["alert"], url: string, ...parts: string[]][] = [
     "(&lt;!channel&gt; &amp; &amp;lt;x&gt;,",
   ],
 ];
-Deno.test("slackChannel() says what failed and what to do, and mentions nobody", async () => {
+Deno.test("slackChannel() says what failed and what to do, and mentions no one", async () => {
   for (const [alert, projectUrl, ...parts] of SLACK_TEXTS) {
     const options = { url: SLACK, projectUrl };
     const { sent } = await send({ ...OPENED, alert }, undefined, options);

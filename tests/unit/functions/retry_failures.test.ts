@@ -98,7 +98,7 @@ const ROWS: [worker: Partial<Worker>, ...rows: Failure[]][] = [
     ["record_locked", updateOf("sub_1"), "BW005"],
     ["subscription_of_other_provider", updateOf("sub_1"), "BW002"],
     ["creation_pending", updateOf("sub_2"), "BW006"],
-    // Nobody has its subscription, and nothing else is wrong.
+    // Its subscription has no account, and nothing else is wrong.
     ["ignored", orphan, "BW005"],
     ["ignored", bytesOf(orphan), "BW005"],
     [

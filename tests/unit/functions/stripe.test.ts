@@ -123,7 +123,7 @@ Deno.test("read() makes the event on the wire of each type", () => {
     [event(UPDATED), { ...update, previous: null }],
     [event(PAUSED), { ...update, type: PAUSED, previous: null }],
     [event(RESUMED), { ...update, type: RESUMED, previous: null }],
-    // It may have recovered, if its status changed or nobody knows.
+    // It may have recovered, if its status changed, or may have.
     [previous({ quantity: 1 }), { ...change, previous: {} }],
     [previous({ status: "past_due" }), {
       ...update,

@@ -82,7 +82,7 @@ const BESIDES = [
   "scripts/npx/main.mjs",
 ];
 
-/** What a maintainer's clone may hold, and nobody else may get. */
+/** What a maintainer's clone may hold, and the package must not. */
 const PLANTED = [
   ".env",
   ".stack/database/x",
