@@ -33,7 +33,7 @@ const ELSEWHERE: readonly (readonly [commands: RegExp, where: string])[] = [
   [/^(supabase|deno task add|cd|rm|grep|files=|\(cd) ?/, "tests/deploy"],
   [/^npm pack$|^npx --yes \.\//, "tests/deploy/npm_package.test.ts"],
   [/ STRIPE_API_KEY |^deno task (import|reconcile) /, "tests/stripe_sync"],
-  [/^deno task console/, "tests/unit/commands.test.ts and tests/console"],
+  [/^deno task console/, "tests/unit/console.test.ts and tests/console"],
   [/^(\w+=\w+ )?deno task test /, "the gate"],
   [/^npx -y deno@[\d.]+ task test$/, "the gate"],
   [/^deno task migration$/, "tests/deploy/migrations.test.ts"],

@@ -1,14 +1,25 @@
 /**
- * What `add` does to a project: what it copies, what it keeps, and what stops it.
+ * What `add` does to a project: what it copies, what it keeps, and what stops it. At
+ * the end, what it prints, and its exit codes.
  */
-import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertRejects,
+  assertStringIncludes,
+  assertThrows,
+} from "@std/assert";
 import { dirname } from "node:path";
 import { parse } from "smol-toml";
+import { add as addCommand } from "../../scripts/add.ts";
 import { planConfig, readConfig, sectionOf } from "../../scripts/add/config.ts";
 import { planMigrations } from "../../scripts/add/migrations.ts";
 import type { Project } from "../../scripts/add/project.ts";
+import { reportEnd } from "../../scripts/common/cli.ts";
+import { createCommand } from "../../scripts/common/create_command.ts";
 import { REPOSITORY } from "../../scripts/common/how_started.ts";
 import { makeProject, receiver, THEIRS } from "../support/project_folder.ts";
+import { runCommand } from "../support/run_script.ts";
 
 const WEBHOOK = "functions/billing-webhook/index.ts";
 const SNIPPET = "snippets/4_retry.sql";
@@ -36,11 +47,12 @@ const second = {
 const HANDLERS = "create function billing.on_charge_refunded();\n";
 const DECLARATIVE = { ...THEIRS, "schemas/tables.sql": "" };
 
-Deno.test("add copies functions, snippets and one migration, and changes nothing but config.toml", async () => {
+Deno.test("add copies its files, and changes nothing but config.toml", async () => {
   await using project = await makeProject();
   await project.write("functions/.env", "SECRET=1");
   const { changes, ...rest } = await project.add();
   assertEquals({ changes: [], ...rest }, UP_TO_DATE);
+
   const { "config.toml": config, "billing.json": manifest, ...copied } =
     await project.tree();
   const { "config.toml": start, ...theirs } = THEIRS;
@@ -51,6 +63,7 @@ Deno.test("add copies functions, snippets and one migration, and changes nothing
     // Dated before now: "supabase migration new" makes the next one behind it.
     [MIGRATION]: [...receiver.migrations.values()].join(),
   });
+
   assert("functions/billing-worker/deno.lock" in copied);
   const licence = copied["functions/_shared/billing/LICENSE"];
   assert(licence?.includes("shall be included in all\ncopies"));
@@ -58,6 +71,7 @@ Deno.test("add copies functions, snippets and one migration, and changes nothing
   const names = Object.keys(JSON.parse(manifest!).files);
   assertEquals(names, names.toSorted());
   assertEquals(await project.plan(), UP_TO_DATE);
+
   await project.remove("billing.json");
   const { changes: [lost], todo } = await project.add();
   assertEquals([lost?.path, todo], ["billing.json", []]);
@@ -94,9 +108,11 @@ Deno.test("the migration comes behind the project's own, and before now", () => 
   }
 });
 
-Deno.test("an update replaces what the project has not changed, and adds the migration of the second release", async () => {
-  const withMark = { ...THEIRS, "config.toml": "\ufeffa = 1\n" };
-  await using project = await makeProject(withMark);
+Deno.test("an update replaces unchanged files, and adds new migrations", async () => {
+  await using project = await makeProject({
+    ...THEIRS,
+    "config.toml": "\ufeffa = 1\n",
+  });
   const added = (await project.add(first)).changes;
   const config = added.find(({ path }) => path === "config.toml");
   assert(config?.text?.startsWith("\ufeffa = 1\n"));
@@ -104,6 +120,7 @@ Deno.test("an update replaces what the project has not changed, and adds the mig
   const own = "migrations/20270101000000_billing_handlers.sql";
   await project.write(own, HANDLERS);
   await project.write(MIGRATION, "-- mine\n");
+
   const { changes, ...rest } = await project.add(second);
   // A migration that the project has changed is named.
   const upToDate = { ...UP_TO_DATE, kept: [MIGRATION] };
@@ -129,18 +146,21 @@ Deno.test("an update replaces what the project has not changed, and adds the mig
   assertEquals(await project.plan(second), UP_TO_DATE);
 });
 
-Deno.test("a file that the project has changed is kept; what is new in it is left to do, once", async () => {
+Deno.test("a changed file is kept, and its update is left to do, once", async () => {
   await using project = await makeProject();
   await project.add(first);
   for (const path of [WEBHOOK, SNIPPET, OLD]) await project.write(path, "mine");
+
   const { kept, todo: [merge, remove, ...more] } = await project.add();
   assertEquals([kept.toSorted(), more], [[WEBHOOK, OLD, SNIPPET], []]);
   assert(merge!.startsWith(`You have changed supabase/${WEBHOOK}, and this`));
   assert(remove!.startsWith(`You have changed supabase/${OLD}, which this`));
   const { [WEBHOOK]: a, [SNIPPET]: b, [OLD]: c } = await project.tree();
   assertEquals([a, b, c], ["mine", "mine", "mine"]);
-  const kepts = [WEBHOOK, SNIPPET];
-  assertEquals(await project.plan(), { ...UP_TO_DATE, kept: kepts });
+  assertEquals(await project.plan(), {
+    ...UP_TO_DATE,
+    kept: [WEBHOOK, SNIPPET],
+  });
 
   // Deleted, it is this version's again.
   await project.remove(WEBHOOK);
@@ -148,7 +168,7 @@ Deno.test("a file that the project has changed is kept; what is new in it is lef
   assertEquals((await project.tree())[WEBHOOK], receiver.files.get(WEBHOOK));
 });
 
-Deno.test("only a project with declarative schemas gets the schema files, where its CLI reads them", async () => {
+Deno.test("only a project with declarative schemas gets the schema files", async () => {
   const path =
     '[experimental.pgdelta]\ndeclarative_schema_path = "./database/"\n';
   for (
@@ -170,8 +190,9 @@ Deno.test("only a project with declarative schemas gets the schema files, where 
   }
 });
 
-Deno.test("the project's own functions are written once; its own export replaces our schema files", async () => {
+Deno.test("the user's functions are written once; an export replaces schema files", async () => {
   await using project = await makeProject(DECLARATIVE);
+
   await project.add();
   const ours = receiver.schemas.get(YOURS)!;
   const next = { ...second, migrations: receiver.migrations };
@@ -230,6 +251,7 @@ Deno.test("add writes through no link, into no other repository, and over nothin
       await Deno.remove(path, { recursive: true }).catch(() => {});
       await project.write(kind === "file" ? place : `${place}/x`, "");
     }
+
     const { blockers } = await project.plan();
     const said = blockers.find((line) => line.startsWith(`supabase/${says}`));
     assert(said, `${place}: ${blockers.join("\n")}`);
@@ -254,11 +276,13 @@ Deno.test("add overlooks no declarative schemas behind a link", async () => {
     const place = `${project.path}/supabase/${link}`;
     await Deno.mkdir(dirname(place), { recursive: true });
     await Deno.symlink(`${project.path}/${target}`, place);
+
     const { blockers } = await project.add();
     const says = `supabase/${link} is a link to ${project.path}/${target}, and`;
     assert(blockers.some((it) => it.startsWith(says)), `${link}: ${blockers}`);
     assert(!(MIGRATION in await project.tree()));
   }
+
   // Outside, add writes nothing anyway, but says so.
   const outside = 'experimental.pgdelta.declarative_schema_path = "../sql"';
   await using project = await makeProject({ "config.toml": outside });
@@ -289,6 +313,7 @@ Deno.test("declarative schemas outside of supabase/ are left to the user", async
     const { todo, changes } = await project.add();
     assert(todo.join().includes("Copy the receiver's there: /"), todo.join());
     assert(changes.every(({ path }) => !path.includes("..")));
+
     for (const [path, text] of receiver.schemas) {
       await project.write(path.replace("schemas", "../database"), text);
     }
@@ -313,6 +338,7 @@ Deno.test("add says which names the project's own migrations take", async () => 
   for (const [sql, name] of Object.entries(TAKEN)) {
     await using project = await makeProject({ ...THEIRS, [own]: sql });
     const { todo } = await project.add();
+
     const taken = todo.map((text) => text.split(", a name of")[0]!);
     assertEquals(taken, name ? [`supabase/${own} creates ${name}`] : []);
     assert(MIGRATION in await project.tree());
@@ -383,5 +409,142 @@ Deno.test("add leaves sections as they are, and says what they lack", () => {
     const plan = planConfig(readConfig("config.toml", text));
     assertEquals([plan.text, plan.todo.length], [undefined, left ? 1 : 0]);
     assert(plan.todo.join().includes(left), plan.todo.join());
+  }
+});
+
+/** Runs `add` from another folder, as `deno task` does; here it has no terminal. */
+async function add(from: string, line: string, exit: number, says: string[]) {
+  const { log, error } = console;
+  let output = "";
+  const say = (text: string) => output += `${text}\n`;
+  Deno.env.set("INIT_CWD", from);
+  Object.assign(console, { log: say, error: say });
+  const code = await addCommand(line.split(" "))
+    .catch((error) => reportEnd(error)).finally(() => {
+      Object.assign(console, { log, error });
+      Deno.env.delete("INIT_CWD");
+    });
+
+  assertEquals(code, exit, output);
+  for (const text of says) assertStringIncludes(output, text);
+  return output;
+}
+
+Deno.test("add, from nothing to up to date, where git can undo it", async () => {
+  await using project = await makeProject();
+  const { path } = project;
+  await project.commit();
+  const before = await project.tree();
+  await add(path, ". --check", 1, ["Not up to date, and nothing was written."]);
+  await add(path, ". --dry-run", 0, ["add supabase/migrations"]);
+  await add(path, ".", 2, ["There is no terminal to ask: add --yes or --dry-"]);
+  assertEquals(await project.tree(), before);
+
+  // Not where git cannot undo it: files that are changed or ignored.
+  await project.write("functions/hello/index.ts", "mine");
+  await project.write("../README.md", "mine");
+  const dirty = ["?? README.md", " M supabase/functions/hello"];
+  await add(path, ". --yes", 1, dirty);
+  await project.write("../.gitignore", "*.lock\nconfig.toml\n");
+  const lock = "functions/billing-worker/deno.lock";
+  const ignored = ["- git ignores these files.", `\nsupabase/${lock}\n`];
+  await add(path, ". --dry-run", 1, ignored);
+  await project.write("../.gitignore", "config.toml\n"); // It is tracked.
+  await add(path, ". --dry-run", 0, ["change supabase/config.toml"]);
+  assert(!("billing.json" in await project.tree()));
+  await project.commit();
+
+  const first = "The push creates nothing if your database already has";
+  await add(path, ". --yes", 0, [`Done: ${path} has`, "db push --rem", first]);
+  const after = await project.tree();
+  // Also by its supabase folder.
+  for (const line of ["supabase --check", ". --yes"]) {
+    await add(path, line, 0, ["Up to date: "]);
+  }
+  assertEquals(await project.tree(), after);
+
+  await project.remove("snippets/4_retry.sql");
+  await project.commit();
+  const updated = await add(path, ". --yes", 0, ["db push --remote\n"]);
+  assert(!updated.includes(first), updated);
+  await Deno.remove(`${path}/.git`, { recursive: true });
+  await project.remove("snippets/4_retry.sql");
+  await add(path, ". --yes", 1, [`git does not track ${path}/supabase`]);
+});
+
+Deno.test("add ends with 1 if something is left, and refuses other folders", async () => {
+  await using project = await makeProject({ ...THEIRS, "config.json": "{}" });
+  await project.commit();
+  const left = "Left for you:\n- supabase/config.json needs";
+  await add(project.path, ". --yes", 1, ["Done: ", left]);
+
+  await project.remove("billing.json");
+  await project.write("functions/billing-webhook/index.ts", "mine");
+  const taken = "Nothing was written.\n- supabase/functions/billing-webhook/";
+  await add(project.path, ". --yes", 1, [taken]);
+
+  await add("/", ". --yes --check", 2, ["Choose one of --yes and --check."]);
+  await add("/", "nowhere", 1, [
+    "has no supabase/config.toml. Name the folder",
+  ]);
+  await add("/", REPOSITORY, 1, ["is the receiver itself"]);
+});
+
+Deno.test("add asks git about the project's folder, however git is set", async () => {
+  await using project = await makeProject();
+  const { path } = project;
+  await project.write("../apps/shop/supabase/config.toml", "");
+  await project.commit();
+  const git = (...args: string[]) =>
+    createCommand("git", { args, cwd: path }).output();
+  await git("config", "status.showUntrackedFiles", "no");
+
+  // Of another package; then the project's own.
+  await project.write("../packages/mail.ts", "");
+  await project.write('../apps/shop/src/"ä"\n.ts', "");
+  const dirty = "stash them first.\n?? src/\n";
+  await add(path, "apps/shop --yes", 1, [dirty]);
+  await project.write("../apps/shop/src/a.ts", "");
+  await git("add", "apps");
+  await add(path, "apps/shop --yes", 1, [
+    'first.\nA  src/"ä"\\u000a.ts\nA  src/a.ts\n',
+  ]);
+  await git("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-m", "a");
+
+  const config = "apps/shop/supabase/config.toml";
+  for (const mark of ["skip-worktree", "assume-unchanged"]) {
+    await git("update-index", `--${mark}`, config);
+    await add(path, "apps/shop --check", 1, [
+      "Nothing was written.\n- git skips these files.",
+      "\nsupabase/config.toml\n",
+    ]);
+    await git("update-index", `--no-${mark}`, config);
+  }
+
+  // In a hook, git names the hook's repository.
+  Deno.env.set("GIT_DIR", "/nowhere");
+  using _ = { [Symbol.dispose]: () => Deno.env.delete("GIT_DIR") };
+  await Deno.symlink("shop", `${path}/apps/link`);
+  await add(path, "apps/link --yes", 0, [`Done: ${path}/apps/shop has`]);
+
+  const none = await runCommand("add", [path, "--yes"], { PATH: "/nowhere" });
+  assertStringIncludes(none.err, "undo changes.\ngit is not installed.\n");
+  const owned = await runCommand("add", [path, "--yes"], {
+    GIT_TEST_ASSUME_DIFFERENT_OWNER: "1",
+  });
+  assertStringIncludes(owned.err, "\n  git config --global --add safe.direct");
+});
+
+Deno.test("add writes nothing if supabase is a link, and ends with 1", async () => {
+  await using outside = await makeProject({});
+  await using project = await makeProject();
+  const { path } = project;
+  await Deno.rename(`${path}/supabase`, `${outside.path}/supabase`);
+  await Deno.symlink(`${outside.path}/supabase`, `${path}/supabase`);
+  await project.commit();
+  for (const line of [". --yes", "supabase --yes"]) {
+    await add(path, line, 1, [
+      "Nothing was written.\n- supabase is a link to ",
+    ]);
   }
 });

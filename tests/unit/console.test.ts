@@ -1,24 +1,33 @@
 /**
- * The console in memory, in front of a stand-in for the database's API: who gets
- * in, what no answer may lack, and what the actions send. tests/console has it in
- * a browser.
+ * The console in memory, in front of a stand-in for the database's API. tests/console
+ * has it in a browser.
  */
 import {
   assert,
   assertEquals,
+  assertMatch,
   assertStringIncludes,
   assertThrows,
 } from "@std/assert";
+import { existsSync } from "node:fs";
 import { mock } from "node:test";
 import { UsageError } from "../../scripts/common/cli.ts";
+import { createCommand } from "../../scripts/common/create_command.ts";
 import { parseConsoleArguments } from "../../scripts/console.ts";
 import { createConsole, createSession } from "../../scripts/console/app.tsx";
 import { compareLines, prettyJson } from "../../scripts/console/payload.tsx";
 import { openProject } from "../../scripts/console/project.ts";
 import { distance, HIDDEN, sqlString } from "../../scripts/console/ui.tsx";
+import {
+  type FormatName,
+  FORMATS,
+} from "../../supabase/functions/_shared/billing/events/formats.ts";
 import { at } from "../../supabase/functions/_shared/billing/events/fields.ts";
 import { LOCAL_SECRET_KEY } from "../../supabase/functions/billing-webhook/signatures/local_stack.ts";
+import { waitUntil } from "../../scripts/local_stack/wait_until.ts";
 import { edited } from "../support/edited.ts";
+import { HANG_LIMIT_MS } from "../support/hang_limit.ts";
+import { command } from "../support/run_script.ts";
 
 const HOST = "127.0.0.1:54340";
 const LOCAL_URL = "http://127.0.0.1:54321";
@@ -28,17 +37,35 @@ const KEY = { provider: "a", event: "evt_1" };
 const COOKIE = "billing_console_54340";
 
 const ROW = {
-  ...{ provider: "a", event_id: "evt_1", id: "7", status: "dead" },
+  provider: "a",
+  event_id: "evt_1",
+  id: "7",
+  status: "dead",
   type: "customer.subscription.created",
-  ...{ subscription_id: "sub_1", account_id: null, version: "741" },
-  ...{ error_code: "event_invalid", error: "No account", attempts: 1 },
+  subscription_id: "sub_1",
+  account_id: null,
+  version: "741",
+  error_code: "event_invalid",
+  error: "No account",
+  attempts: 1,
   last_failed_at: "2026-11-22T00:00:00+00:00",
-  ...{ retry_requested_at: null, resolved_at: null },
-  ...{ kind: null, next_retry_at: null },
-  ...{ resolution: null, resolution_note: null, resolved_by: null },
-  ...{ occurred_at: null, created_at: null, next_attempt_at: null },
-  ...{ payload: '{"id": "evt_1"}', original: null, payload_encoding: "json" },
+  retry_requested_at: null,
+  resolved_at: null,
+  kind: null,
+  next_retry_at: null,
+  resolution: null,
+  resolution_note: null,
+  resolved_by: null,
+  occurred_at: null,
+  created_at: null,
+  next_attempt_at: null,
+  payload: '{"id": "evt_1"}',
+  original: null,
+  payload_encoding: "json",
 };
+
+const minutesAgo = (minutes: number) =>
+  new Date(Date.now() - minutes * 60_000).toISOString();
 
 function answering(text: string, changes: object = {}) {
   const headers = { "content-range": "0-0/1" };
@@ -97,12 +124,16 @@ Deno.test("parseConsoleArguments() takes a port, and opens a browser unless told
   }
 });
 
-Deno.test("a request under another host, or without the session's cookie, sees nothing of the project", async () => {
+Deno.test("a request under another host, or without the cookie, sees nothing", async () => {
   const { request, session, calls } = openConsole();
   for (
     const host of [
-      ...["evil.example:54340", "localhost:54340", "127.0.0.1", ""],
-      ...["127.0.0.1:543401", "127.0.0.1:54340.evil.example"],
+      "evil.example:54340",
+      "localhost:54340",
+      "127.0.0.1",
+      "",
+      "127.0.0.1:543401",
+      "127.0.0.1:54340.evil.example",
     ]
   ) {
     for (const path of ["/failures", "/style.css"]) {
@@ -110,11 +141,12 @@ Deno.test("a request under another host, or without the session's cookie, sees n
       assertEquals(status, 421, host);
     }
   }
+
   for (
     const [path, cookie] of [
-      ...["/failures", "/?token=x", "/?token="].map((path) =>
-        [path, ""] as const
-      ),
+      ["/failures", ""],
+      ["/?token=x", ""],
+      ["/?token=", ""],
       [`/failures?token=${session.token}`, ""],
       ["/failures", `${COOKIE}=x`],
       ["/", `${COOKIE}=${session.token}`],
@@ -133,12 +165,14 @@ Deno.test("the link lets in one browser, once", async () => {
   const enter = (init: RequestInit) =>
     request(`/?token=${session.token}`, { headers: { cookie: "" }, ...init });
   assertEquals((await enter({ method: "HEAD" })).status, 401, "a preview");
+
   const first = await enter({});
   assertStringIncludes(await first.text(), 'content="0; url=/"');
   const cookie = first.headers.get("set-cookie") ?? "";
   for (const part of [session.cookie, "HttpOnly", "SameSite=Strict"]) {
     assertStringIncludes(cookie, part);
   }
+
   const second = await enter({});
   assertEquals([second.status, second.headers.get("set-cookie")], [401, null]);
   const known = await enter({ headers: { cookie: cookie.split(";")[0]! } });
@@ -148,14 +182,22 @@ Deno.test("the link lets in one browser, once", async () => {
 Deno.test("a form that no page of the console sent does nothing", async () => {
   const { send, calls } = openConsole();
   const origins = [
-    ...["https://evil.example", "http://127.0.0.1:3000", "null", ""],
-    ...[`http://${HOST}1`, `https://${HOST}`],
+    "https://evil.example",
+    "http://127.0.0.1:3000",
+    "null",
+    "",
+    `http://${HOST}1`,
+    `https://${HOST}`,
   ].map((origin) => ({ headers: { origin } }));
   const stranger = { headers: { origin: `http://${HOST}`, cookie: "" } };
   for (
     const path of [
-      ...["/failure/retry", "/failure/resolve", "/failure/repair"],
-      ...["/failure/reopen", "/failures/retry", "/notifications/send"],
+      "/failure/retry",
+      "/failure/resolve",
+      "/failure/repair",
+      "/failure/reopen",
+      "/failures/retry",
+      "/notifications/send",
     ]
   ) {
     for (const init of [...origins, { method: "DELETE", ...origins[3] }]) {
@@ -200,6 +242,7 @@ Deno.test("every answer has the headers, and leads to this console alone", async
     for (const [name, value] of Object.entries(HEADERS)) {
       assertEquals(response.headers.get(name), value, name);
     }
+
     const text = await response.text();
     const targets = text.matchAll(/(?:(?:href|src|action)=|url\()"([^"]*)"/g)
       .map(([, target = ""]) => new URL(target, `http://${HOST}/`));
@@ -208,6 +251,7 @@ Deno.test("every answer has the headers, and leads to this console alone", async
     assertEquals([...targets].filter((target) => !isOwn(target)), []);
     assertEquals(/sb_secret|@import/.test(text), false);
   }
+
   assert(calls.length > 3);
   for (const { headers, redirect } of calls) {
     assertEquals(headers.get("apikey"), "sb_secret_test");
@@ -227,6 +271,7 @@ Deno.test("hidden characters are shown by their codes, and long texts are cut", 
     resolved_at: ROW.last_failed_at,
     payload,
   }));
+
   const page = await read(PAGE);
   for (const mark of ["U+202E", "U+0007", "U+200B"]) {
     assertStringIncludes(page, `<mark>${mark}</mark>`);
@@ -241,28 +286,36 @@ Deno.test("hidden characters are shown by their codes, and long texts are cut", 
 });
 
 Deno.test("the first page does not say that all is well while notifications wait", async () => {
-  const waiting = { notifications_pending: 2 };
-  const ago = (ms: number) => new Date(Date.now() - ms).toISOString();
   for (
-    const [ms, says] of [
-      [60_000, "Nothing is failing"],
-      [600_000, "2 notifications waiting"],
+    const [minutes, says] of [
+      [1, "Nothing is failing"],
+      [10, "2 notifications waiting"],
     ] as const
   ) {
-    const oldest = { oldest_pending_notification: ago(ms) };
-    const { read } = openConsole(({ url }) => {
-      const rows = url.includes("health") ? [{ ...waiting, ...oldest }] : [];
-      return Response.json(rows);
-    });
+    const health = {
+      notifications_pending: 2,
+      oldest_pending_notification: minutesAgo(minutes),
+    };
+    const { read } = openConsole(({ url }) =>
+      Response.json(url.includes("health") ? [health] : [])
+    );
     assertStringIncludes(await read("/"), `<h1>${says}</h1>`);
   }
 });
 
 const RECORD = {
-  ...{ id: "sub_1", account_id: "acc_1", provider: "a", items: [] },
-  ...{ status: "active", provider_status: "active", cancel_at: null },
-  ...{ canceled_at: null, paused: null, paused_until: null },
-  ...{ past_due_since: null, paid_until: "infinity" },
+  id: "sub_1",
+  account_id: "acc_1",
+  provider: "a",
+  items: [],
+  status: "active",
+  provider_status: "active",
+  cancel_at: null,
+  canceled_at: null,
+  paused: null,
+  paused_until: null,
+  past_due_since: null,
+  paid_until: "infinity",
 };
 const PAST = "2026-01-31T00:00:00+00:00";
 const NEXT = "2999-01-31T00:00:00+00:00";
@@ -271,50 +324,46 @@ const NO = { paid_until: null };
 
 Deno.test("a search says first whether the account has access, until when, and why", async () => {
   for (
-    const [isGiven, records, ...expected] of [
-      [true, [{}], "yes, with no end planned", "sub_1: active"],
-      [true, [{ cancel_at: NEXT }], "yes, until 2999-01-31 00:00:00 UTC"],
-      [true, [{ cancel_at: NEXT }, {}], "yes, with no end planned"],
-      [true, [NO, { id: "sub_2" }], "yes, with no end planned", "sub_2: activ"],
-      [true, [LATE], "yes, while the grace", "sub_1: past due since 2026-01"],
-      [false, [LATE], "no", "past due since 2026-01", "the grace is over"],
+    const [answer, records, ...reasons] of [
+      ["yes, with no end planned", [{}], "sub_1: active"],
+      ["yes, until 2999-01-31 00:00:00 UTC", [{ cancel_at: NEXT }]],
+      ["yes, with no end planned", [{ cancel_at: NEXT }, {}]],
+      ["yes, with no end planned", [NO, { id: "sub_2" }], "sub_2: active"],
+      ["yes, while the grace", [LATE], "sub_1: past due since 2026-01"],
+      ["no", [LATE], "past due since 2026-01", "the grace is over"],
       [
-        false,
-        [{ ...NO, status: "canceled", canceled_at: PAST }],
-        "canceled 20",
-      ],
-      [
-        false,
-        [{ ...NO, cancel_at: PAST }],
         "no",
-        "ended as planned 2026-01-31",
+        [{ ...NO, status: "canceled", canceled_at: PAST }],
+        "canceled 2026",
       ],
-      [false, [{ ...NO, paused: "void" }], "no", "sub_1: paused"],
-      [false, [{ ...NO, provider_status: "unpaid" }], "no", "sub_1: unpaid"],
-      [false, [], "no", "No subscription of this account is recorded."],
+      ["no", [{ ...NO, cancel_at: PAST }], "ended as planned 2026-01-31"],
+      ["no", [{ ...NO, paused: "void" }], "sub_1: paused"],
+      ["no", [{ ...NO, provider_status: "unpaid" }], "sub_1: unpaid"],
+      ["no", [], "No subscription of this account is recorded."],
     ] as const
   ) {
     const rows = records.map((changes) => ({ ...RECORD, ...changes }));
     const { read, calls } = openConsole(({ url }) => {
-      if (url.includes("/rpc/")) return Response.json(isGiven);
+      if (url.includes("/rpc/")) return Response.json(answer !== "no");
       const isOfRecords = /subscriptions|records.*account_id=/.test(url);
       const isOfFailures = /failed_events.*account_id=eq/.test(url);
       const failures = isOfFailures ? [{ ...ROW, account_id: "acc_1" }] : [];
       return Response.json(isOfRecords ? rows : failures);
     });
+
     const page = (await read("/search?q=acc_1")).replace(/.*<main/s, "")
       .replaceAll(/<[^>]+>/g, "");
-    const answer = page.indexOf("Has access: ");
-    assert(answer > 0 && answer < page.indexOf("Failures"), page);
-    for (const text of expected) {
-      assert(page.indexOf(text, answer) > answer, `${text}: ${page}`);
+    const start = page.indexOf(`Has access: ${answer}`);
+    assert(start > 0 && start < page.indexOf("Failures"), page);
+    for (const reason of reasons) {
+      assert(page.indexOf(reason, start) > start, `${reason}: ${page}`);
     }
     const asked = calls.filter(({ url }) => url.includes("/rpc/"));
     assertEquals(asked.map(({ sent }) => sent), ['{"account_id":"acc_1"}']);
   }
 });
 
-Deno.test("texts: formatted JSON, SQL that can be pasted, what a repair changed, and distances", () => {
+Deno.test("JSON, SQL, changes and times are written as texts", () => {
   const deep = "[".repeat(50_000) + "]".repeat(50_000);
   for (
     const [json, pretty] of [
@@ -324,6 +373,7 @@ Deno.test("texts: formatted JSON, SQL that can be pasted, what a repair changed,
       [deep, deep],
     ] as const
   ) assertEquals(prettyJson(json), pretty);
+
   for (
     const [text, sql] of [
       ["it's", "'it''s'"],
@@ -332,11 +382,13 @@ Deno.test("texts: formatted JSON, SQL that can be pasted, what a repair changed,
       ["a\u202e\tb", "e'a\\U0000202e\\U00000009b'"],
     ] as const
   ) assertEquals(sqlString(text), sql);
+
   const before = Array.from({ length: 20 }, (_, i) => `${i}`);
   assertEquals(
     compareLines(before.join("\n"), before.with(10, "x").join("\n")).join(),
     "…, 6, 7, 8, 9,-10,+x, 11, 12, 13, 14,…",
   );
+
   for (
     const [seconds, expected] of [
       [-5, "5 s ago"],
@@ -347,7 +399,7 @@ Deno.test("texts: formatted JSON, SQL that can be pasted, what a repair changed,
   ) assertEquals(distance(seconds * 1000, 0), expected);
 });
 
-Deno.test("a page says what to do about an answer that is none", async () => {
+Deno.test("a page says what to do about an unusable answer", async () => {
   for (
     const [url, status, body, expected, todo] of [
       [LOCAL_URL, 404, { code: "PGRST202" }, "PGRST202", "task start"],
@@ -365,6 +417,7 @@ Deno.test("a page says what to do about an answer that is none", async () => {
       if (body instanceof Error) throw body;
       return new Response(text, { status });
     }, url);
+
     const response = await request(PAGE);
     printed.mock.restore();
     assertEquals(response.status, 502);
@@ -377,36 +430,40 @@ Deno.test("a page says what to do about an answer that is none", async () => {
 
 Deno.test("a filter becomes conditions, and the arguments of a retry", async () => {
   const { read, send, calls } = openConsole(
-    answering("Retry requested: 1.", { type: "charge.failed" }),
+    answering("Retry requested: 1.", { ...RECORD, type: "charge.failed" }),
   );
   const filter = { code: "event_invalid", type: "x" };
   const list = await read(`/failures?${new URLSearchParams(filter)}`);
   // What is chosen, any, and what the list has: no code that is never stored.
   const offered = list.matchAll(/<option value="([^"]*)"/g).map(([, it]) => it);
   assertEquals([...offered], [
-    ...["open", "resolved", "event_invalid", "", "x", "", "charge.failed"],
+    "open",
+    "resolved",
+    "event_invalid",
+    "",
+    "x",
+    "",
+    "charge.failed",
   ]);
   const query = new URL(calls[0]!.url).searchParams;
-  const found = ["resolved_at", "error_code", "type"].map((it) =>
-    query.get(it)
-  );
-  assertEquals(found, ["is.null", "eq.event_invalid", "eq.x"]);
+  assertEquals(query.get("resolved_at"), "is.null");
+  assertEquals(query.get("error_code"), "eq.event_invalid");
+  assertEquals(query.get("type"), "eq.x");
+
   await send("/failures/retry", filter);
-  assertEquals(JSON.parse(calls.find(({ sent }) => sent)?.sent ?? ""), {
+  const { sent } = calls.find(({ sent }) => sent)!;
+  assertEquals(JSON.parse(sent), {
     of_type: "x",
     of_error_code: "event_invalid",
   });
+
   await read("/search?q=%00x");
-  await send("/failure/reopen", KEY);
-  const { url, sent } = calls.findLast(({ sent }) => sent)!;
-  assertStringIncludes(url, "/rpc/billing_reopen_failed_event");
-  const named = { event_id: ROW.event_id, of_provider: ROW.provider };
-  assertEquals(JSON.parse(sent), named);
   for (const { method, url, headers } of calls) {
     assertEquals(url.includes("%00"), false, "no ID has a NUL");
     const name = method === "GET" ? "accept-profile" : "content-profile";
     if (url.includes("/rest/")) assertEquals(headers.get(name), "public");
   }
+
   const gone = openConsole(() =>
     Response.json({ code: "PGRST103" }, { status: 416 })
   );
@@ -433,13 +490,11 @@ Deno.test("a retry says what came of it, on the failure's page alone", async () 
 });
 
 Deno.test("a failure says what comes next, and to whom it is left", async () => {
-  const minutesAgo = (minutes: number) =>
-    new Date(Date.now() - minutes * 60_000).toISOString();
   const resolved = { resolved_at: ROW.last_failed_at, resolution: "applied" };
   for (
     const [expected, changes] of [
       ["open, waits for a person", {}],
-      // Nobody runs the schedule.
+      // The schedule does not run.
       ["open, retry due 9 min ago", { next_retry_at: minutesAgo(9.5) }],
       ["retry requested", { retry_requested_at: minutesAgo(0) }],
       ["resolved: <bdi>applied", resolved],
@@ -449,11 +504,15 @@ Deno.test("a failure says what comes next, and to whom it is left", async () => 
     assertStringIncludes(page, `>${expected}<`);
     assertEquals(page.includes("<blockquote>"), changes !== resolved);
   }
+
   // What had no effect can be opened again.
   for (
     const [resolution, isLeft] of [
-      ...[["applied", false], ["duplicate", false], ["stale", false]],
-      ...[["ignored", true], ["by hand", true]],
+      ["applied", false],
+      ["duplicate", false],
+      ["stale", false],
+      ["ignored", true],
+      ["by hand", true],
     ] as [string, boolean][]
   ) {
     const changes = { ...resolved, resolution };
@@ -464,7 +523,9 @@ Deno.test("a failure says what comes next, and to whom it is left", async () => 
 });
 
 const failing = (error_code: string) => ({
-  ...{ outcome: "failed", error_code, error: `${error_code}: of a test` },
+  outcome: "failed",
+  error_code,
+  error: `${error_code}: of a test`,
 });
 const DELETION =
   '{"id":"evt_1","type":"customer.subscription.deleted","data":{"object":{"id":"sub_1","n":12345678901234567890,"n":1.10}}}';
@@ -473,117 +534,132 @@ const FURTHER = '{"id":"evt_1","type":"charge.failed","n":1.10}';
 const LISTED = { settings: { handledTypes: ["charge.failed"] } };
 const NOTICE =
   '{"id":"evt_1","type":"customer.subscription.trial_will_end","data":{"object":{"id":"sub_1"}}}';
-const TELLS = { settings: { notify: ["trial_ending"] } };
 const MIXED =
   '{"id":"evt_1","type":"customer.subscription.updated","data":{"object":{"id":"sub_1","status":"active","items":{"data":[{"price":{"id":"p"},"current_period_end":"x"},{"price":{"id":"q","recurring":{"usage_type":"licensed"}},"current_period_end":1800000000}]}}}}';
-const LICENSED = { settings: { planItem: "licensed" } };
 
-Deno.test("a repair is sent as it was typed, or says why it is not saved and keeps the text", async () => {
-  const perhaps = "Perhaps it was done";
-  const saved = () => Response.json([ROW]);
+const PERHAPS = "Perhaps it was done";
+const OUTDATED = "has changed since you opened";
+
+interface Repair {
+  /** How the database answers the change; it is saved by default. */
+  respond?: () => Response | Promise<Response>;
+  /** The version of the row that the page has shown. */
+  shown?: string;
+  /** The worker's settings; empty if it does not answer. */
+  worker?: object | "";
+  /** Of the row. */
+  row?: object;
+  /** What the trial of the event says. */
+  tried?: object;
+}
+
+/** What is typed, and why it is not saved; empty if it is. */
+const REPAIRS: [text: string, says: string, Repair?][] = [
+  [DELETION, ""],
+  [DELETION, "", { row: { event_id: "sha256:00" } }],
+  ['{}, "resolved_at": "now"', "This is not JSON"],
+  [DELETION.replace("evt_1", "evt_2"), "must be evt_1"],
+  [DELETION.replace('"sub_1"', '""'), "data.object.id"],
+  [FURTHER, "look at HANDLE_EVENT_TYPES, PROVIDER_A_FORMAT"],
+  [FURTHER, "the worker does not answer", { worker: "" }],
+  [FURTHER, "", { worker: LISTED }],
+  [NOTICE, "look at NOTIFY", { worker: LISTED }],
+  [NOTICE, "", { worker: { settings: { notify: ["trial_ending"] } } }],
+  [MIXED, "items.data[0].current_period_end"],
+  [MIXED, "", { worker: { settings: { planItem: "licensed" } } }],
+  ['{"id":"evt_1","type":"v1.billing.meter.error"}', "not handled"],
+  [DELETION, OUTDATED, { shown: "740" }],
+  [DELETION, OUTDATED, { respond: () => Response.json([]) }],
+  [DELETION, PERHAPS, { respond: () => Promise.reject(new TypeError("no")) }],
+  [DELETION, "Nothing is changed", { row: { payload: DELETION } }],
+  [DELETION, "was applied already", { tried: { outcome: "duplicate" } }],
+  [DELETION, "Its account was erased", { tried: { outcome: "erased" } }],
+  [DELETION, "accountId is missing", { tried: failing("BW005") }],
+  // It may help although a retry would fail now.
+  [DELETION, "", { tried: failing("BW001") }],
+];
+
+Deno.test("a repair is sent as it was typed, or refused with a reason", async () => {
   for (
-    const [text, expected, respond, { old = "", worker = {}, ...changes } = {}]
-      of [
-        [DELETION, "", saved],
-        [DELETION, "", saved, { event_id: "sha256:00" }],
-        ['{}, "resolved_at": "now"', "This is not JSON"],
-        [DELETION.replace("evt_1", "evt_2"), "must be evt_1"],
-        [DELETION.replace('"sub_1"', '""'), "data.object.id"],
-        [FURTHER, "look at HANDLE_EVENT_TYPES, PROVIDER_A_FORMAT"],
-        [FURTHER, "the worker does not answer", undefined, { worker: "" }],
-        [FURTHER, "", saved, { worker: LISTED }],
-        [NOTICE, "look at NOTIFY", undefined, { worker: LISTED }],
-        [NOTICE, "", saved, { worker: TELLS }],
-        [MIXED, "items.data[0].current_period_end"],
-        [MIXED, "", saved, { worker: LICENSED }],
-        ['{"id":"evt_1","type":"v1.billing.meter.error"}', "not handled"],
-        [DELETION, "has changed since you opened", undefined, { old: "740" }],
-        [DELETION, "has changed since you opened", () => Response.json([])],
-        [DELETION, perhaps, () => Promise.reject(new TypeError("reset"))],
-        [DELETION, "Nothing is changed", undefined, { payload: DELETION }],
-        [DELETION, "was applied already", undefined, { outcome: "duplicate" }],
-        [DELETION, "Its account was erased", undefined, { outcome: "erased" }],
-        [DELETION, "accountId is missing", undefined, failing("BW005")],
-        // It may help although a retry would fail now.
-        [DELETION, "", saved, failing("BW001")],
-      ] as [string, string, (() => Response)?, Record<string, unknown>?][]
+    const [text, says, { respond, shown, worker = {}, row = {}, tried } = {}]
+      of REPAIRS
   ) {
-    const tried = { outcome: "applied", error_code: null, error: null };
-    const { calls, read, send } = openConsole((call) =>
-      call.method === "PATCH" && respond
-        ? respond()
-        : call.url.includes("billing_try_event")
-        ? Response.json([{ ...tried, ...changes }])
-        : call.url.includes("billing-worker?queue=none")
-        ? Response.json(worker || {}, { status: worker ? 200 : 503 })
-        : answering("", changes)(call)
-    );
-    const [, own = ""] = /name="version" value="(\d+)"/.exec(await read(PAGE))!;
-    const fields = { ...KEY, text, version: `${old || own}` };
-    const answer = await send("/failure/repair", fields);
-    assertEquals(answer.status, expected ? 422 : 303);
+    const { calls, read, send } = openConsole((call) => {
+      if (call.method === "PATCH") return respond?.() ?? Response.json([ROW]);
+      if (call.url.includes("billing_try_event")) {
+        const applied = { outcome: "applied", error_code: null, error: null };
+        return Response.json([{ ...applied, ...tried }]);
+      }
+      if (call.url.includes("billing-worker?queue=none")) {
+        return Response.json(worker || {}, { status: worker ? 200 : 503 });
+      }
+      return answering("", row)(call);
+    });
+    const [, current = ""] = /name="version" value="(\d+)"/.exec(
+      await read(PAGE),
+    )!;
+
+    const version = shown ?? current;
+    const answer = await send("/failure/repair", { ...KEY, text, version });
+    assertEquals(answer.status, says ? 422 : 303);
     const page = await answer.text();
-    assertStringIncludes(page, expected);
-    assertStringIncludes(page, expected && text.replaceAll('"', "&quot;"));
-    assertEquals(page.includes(perhaps), expected === perhaps);
+    assertStringIncludes(page, says);
+    assertStringIncludes(page, says && text.replaceAll('"', "&quot;"));
+    assertEquals(page.includes(PERHAPS), says === PERHAPS);
+
     const patches = calls.filter(({ method }) => method === "PATCH");
+    const isSent = says === "" || respond !== undefined;
     const sent = patches.map(({ sent }) => sent);
-    assertEquals(sent, respond ? [`{"payload":${text}}`] : []);
+    assertEquals(sent, isSent ? [`{"payload":${text}}`] : []);
     for (const { url } of patches) {
       assertStringIncludes(url, "version=eq.741&columns=payload");
     }
+
     // The trial runs the handler as well.
     const tries = calls.filter(({ url }) => url.includes("billing_try_event"))
       .map(({ sent }) => JSON.parse(sent).event.payload);
     if (tries.length > 0) {
       assertEquals(tries, [worker === LISTED ? text : undefined]);
     }
-    const told = await read(PAGE);
+
+    const afterwards = await read(PAGE);
     const warning = "A retry would fail now: subscription_unknown: BW001: of";
     for (const part of [warning, "Fix that first, then retry"]) {
-      assertEquals(told.includes(part), changes["error_code"] === "BW001");
+      assertEquals(
+        afterwards.includes(part),
+        says === "" && tried !== undefined,
+      );
     }
   }
 });
 
-const UNOWNED: [format: string, path: string, string, string][] = [
-  [
-    ...["stripe", "data.object.metadata.accountId"] as const,
+const UNOWNED: Record<FormatName, string> = {
+  stripe:
     '{"id":"evt_1","type":"customer.subscription.created","data":{"object":{"id":"sub_1","items":{"data":[{"price":{"id":"p"},"current_period_end":1800000000}]},"n":12345678901234567890}}}',
-    ',"metadata":{"accountId":"acc_\\"1"}}}}',
-  ],
-  [
-    ...["paddle", "data.custom_data.accountId"] as const,
+  paddle:
     '{"event_id":"evt_1","event_type":"subscription.canceled","data":{"custom_data":null,"n":1.0,"id":"sub_1"}}',
-    "",
-  ],
-  [
-    ...["polar", "data.metadata.accountId"] as const,
+  polar:
     '{"type":"subscription.updated","data":{"id":"s","product_id":"p","status":"active","metadata":{"team":1.50}}}',
-    "",
-  ],
-  [
-    ...["dodo", "data.metadata.accountId"] as const,
+  dodo:
     '{"type":"subscription.active","data":{"subscription_id":"s","product_id":"p","status":"active","metadata":{}}}',
-    "",
-  ],
-  [
-    ...["lemon-squeezy", "meta.custom_data.account_id"] as const,
+  "lemon-squeezy":
     '{"meta":{"event_name":"subscription_created"},"data":{"type":"subscriptions","id":"1","attributes":{"variant_id":7,"status":"active"}}}',
-    "",
-  ],
-];
-Deno.test("for an event without an account there is a field, which writes it where the format has it", async () => {
+};
+Deno.test("an account is added where the event's format has it", async () => {
   const account = 'acc_"1';
-  for (const [format, path, payload, end] of UNOWNED) {
+  for (const [format, payload] of Object.entries(UNOWNED)) {
+    const [path] = FORMATS[format as FormatName].names.account_ids;
     const lacks = { payload, error_code: "account_unknown" };
     const reply = Response.json({ settings: { formats: { a: format } } });
-    const answer = (changes: object) => (call: Request) =>
-      call.url.includes("billing_try_event")
-        ? Response.json([{ outcome: "applied", error_code: null, error: null }])
-        : call.url.includes("billing-worker")
-        ? reply.clone()
-        : answering("", { ...lacks, ...changes })(call);
+    const answer = (changes: object) => (call: Request) => {
+      if (call.url.includes("billing_try_event")) {
+        const applied = { outcome: "applied", error_code: null, error: null };
+        return Response.json([applied]);
+      }
+      if (call.url.includes("billing-worker")) return reply.clone();
+      return answering("", { ...lacks, ...changes })(call);
+    };
+
     for (
       const [changes, isThere] of [
         [{}, true],
@@ -599,23 +675,86 @@ Deno.test("for an event without an account there is a field, which writes it whe
       assertEquals(page.includes('name="account"'), isThere, format);
       assertEquals(page.includes(`<code>${path}</code>`), isThere, format);
     }
+
     const { calls, send } = openConsole(answer({}));
     await send("/failure/repair", { ...KEY, version: "741", account });
     const [patch] = calls.filter(({ method }) => method === "PATCH");
     const { payload: sent } = JSON.parse(patch!.sent);
     assertEquals(at(sent, path), account);
-    const others = edited(sent, { [path]: undefined });
+    const before = JSON.parse(payload);
     const parent = path.slice(0, path.lastIndexOf("."));
-    assertEquals(
-      edited(others, { [parent]: at(JSON.parse(payload), parent) }),
-      JSON.parse(payload),
-    );
+    assertEquals(edited(sent, { [parent]: at(before, parent) }), before);
     // Numbers stay as they are written.
     for (const number of payload.match(/\d{5,}|\d\.\d+/g) ?? []) {
       assertStringIncludes(patch!.sent, number);
     }
-    if (end) {
-      assertEquals(patch!.sent, `{"payload":${payload.slice(0, -3)}${end}}`);
+    if (format === "stripe") {
+      const added = ',"metadata":{"accountId":"acc_\\"1"}}}}';
+      assertEquals(patch!.sent, `{"payload":${payload.slice(0, -3)}${added}}`);
     }
   }
+});
+
+function startConsole(port: number): Deno.ChildProcess {
+  const env = { SUPABASE_URL: LOCAL_URL, SUPABASE_SECRET_KEY: "sb_x" };
+  return command("console", [`--port=${port}`], env).spawn();
+}
+
+Deno.test("console prints a link, listens on 127.0.0.1 alone, and ends on Ctrl-C", async () => {
+  const child = startConsole(0);
+  const errors = new Response(child.stderr).text();
+  let said = "";
+  const output = child.stdout.pipeThrough(new TextDecoderStream());
+  for await (const text of output) {
+    said += text;
+    if (said.includes("Stop with Ctrl-C")) break;
+  }
+  assertStringIncludes(said, LOCAL_URL);
+  const link = /http:\/\/127\.0\.0\.1:\d+\/\?token=[\w-]{43}/.exec(said)?.[0];
+
+  const port = Number(new URL(link!).port);
+  const second = await startConsole(port).output();
+  assertEquals(second.code, 1);
+  assertMatch(
+    new TextDecoder().decode(second.stderr),
+    /^Port \d+ is in use\. .*--port/,
+  );
+
+  const others = Deno.networkInterfaces().map(({ address }) => address)
+    .filter((address) => !/^(127\.|::1$|fe80)/.test(address));
+  for (const hostname of [...others, "127.0.0.2"]) {
+    const connection = await Deno.connect({ hostname, port }).catch(() => {});
+    connection?.close();
+    assertEquals(connection, undefined, hostname);
+  }
+
+  child.kill("SIGINT");
+  assertEquals((await child.status).code, 0);
+  assertEquals(await errors, "");
+});
+
+Deno.test("the browser is told the link, not the secret key, and outlives Ctrl-C", async () => {
+  const folder = await Deno.makeTempDir();
+  const seen = `${folder}/seen`;
+  // Ctrl-C in the terminal goes to the console's process group.
+  const opener =
+    `#!/bin/sh\n{ echo "url $1"; echo "group $(ps -o pgid= -p $$) self $$"; env; } > "$SEEN.new"\nmv "$SEEN.new" "$SEEN"\n`;
+  for (const name of ["xdg-open", "open"]) {
+    await Deno.writeTextFile(`${folder}/${name}`, opener, { mode: 0o755 });
+  }
+
+  const path = `${folder}:${Deno.env.get("PATH")}`;
+  const env = { PATH: path, SEEN: seen, SUPABASE_SECRET_KEY: "sb_secret_x" };
+  const script = import.meta.resolve("../../scripts/console.ts");
+  const code =
+    `import { openBrowser } from "${script}"; openBrowser("http://x/");`;
+  const args = ["eval", "--quiet", code];
+  await createCommand(Deno.execPath(), { args, env }).output();
+
+  const isWritten = () => existsSync(seen);
+  await waitUntil(isWritten, { timeoutMs: HANG_LIMIT_MS });
+  const said = await Deno.readTextFile(seen);
+  assertMatch(said, /^url http:\/\/x\/\ngroup +(\d+) self \1\n/);
+  assertEquals(said.includes("sb_secret"), false);
+  await Deno.remove(folder, { recursive: true });
 });

@@ -24,16 +24,17 @@ const KEYS = ["sb_secret_of_this_test", "postgresql://ref:hunter2@pooler:5/x"];
 function parse(line: string, changes: object = {}) {
   const [SUPABASE_SECRET_KEY = "", SUPABASE_DB_URL = ""] = KEYS;
   const env = { SUPABASE_SECRET_KEY, SUPABASE_DB_URL, ...changes };
-  const args = line.split(" ").filter(Boolean);
-  return parseDoctorArguments(args, { env, warn() {} });
+  return parseDoctorArguments(line.split(" ").filter(Boolean), {
+    env,
+    warn() {},
+  });
 }
 
-Deno.test("parseDoctorArguments() chooses the endpoint and the project, and keeps the keys for it", () => {
-  const ofStack = [LOCAL_SECRET_KEY, undefined];
+Deno.test("parseDoctorArguments() chooses the endpoint, the project and its keys", () => {
   for (
     const [line, SUPABASE_URL, url, projectUrl, keys = KEYS] of [
       // A hosted project's secrets are not sent to a port of this machine.
-      ["", "", HERE + PATH, HERE, ofStack],
+      ["", "", HERE + PATH, HERE, [LOCAL_SECRET_KEY, undefined]],
       ["", `${HOSTED}/`, HOSTED + PATH, HOSTED],
       [`--url ${AT}`, "", AT, HOSTED],
       [`--url ${OWN}`, "", OWN, undefined],
@@ -46,7 +47,7 @@ Deno.test("parseDoctorArguments() chooses the endpoint and the project, and keep
   }
 });
 
-Deno.test("parseDoctorArguments() refuses what it does not take, without repeating a secret", () => {
+Deno.test("parseDoctorArguments() repeats no secret in a refusal", () => {
   for (
     const [line, name, value] of [
       ["--url ref.supabase.co", "--url", ""],
@@ -110,6 +111,7 @@ async function look(
       .find(([, [pattern]]) => pattern.test(asked))!;
     return await (parts.split(" ").includes(part) ? answer : usual)(asked);
   }
+
   const findings = checkDeployment({
     url: `${url}/functions/v1/billing-webhook`,
     projectUrl: url,
@@ -124,59 +126,72 @@ async function look(
   );
 }
 
-const SENT = "ok none waits, was given up or keeps failing";
-const WAITS = "ok 1 waits to be sent; none was given up or keeps failing";
-const LOST = "given up: 1. select * from billing.notifications where";
-const OFTEN = `one keeps failing, with the error: ${"x".repeat(160)}…. Fix`;
-
+/** The parts that give this answer, and how a line of the checks begins or goes on. */
 const ANSWERS = [
-  ["unsigned", noAnswer, "endpoint", "refused. Compare its project ref"],
+  ["unsigned", noAnswer, "endpoint", "Compare its project ref"],
   ["unsigned", reply(404), "endpoint", "functions deploy billing-webhook"],
-  ["unsigned", reply(308), "endpoint", "a redirect, which providers do not"],
+  ["unsigned", reply(308), "endpoint", "a redirect"],
   ["unsigned", reply(401), "unsigned event", 'Keep "verify_jwt = false"'],
-  ["unsigned", reply(503), "unsigned event", "does not start. The first"],
-  ["unsigned", reply(200), "unsigned event", "this is not the receiver. Che"],
-  ["unsigned", at("11:59:29"), "clock", "ok within 30 s of this machine's"],
-  ["unsigned", at("11:59:28"), "clock", "this machine's clock is 31 s ahead"],
-  ["unsigned", at("12:00:31"), "clock", "this machine's clock is 31 s behin"],
-  ["unsigned", at("noon"), "clock", "skipped the answer has no Date header"],
+  ["unsigned", reply(503), "unsigned event", "does not start"],
+  ["unsigned", reply(200), "unsigned event", "this is not the receiver"],
+  ["unsigned", at("11:59:29"), "clock", "ok within 30 s"],
+  ["unsigned", at("11:59:28"), "clock", "31 s ahead"],
+  ["unsigned", at("12:00:31"), "clock", "31 s behind"],
+  ["unsigned", at("noon"), "clock", "skipped the answer has no Date"],
   ["signed", noAnswer, "signed event", "Connection refused. Run this again"],
-  ["signed", reply(401), "signed event", "the same PROVIDER_B_SIGNING_SECRET"],
-  ["signed", reply(500), "signed event", "secret is missing, weak or malform"],
-  ["signed", reply(200, "<html>"), "signed event", "answered 200. The funct"],
-  ["stranger", reply(404), "worker", "answered 404. If the project's URL is"],
-  ["stranger", reply(503), "worker", "the worker does not start. The first"],
-  ["stranger", reply(200), "worker", "answered 200 instead of 401 to a call"],
-  ["stranger", reply(401), "worker", "before it reached the worker. Keep"],
-  ["key", reply(401), "worker's key", "refuses the secret key. Use one that"],
-  ["key", reply(500), "worker's key", "is missing: supabase db push --rem"],
-  ["key", reply(503), "worker's key", "the database does not answer the wo"],
+  ["signed", reply(401), "signed event", "same PROVIDER_B_SIGNING_SECRET"],
+  ["signed", reply(500), "signed event", "secret is missing, weak"],
+  ["signed", reply(200, "<html>"), "signed event", "answered 200"],
+  ["stranger", reply(404), "worker", "answered 404"],
+  ["stranger", reply(503), "worker", "does not start"],
+  ["stranger", reply(200), "worker", "answered 200 instead of 401"],
+  ["stranger", reply(401), "worker", "before it reached the worker"],
+  ["key", reply(401), "worker's key", "refuses the secret key"],
+  ["key", reply(500), "worker's key", "is missing: supabase db push"],
+  ["key", reply(503), "worker's key", "the database does not answer"],
   // One cause is one FAIL.
   ["health", noAnswer, "REST API", "Cannot reach"],
   ["stranger", noAnswer, "worker", "cannot reach"],
   ["health", health(ranAt("11:55:00")), "worker's runs", "ok the schedule"],
-  ["health", health(ranAt("11:54:59")), "worker's runs", "since 2026-11-2"],
-  ["health", health({ last_scheduled_run_at: null }), "worker's runs", "nev"],
-  ["health", health({ notifications_given_up: 1 }), "notifications", LOST],
-  ["health", health({ notifications_pending: 1 }), "notifications", WAITS],
-  ["overdue", rows({}), "notifications", "Set a channel, NOTIFICATION_URL "],
+  ["health", health(ranAt("11:54:59")), "worker's runs", "since 2026-11-21"],
+  ["health", health({ last_scheduled_run_at: null }), "worker's runs", "never"],
+  [
+    "health",
+    health({ notifications_given_up: 1 }),
+    "notifications",
+    "given up: 1. select * from billing.notifications",
+  ],
+  [
+    "health",
+    health({ notifications_pending: 1 }),
+    "notifications",
+    "ok 1 waits to be sent; none was given up",
+  ],
+  ["overdue", rows({}), "notifications", "Set a channel, NOTIFICATION_URL"],
   // Many at once take their time.
-  ["overdue sent", rows({}), "notifications", SENT],
-  ["failing", rows({ last_error: "x".repeat(161) }), "notifications", OFTEN],
-  ["", noAnswer, "live and test", "ok no recorded subscription says its mod"],
-  ["live", rows({}), "live and test", "ok no test subscription is recorded"],
-  ["test", rows({}), "live and test", "ok no live subscription is recorded;"],
-  ["live test", rows({}), "live and test", "ones. supabase secrets set PROV"],
+  ["overdue sent", rows({}), "notifications", "ok none waits"],
+  [
+    "failing",
+    rows({ last_error: "x".repeat(161) }),
+    "notifications",
+    `one keeps failing, with the error: ${"x".repeat(160)}…. Fix`,
+  ],
+  ["", noAnswer, "live and test", "ok no recorded subscription"],
+  ["live", rows({}), "live and test", "ok no test subscription"],
+  ["test", rows({}), "live and test", "ok no live subscription"],
+  ["live test", rows({}), "live and test", "supabase secrets set PROVIDER"],
 ] as const;
 
-Deno.test("the doctor says what each answer means, and what to do in this place", async () => {
+Deno.test("the doctor says what each answer means, and what to do", async () => {
   for (const [parts, answer, line, text] of ANSWERS) {
     const found = await look(parts, answer);
+
     const failed = Object.keys(found)
       .filter((name) => found[name]!.startsWith("FAIL"));
     const isRight = /^(ok|skipped) /.test(text);
     assertEquals(failed, isRight ? [] : [line]);
     assert(found[line]!.includes(text), found[line]);
+
     assertFits(Object.values(found), HOSTED);
     assertFits(Object.values(await look(parts, answer, { url: HERE })), HERE);
   }
@@ -184,10 +199,10 @@ Deno.test("the doctor says what each answer means, and what to do in this place"
 
 Deno.test("the doctor mentions purchases of erased accounts, and does not fail", async () => {
   const found = await look("health", health({ erased_purchases: 2 }));
-  const said = `${found["erased accounts"]}`;
-  assert(said.includes("would have made a record: 2. "), said);
-  assert(!said.startsWith("FAIL"), said);
-  assertFits([said], HOSTED);
+  const line = `${found["erased accounts"]}`;
+  assert(line.includes("would have made a record: 2. "), line);
+  assert(!line.startsWith("FAIL"), line);
+  assertFits([line], HOSTED);
   assertEquals((await look())["erased accounts"], undefined);
 });
 
@@ -200,13 +215,17 @@ const lookAt = (settings: object | undefined, row: Answer, url = HOSTED) =>
   );
 
 Deno.test("the doctor checks that acknowledged failures are retried and reported", async () => {
-  const old = health(ranAt("11:54:59"));
   for (
     const [acknowledging, hasAlerts, expected, row = health({})] of [
       [[], false, "undefined"],
       [["a"], true, "ok failures are retried, and reported"],
       [["a"], false, "no alert channel is set: set ALERT_URL"],
-      [["b"], true, "the schedule has not woken the worker", old],
+      [
+        ["b"],
+        true,
+        "the schedule has not woken the worker",
+        health(ranAt("11:54:59")),
+      ],
     ] as const
   ) {
     const found = await lookAt({ acknowledging, hasAlerts }, row);
@@ -220,12 +239,15 @@ Deno.test("the signed event of the doctor has no effect in any format", async ()
     body = `${init.body}`;
     return Promise.resolve(new Response("Invalid signature", { status: 401 }));
   };
-  const target: Target = {
-    ...{ url: AT, projectUrl: HOSTED, secretKey: "", dbUrl: undefined },
+  const findings = checkEndpoint({
+    url: AT,
+    projectUrl: HOSTED,
+    secretKey: "",
+    dbUrl: undefined,
     provider: "b",
-  };
-  const here = { env: SECRETS, fetch, clock: () => NOON };
-  await Array.fromAsync(checkEndpoint(target, here));
+  }, { env: SECRETS, fetch, clock: () => NOON });
+  await Array.fromAsync(findings);
+
   for (const format of Object.values(FORMATS)) {
     const clock = { nowSeconds: NOON / 1000, toleranceSeconds: 0 };
     const parsed = parseEvent(body, { format, ...clock });
@@ -250,9 +272,11 @@ Deno.test("the doctor checks what a provider's format needs", async () => {
   }
 });
 
-Deno.test("the doctor compares the listed types with the functions that are there", async () => {
-  const REFUND = "charge.refunded";
-  const LISTED = { handledTypes: [REFUND], accountFromCheckout: true };
+Deno.test("the doctor compares the listed types with the functions", async () => {
+  const LISTED = {
+    handledTypes: ["charge.refunded"],
+    accountFromCheckout: true,
+  };
   const fault = 'HANDLE_EVENT_TYPES: "A" is no type';
   for (
     const [settings, handlers, ...expected] of [
@@ -262,8 +286,8 @@ Deno.test("the doctor compares the listed types with the functions that are ther
       [
         LISTED,
         ["on_charge_refund"],
-        "FAIL events of charge.refunded fail: service_role cannot call billing.on_charge_refunded(text, jsonb). Create",
-        "no listed type calls billing.on_charge_refund(text, jsonb), so what",
+        "FAIL events of charge.refunded fail: service_role cannot call billing.on_charge_refunded(text, jsonb)",
+        "no listed type calls billing.on_charge_refund(text, jsonb)",
       ],
       [{ handledTypes: [] }, ["on_x", "on_y"], "FAIL no listed type calls"],
       [{ handledTypes: [], handledTypesFault: fault }, [], `FAIL ${fault}. U`],
@@ -290,13 +314,10 @@ function assertFits(texts: string[], place: string): void {
 
 const OF_KEY =
   "worker's key, worker's runs, failures, notifications, live and test, REST API";
-const OF_REST = "worker's runs, failures, notifications, live and test";
-const ELSEWHERE = { projectUrl: "https://other.supabase.co" };
-const OF_ENDPOINT = "unsigned event, clock, signed event";
 const OF_PROJECT = `worker, ${OF_KEY}`;
 const OTHERS = { env: LOCAL_SIGNING_SECRETS };
 
-Deno.test("where nothing runs, the doctor has one FAIL, in the width of the terminal", async () => {
+Deno.test("where nothing runs, the doctor has one FAIL, wrapped to the terminal", async () => {
   for (
     const [url, says] of [
       [HERE, `FAIL nothing is running at ${HERE}${PATH}. Start the local`],
@@ -309,6 +330,7 @@ Deno.test("where nothing runs, the doctor has one FAIL, in the width of the term
     const why = "skipped cannot be checked before the endpoint is reached";
     assertEquals(others, { "all others": why });
   }
+
   const state = "FAIL";
   const text = `see ${HOSTED}/${"x".repeat(40)} and more`;
   for (
@@ -334,8 +356,15 @@ Deno.test("the doctor says what a check needs that it skips", async () => {
       ["needs SUPABASE_SECRET_KEY", "", { secretKey: undefined }, OF_KEY],
       ["needs SUPABASE_URL", "", { projectUrl: undefined }, OF_PROJECT],
       ["fix the worker first", "stranger", {}, OF_KEY],
-      ["fix the REST API first", "health", {}, OF_REST],
-      ["fix the endpoint first", "unsigned", ELSEWHERE, OF_ENDPOINT],
+      [
+        "fix the REST API first",
+        "health",
+        {},
+        "worker's runs, failures, notifications, live and test",
+      ],
+      ["fix the endpoint first", "unsigned", {
+        projectUrl: "https://other.supabase.co",
+      }, "unsigned event, clock, signed event"],
       // Only this machine gets what is signed with the local stack's secret.
       ["needs PROVIDER_B_SIGNING_SECRET", "", OTHERS, "signed event"],
       ["needs PROVIDER_B_SIGNING_SECRET", "", { ...OTHERS, url: HERE }, ""],

@@ -36,22 +36,29 @@ Deno.test("a delivery has one line, in the color of its outcome", () => {
       `<${style}>200 <${style}>${outcome.padEnd(9)} ${CELLS}`,
     ]);
   }
+
   assertEquals(shown(FAILED)[0], `<red>500 <red>failed    ${CELLS}`);
-  // Anybody may send what is not signed: the doctor does, too.
+
+  // Anyone may send what is not signed: the doctor does, too.
   const [refused] = shown({ ...FAILED, status: 401 });
   assertEquals(refused, `<yellow>401 <yellow>refused   ${CELLS}`);
+
   const code = "event_invalid";
   const [acknowledged, below] = shown({
-    ...{ ...DELIVERY, outcomes: { acknowledged: 1 }, code, error: "why" },
+    ...DELIVERY,
+    outcomes: { acknowledged: 1 },
+    code,
+    error: "why",
   });
   assertEquals(acknowledged?.slice(0, 30), "<red>200 <red>acknowledged sub");
   assertEquals(acknowledged?.length, 79 + "<red><red><dim>".length - 9);
   assertEquals(below, `    <yellow>${code}: why`);
+
   const [checkout] = shown({ ...DELIVERY, type: "checkout.session.completed" });
   assert(checkout?.includes(" session.completed "), checkout);
 });
 
-Deno.test("what is below a delivery fits its code, its provider and this machine", () => {
+Deno.test("what is below a delivery fits its code and provider", () => {
   const below = (code: string, error: string, provider = "a") =>
     shown({ ...FAILED, code, error, provider }).slice(1)
       .map((line) => line.replace("    <yellow>", "")).join(" ")
@@ -95,22 +102,31 @@ Deno.test("no line is as wide as the terminal, whatever the log has", () => {
       assert(!/[^ -~…]/.test(lines.join(" ")));
     }
   }
+
   const [wide = ""] = shown(DELIVERY, "webhook", 140);
   assert(/ sub_local_a +evt_1SBiOdBe0ycHroRBN3pieuMu /.test(wide), wide);
   assertEquals(shown("{\u001b", "worker", 79), ["[worker] {\\u001b"]);
 });
 
 Deno.test("other lines say whose they are", () => {
-  const counts = { claimed: 3, applied: 2, failed: 0 };
-  const done = { level: "info", message: "retried", counts };
-  const warned = { level: "warn", message: "not delivered", error: "500" };
-  const rest = { lines: 46, outcomes: { applied: 40, stale: 6 } };
   for (
     const [source, line, ...expected] of [
-      ["worker", done, "<cyan>worker    retried: 2 applied"],
-      ["worker", warned, "<red>worker    not delivered: 500"],
+      ["worker", {
+        level: "info",
+        message: "retried",
+        counts: { claimed: 3, applied: 2, failed: 0 },
+      }, "<cyan>worker    retried: 2 applied"],
+      [
+        "worker",
+        { level: "warn", message: "not delivered", error: "500" },
+        "<red>worker    not delivered: 500",
+      ],
       ["webhook", "error: x", "<cyan>webhook   error: x"],
-      ["webhook", rest, "<cyan>...       and 46 more: 40 applied, 6 stale"],
+      [
+        "webhook",
+        { lines: 46, outcomes: { applied: 40, stale: 6 } },
+        "<cyan>...       and 46 more: 40 applied, 6 stale",
+      ],
       ["notification", "alert: x: 1 new", "<red>alert     x: 1 new"],
       // A URL stays whole, to be copied.
       ["notification", `verified: pay ${LINK}`, "<cyan>notified  pay", LINK],

@@ -1,7 +1,4 @@
-/**
- * What `import` and `reconcile` do without a database: the command line, what
- * differs and how it is corrected, and which calls are made again.
- */
+/** What `import` and `reconcile` do without a database. */
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import Stripe from "stripe";
 import { UsageError } from "../../scripts/common/cli.ts";
@@ -29,8 +26,10 @@ function parsed(line: string) {
   const words = line.split(" ").filter(Boolean);
   const variables = words.filter((word) => /^[A-Z]/.test(word));
   const env = Object.fromEntries(variables.map((word) => word.split("=")));
-  const args = words.slice(variables.length);
-  return parseReconcileArguments(args, { env, warn() {} });
+  return parseReconcileArguments(words.slice(variables.length), {
+    env,
+    warn() {},
+  });
 }
 
 const DEFAULTS = {
@@ -45,8 +44,6 @@ const DEFAULTS = {
   oncePerInvoice: false,
   notify: new Set(["payment_failed"]),
 };
-const REMOTE_URL = "https://abc.supabase.co";
-const OF_REMOTE = { projectUrl: REMOTE_URL, secretKey: "sb_secret_1" };
 const OTHER = "http://127.0.0.1:7";
 
 Deno.test("options and variables name the account and the project", () => {
@@ -54,10 +51,14 @@ Deno.test("options and variables name the account and the project", () => {
     const [line, values] of [
       [TEST, DEFAULTS],
       [`${LIVE} --mode live`, { apiKey: "rk_live_1", mode: "live" }],
-      [`${TEST} ${SECRET} ${REMOTE}/ --mode test`, OF_REMOTE],
+      [`${TEST} ${SECRET} ${REMOTE}/ --mode test`, {
+        projectUrl: "https://abc.supabase.co",
+        secretKey: "sb_secret_1",
+      }],
       [`${TEST} --stripe-url ${OTHER}`, { stripeUrl: OTHER }],
       [`${TEST} PROVIDER_A_FORMAT=paddle --provider b --account-from team`, {
-        ...{ provider: "b", accountFrom: "team" },
+        provider: "b",
+        accountFrom: "team",
       }],
       [`${TEST} PLAN_ITEM=licensed`, { planItem: "licensed" }],
       // reconcile changes nothing without --apply.
@@ -103,8 +104,11 @@ const ASKED_AT = Date.parse("2026-11-21T10:00:00Z") / 1000;
 const PERIOD_END = "2027-01-15T08:00:00.000Z";
 const ITEMS = [{
   // As jsonb orders them.
-  ...{ item_id: "si_ExampleItem0001", price_id: "price_1", quantity: 1 },
-  ...{ product_id: "prod_ExampleProduct1", usage_type: "licensed" },
+  item_id: "si_ExampleItem0001",
+  price_id: "price_1",
+  quantity: 1,
+  product_id: "prod_ExampleProduct1",
+  usage_type: "licensed",
   current_period_end: PERIOD_END,
 }];
 const WHOLE =
@@ -153,8 +157,12 @@ function compared(
   const { data: { object } } = subscriptionEvent(
     "customer.subscription.updated",
     {
-      ...{ subscription: "sub_1", account: "acc_1", plan: "price_1" },
-      ...{ periodEnd: 1_800_000_000, status: "active", apiVersion },
+      subscription: "sub_1",
+      account: "acc_1",
+      plan: "price_1",
+      periodEnd: 1_800_000_000,
+      status: "active",
+      apiVersion,
     },
   );
   return compare({ ...object, ...changes } as unknown as Stripe.Subscription, {
@@ -180,13 +188,11 @@ type Case = [
 const ENDED = { status: "canceled" };
 const ENDS = "status: active, canceled";
 const CREATES = "created,updated";
-const DELETES = "updated,deleted";
-const ITEM = { price: { id: "price_1" }, current_period_end: 1_800_000_000 };
 
 const CASES: Case[] = [
   [{}, {}, [], ""],
   [ENDED, CANCELED, [], ""],
-  // Nobody knows what an update reported last.
+  // It is not known what an update reported last.
   [ENDED, { ...CANCELED, provider_status: null }, [], ""],
   // It came back: the time of the cancellation is the receiver's own.
   [{}, { canceled_at: "2026-01-01" }, [], ""],
@@ -208,7 +214,7 @@ const CASES: Case[] = [
     `current_period_end: 2027-01-15T09:00:00.000Z, ${PERIOD_END}`,
   ]],
   [{}, { account_id: "acc_2" }, ["account_id: acc_2, acc_1"], CREATES],
-  [ENDED, {}, [ENDS, "canceled_at: null, set"], DELETES],
+  [ENDED, {}, [ENDS, "canceled_at: null, set"], "updated,deleted"],
   [ENDED, { canceled_at: "2026-01-01" }, [ENDS]],
   // A column that no event has filled yet, and one that Stripe left out.
   [{ customer: { id: "cus_2" } }, { quantity: null, livemode: null }, [
@@ -216,10 +222,18 @@ const CASES: Case[] = [
     "quantity: null, 1",
     "livemode: null, false",
   ]],
-  [{ items: { data: [ITEM] } }, {}, [
-    "quantity: 1, null",
-    `items: ${WHOLE}, ${PERIOD_END} - price_1 - - -`,
-  ]],
+  [
+    {
+      items: {
+        data: [{ price: { id: "price_1" }, current_period_end: 1_800_000_000 }],
+      },
+    },
+    {},
+    [
+      "quantity: 1, null",
+      `items: ${WHOLE}, ${PERIOD_END} - price_1 - - -`,
+    ],
+  ],
   [{}, { items: null }, [
     `items: null, ${WHOLE}`,
   ]],
@@ -241,12 +255,13 @@ const CASES: Case[] = [
   [ENDED, undefined, ["missing_here"], "created,updated,deleted"],
 ];
 
-Deno.test("compare() names what differs, and corrects with what the change needs, in any API version", async () => {
+Deno.test("compare() names and corrects what differs, in any API version", async () => {
   for (const apiVersion of API_VERSIONS) {
     for (const [changes, here, differences, types = "updated"] of CASES) {
       const { difference, corrections } = await compared(changes, here, {
         apiVersion,
       });
+
       const fields = difference?.fields?.map(({ field, here, there }) =>
         `${field}: ${here}, ${there}`
       ) ?? (difference ? [difference.kind] : []);
@@ -265,7 +280,8 @@ Deno.test("compare() takes the plan that the receiver takes", async () => {
   const { data: { object } } = subscriptionEvent(
     "customer.subscription.updated",
     {
-      ...{ plan: "price_api", usageType: "metered" },
+      plan: "price_api",
+      usageType: "metered",
       addOns: [{ price: "price_1", quantity: 1 }],
     },
   );
@@ -279,22 +295,25 @@ Deno.test("compare() takes the plan that the receiver takes", async () => {
   }
 });
 
-Deno.test("compare() dates corrections between two seconds, before Stripe was asked; the same one has the same ID", async () => {
+Deno.test("compare() dates corrections before Stripe was asked, with stable IDs", async () => {
   const corrected = async (changes = {}, askedAtSeconds = ASKED_AT) =>
     (await compared(changes, undefined, { askedAtSeconds })).corrections;
   for (const { occurred_at, provider, report } of await corrected()) {
     assertEquals(occurred_at, "2026-11-21T09:59:54.500Z");
     assertEquals([provider, report.plan_id], ["a", "price_1"]);
   }
+
   const ids = (await Promise.all([
-    ...[corrected(), corrected()],
-    ...[corrected({ status: "paused" }), corrected({}, ASKED_AT + 1)],
+    corrected(),
+    corrected(),
+    corrected({ status: "paused" }),
+    corrected({}, ASKED_AT + 1),
   ])).flat().map(({ event_id }) => event_id);
   assertEquals(new Set(ids).size, 6);
   assert(ids.every((id) => /^import_[0-9a-f]{64}$/.test(id)));
 });
 
-Deno.test("compare() takes metadata.accountId, the record's account, the other source, and the customer's last", async () => {
+Deno.test("compare() takes the account from metadata, record, source or customer", async () => {
   const customersAccount = "acc_c";
   for (
     const [metadata, accountFrom, account, sent = account] of [
@@ -311,15 +330,19 @@ Deno.test("compare() takes metadata.accountId, the record's account, the other s
   ) {
     const changes = { metadata, customer: "cus_1" };
     const options = { customersAccount, ...(accountFrom && { accountFrom }) };
+
     const made = await compared(changes, undefined, options);
     assertEquals(made.difference?.account, account);
     assertEquals(made.corrections[0]?.account_id, sent);
+
     const here = metadata.accountId?.trim() ? {} : { account_id: "acc_9" };
     const { difference } = await compared(changes, here, options);
     assertEquals(difference, undefined);
   }
-  const nobodys = { metadata: {}, customer: "cus_1" };
-  const { difference } = await compared(nobodys, undefined);
+  const { difference } = await compared(
+    { metadata: {}, customer: "cus_1" },
+    undefined,
+  );
   assertEquals<unknown>(difference, {
     kind: "unmapped",
     subscription: "sub_1",
@@ -358,8 +381,9 @@ function asked(answers: readonly Answer[]) {
 }
 
 function fine(): Response {
-  const date = new Date(DATE * 1000).toUTCString();
-  return Response.json({ id: "sub_1" }, { headers: { date } });
+  return Response.json({ id: "sub_1" }, {
+    headers: { date: new Date(DATE * 1000).toUTCString() },
+  });
 }
 
 function fault(status: number, retryAfter?: string): Answer {
@@ -372,7 +396,7 @@ const CUT_OFF = new ReadableStream({
   start: (controller) => controller.error(new Error("cut off")),
 });
 
-Deno.test("callStripe() waits as Retry-After says, up to a minute, and repeats what failed, broke off or never came", async () => {
+Deno.test("callStripe() waits as Retry-After says, and repeats what failed", async () => {
   for (
     const [answers, expected] of [
       [[
@@ -408,8 +432,10 @@ Deno.test("callStripe() gives up after seven tries, and at once after a refusal"
 
 Deno.test("callStripe() returns Stripe's time before the call, and needs one", async () => {
   const { result } = await asked([fine]);
+
   assert(result.status === "fulfilled");
   assertEquals(result.value.askedAtSeconds, DATE - 1);
+
   const without = await asked([() => Response.json({ id: "sub_1" })]);
   assert(without.result.status === "rejected");
   assert(`${without.result.reason}`.includes("no Date header"));
@@ -426,6 +452,7 @@ Deno.test("apply() repeats the call while the database is unavailable or a recor
     abortSignal: () => Promise.resolve(answers.shift()),
   });
   const database = { rpc } as DatabaseClient;
+
   const options = { database, provider: "a", oncePerInvoice: false } as const;
   const { result, waits } = await called((wait) =>
     openTables(options, wait).apply([[{} as BillingEvent]])

@@ -4,7 +4,7 @@ import {
   applyHandledEvent,
   type BillingEvent,
 } from "../_shared/billing/database/apply_events.ts";
-import { readConfig } from "../_shared/billing/settings/deployment.ts";
+import { readDeploymentSettings } from "../_shared/billing/settings/deployment.ts";
 import { createClient } from "../_shared/billing/database/client.ts";
 import { keepAlive } from "../_shared/billing/keep_alive.ts";
 import { logJson } from "../_shared/billing/log.ts";
@@ -44,17 +44,17 @@ const LOG_INTERVAL_MS = 1_000;
 const LOCAL_LINES = 50;
 
 const env = Deno.env.toObject();
-const config = readConfig(env);
+const deployment = readDeploymentSettings(env);
 const log = throttleInfo(logJson, {
   intervalMs: LOG_INTERVAL_MS,
   maxLines: isLocalStack(env) ? LOCAL_LINES : 1,
 });
-const database = createClient(config, { fetch });
-const wakeWorker = workerWaker(config, { fetch, log });
+const database = createClient(deployment, { fetch });
+const wakeWorker = workerWaker(deployment, { fetch, log });
 
 const applying = {
   database,
-  oncePerInvoice: config.oncePerInvoice,
+  oncePerInvoice: deployment.oncePerInvoice,
   onRetries: () => wakeWorker("retries"),
 };
 const applyTogether = batch(
@@ -80,8 +80,8 @@ const applyWithoutHandler = isolateSlow({
 
 const receiver: Receiver = {
   providers: await readProviders(env),
-  ...config,
-  body: { maxBytes: config.maxBodyBytes, timeLimitMs: BODY_TIME_LIMIT_MS },
+  ...deployment,
+  body: { maxBytes: deployment.maxBodyBytes, timeLimitMs: BODY_TIME_LIMIT_MS },
   apply: retryWhileLocked((event) =>
     event.payload === undefined
       ? applyWithoutHandler(event)
@@ -98,7 +98,7 @@ for (const { name: provider, fault: error } of receiver.providers) {
   log("warn", "provider refused until it is configured", { provider, error });
 }
 
-const { fault: error } = config.handledTypes;
+const { fault: error } = deployment.handledTypes;
 if (error !== undefined) {
   log("error", "events of further types are refused", { error });
 }

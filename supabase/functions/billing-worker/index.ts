@@ -4,7 +4,7 @@ import { withSupabase } from "@supabase/server";
 // Supabase's bundler takes the newest version that matches.
 import "@supabase/supabase-js";
 import {
-  readConfig,
+  readDeploymentSettings,
   readKeyMap,
 } from "../_shared/billing/settings/deployment.ts";
 import { createClient } from "../_shared/billing/database/client.ts";
@@ -25,8 +25,8 @@ import { pacer } from "./deliver_notifications.ts";
 import { handleWake, type Worker } from "./handle_wake.ts";
 
 const env = Deno.env.toObject();
-const config = readConfig(env);
-const database = createClient(config, { fetch });
+const deployment = readDeploymentSettings(env);
+const database = createClient(deployment, { fetch });
 const providers = readOfEach(env, readProviderSettings);
 const channel = chooseChannel(env, {
   fetch,
@@ -38,7 +38,7 @@ const worker: Worker = {
   database,
   channel,
   alertChannel: chooseAlertChannel(env, { fetch, clock: Date.now }),
-  ...config,
+  ...deployment,
   readingOf(provider) {
     const settings = readProviderSettings(env, provider);
     return { ...settings, format: FORMATS[settings.format] };
@@ -47,11 +47,11 @@ const worker: Worker = {
     acknowledging: Object.keys(providers)
       .filter((name) => providers[name]!.acknowledges),
     hasAlerts: Boolean(env["ALERT_URL"]),
-    handledTypes: [...config.handledTypes.types],
-    handledTypesFault: config.handledTypes.fault,
-    accountFromCheckout: config.accountFromCheckout,
-    notify: [...config.notify],
-    planItem: config.planItem,
+    handledTypes: [...deployment.handledTypes.types],
+    handledTypesFault: deployment.handledTypes.fault,
+    accountFromCheckout: deployment.accountFromCheckout,
+    notify: [...deployment.notify],
+    planItem: deployment.planItem,
     formats: readOfEach(env, readFormatName),
   },
   log: logJson,
@@ -69,7 +69,7 @@ export default {
     cors: "disabled",
     errors: { detailed: false },
     env: {
-      url: config.supabaseUrl,
+      url: deployment.supabaseUrl,
       secretKeys: readKeyMap(env, {
         map: "SUPABASE_SECRET_KEYS",
         legacy: "SUPABASE_SERVICE_ROLE_KEY",

@@ -72,6 +72,7 @@ Deno.test("parseCommandLine() says what is wrong, without a value", () => {
   const command = { ...COMMAND, options: { "--curl": "", "--url": "" } };
   const read = (word: string) => () => parseCommandLine([word], command);
   assertThrows(read("--urls"), UsageError, "Did you mean --url?");
+
   const optionsOnly = { ...COMMAND, usage: "example" };
   const { message } = assertThrows(
     () => parseCommandLine(["hunter2"], optionsOnly),
@@ -88,11 +89,13 @@ const TASKS = Object.entries(deno.tasks).map(([task, { command }]) => {
 const run = (name: string, word: string) =>
   runCommand(name, [word], { npm_command: "exec" });
 
-Deno.test("each task prints its help in 80 columns, and does nothing else; one refuses a wrong option", async () => {
+Deno.test("each task prints its help in 80 columns, and does nothing else", async () => {
   for (const [task, name] of TASKS) {
     const { code, out, err } = await run(name, "-h");
-    const typed = `npx -y deno@${Deno.version.deno} task ${task}`;
-    assertStringIncludes(out, `Usage: ${typed}`);
+    assertStringIncludes(
+      out,
+      `Usage: ${`npx -y deno@${Deno.version.deno} task ${task}`}`,
+    );
     assertMatch(out, /\n {2}--help +show this text\n/);
     assertEquals(out.split("\n").filter(({ length }) => length > 80), []);
     assertEquals([code, err], [0, ""], task);
@@ -128,10 +131,12 @@ Deno.test("givenProjectUrl() reads --project-url, else SUPABASE_URL", () => {
   }
 });
 
-Deno.test("readProject() gives each project its own secrets, and projectKey() no other place the local key", () => {
+Deno.test("readProject() and projectKey() give each project its own secrets", () => {
   const stack = {
-    ...{ apiUrl: "http://127.0.0.1:5", webhookUrl: "" },
-    ...{ secretKey: "sb_secret_local", dbUrl: "postgresql://local" },
+    apiUrl: "http://127.0.0.1:5",
+    webhookUrl: "",
+    secretKey: "sb_secret_local",
+    dbUrl: "postgresql://local",
   };
   const own = { SUPABASE_SECRET_KEY: "sb_secret_1", SUPABASE_DB_URL: "x" };
   const HOSTED = "https://abc.supabase.co";
@@ -148,21 +153,25 @@ Deno.test("readProject() gives each project its own secrets, and projectKey() no
     const warn = (text: string) => warned.push(text);
     const env = { ...own, SUPABASE_URL };
     const found = readProject(option, { env, warn, local });
+
     assertEquals(found.projectUrl, projectUrl);
     const { SUPABASE_SECRET_KEY = "", SUPABASE_DB_URL } = found.secrets;
     assertEquals([SUPABASE_SECRET_KEY, SUPABASE_DB_URL], [key, db]);
     assertEquals(warned.length, key === "sb_secret_1" ? 0 : 2);
-    const known = { ...found.secrets, SUPABASE_URL };
-    readProject(option, { env: known, warn, local });
+    readProject(option, {
+      env: { ...found.secrets, SUPABASE_URL },
+      warn,
+      local,
+    });
     assertEquals(warned.length, key === "sb_secret_1" ? 0 : 2);
   }
+
   assertEquals(projectKey(stack.apiUrl, {}), LOCAL_SECRET_KEY);
-  const publishable = { SUPABASE_SECRET_KEY: "sb_publishable_1" };
   for (
     const [url, env] of [
       [HOSTED, {}],
       ["https://localhost.example.com", {}],
-      [stack.apiUrl, publishable],
+      [stack.apiUrl, { SUPABASE_SECRET_KEY: "sb_publishable_1" }],
     ] as const
   ) {
     const refused = () => projectKey(url, env);
@@ -171,7 +180,7 @@ Deno.test("readProject() gives each project its own secrets, and projectKey() no
   }
 });
 
-Deno.test("readSecret() refuses a line break inside a secret, and does not repeat it", () => {
+Deno.test("readSecret() refuses a line break without repeating the secret", () => {
   const read = (KEY: string) => readSecret("KEY", { KEY });
   assertEquals([read(""), read("one\n")], [undefined, "one\n"]);
   for (const key of ["hunter2\nhunter3", "hunter2\0"]) {
@@ -188,12 +197,13 @@ Deno.test("restHeaders() sends a key of the old kind as a token too", () => {
   assertEquals(restHeaders("ey.x.y"), old);
 });
 
-Deno.test("printable() leaves nothing that a terminal obeys, and other text as it is", () => {
+Deno.test("printable() replaces only what a terminal obeys", () => {
   const obeyed = "\x1b[2J\r\x7f\x9b\u061c\u200f\u2028\u202e\u2066\u2069\ufeff";
   assertEquals(
     printable(obeyed),
     "\\u001b[2J\\u000d\\u007f\\u009b\\u061c\\u200f\\u2028\\u202e\\u2066\\u2069\\ufeff",
   );
+
   for (let code = 0; code < 0x3000; code++) {
     const text = printable(String.fromCharCode(code));
     assertEquals(/[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}]/u.test(text), false);

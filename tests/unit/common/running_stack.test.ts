@@ -45,6 +45,7 @@ Deno.test("findRunningStack() finds a stack while it runs, and believes no other
   const apiUrl = `http://127.0.0.1:${listener.addr.port}`;
   const dbUrl = "postgresql://postgres:postgres@127.0.0.1:5/postgres";
   const file = join(folder, RUNNING_FILE);
+
   assertEquals(await find(), undefined);
   {
     await using _running = await publishRunningStack(folder, { apiUrl, dbUrl });
@@ -73,11 +74,13 @@ Deno.test("findRunningStack() finds a stack while it runs, and believes no other
       assertEquals(await find(), undefined, JSON.stringify(other));
     }
     await Deno.writeTextFile(file, text);
+
     if (Deno.uid() === 0) {
       await Deno.chown(file, 65_534, 65_534);
       assertEquals(await find(), undefined, "another account wrote it");
       await Deno.chown(file, 0, 0);
     }
+
     assertEquals((await find())?.apiUrl, apiUrl);
     listener.close();
     assertEquals(await find(), undefined, "nothing listens");

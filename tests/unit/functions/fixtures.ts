@@ -1,4 +1,4 @@
-import { assertRejects } from "@std/assert";
+import { assertEquals, assertRejects } from "@std/assert";
 import {
   createClient,
   type DatabaseClient,
@@ -19,6 +19,11 @@ export const CREATED = "customer.subscription.created";
 export const UPDATED = "customer.subscription.updated";
 export const DELETED = "customer.subscription.deleted";
 export const FAILED = "invoice.payment_failed";
+export const PAUSED = "customer.subscription.paused";
+export const RESUMED = "customer.subscription.resumed";
+export const TRIAL = "customer.subscription.trial_will_end";
+export const ACTION = "invoice.payment_action_required";
+export const CHECKOUT = "checkout.session.completed";
 
 /** Returns the items of a subscription. Only the first is read. */
 export function items(changes: object = {}) {
@@ -58,20 +63,68 @@ export function stripeEvent(
   return edited(whole, changes);
 }
 
+export const iso = (seconds: number) => new Date(seconds * 1000).toISOString();
+
+export const below = (subscription: unknown) => ({
+  parent: { subscription_details: { subscription } },
+});
+
+/** Asserts what is read of each given value: the whole, but for what differs. */
+export function check<Given>(
+  read: (given: Given) => unknown,
+  whole: object,
+  cases: readonly (readonly [given: Given, differs: object])[],
+): void {
+  for (const [given, differs] of cases) {
+    assertEquals<unknown>(
+      read(given),
+      { ...whole, ...differs },
+      String(JSON.stringify(given)).slice(0, 80),
+    );
+  }
+}
+
 export const ABSENT = [undefined, null];
 
 /** What is no id: of another type, blank, not to be stored, or too long. */
 export const NO_ID: unknown[] = [
-  ...[1, 1.5, true, "", " \t", "\u00a0\u3000", [], ["LEAKED"], { LEAKED: 1 }],
+  1,
+  1.5,
+  true,
+  "",
+  " \t",
+  "\u00a0\u3000",
+  [],
+  ["LEAKED"],
+  { LEAKED: 1 },
   { toString: 1 },
-  ...["LEAKED\0", "LEAKED\n", "\u001b[2J", "\u007f", "a\u0085", "a\u2028b"],
-  ...["a\u2029b", "\ud800", "a\udc00b", "LEAKED".padEnd(256, "x")],
-  ...["\u{1f600}".repeat(256), "x".repeat(100_000)],
+  "LEAKED\0",
+  "LEAKED\n",
+  "\u001b[2J",
+  "\u007f",
+  "a\u0085",
+  "a\u2028b",
+  "a\u2029b",
+  "\ud800",
+  "a\udc00b",
+  "LEAKED".padEnd(256, "x"),
+  "\u{1f600}".repeat(256),
+  "x".repeat(100_000),
 ];
 
 export const NO_TIME = [
-  ...["1796212800", "LEAKED", [NOW], {}, true, 0, -1, 1_796_212_800.5],
-  ...[NOW * 1000, 2 ** 53, 946_684_799, 7_258_118_401],
+  "1796212800",
+  "LEAKED",
+  [NOW],
+  {},
+  true,
+  0,
+  -1,
+  1_796_212_800.5,
+  NOW * 1000,
+  2 ** 53,
+  946_684_799,
+  7_258_118_401,
 ];
 
 export const NO_FURTHER = {
@@ -85,9 +138,9 @@ export const NO_FURTHER = {
 export type Call = [name: string, body: Record<string, unknown>];
 
 interface Sent {
-  readonly url: string;
-  readonly headers: Headers;
-  readonly signal: AbortSignal;
+  url: string;
+  headers: Headers;
+  signal: AbortSignal;
 }
 
 export function fakeDatabase(
@@ -129,17 +182,27 @@ export const SLACK = "https://hooks.slack.com/services/T0/B0/LEAKED";
 /** What a notification says of the payment if its event states everything. */
 export const STATED = {
   hosted_invoice_url: INVOICE.hosted_invoice_url,
-  ...{ amount_due: 1900, currency: "eur", attempt_count: 2 },
+  amount_due: 1900,
+  currency: "eur",
+  attempt_count: 2,
   next_payment_attempt: "2026-05-03T23:30:00+00:00",
 };
 
 export const NOTIFICATION: Notification = {
   id: "00ea7bdb-ac40-475d-b354-f87fe5d7c4c1",
-  ...{ provider: "a", event_id: "evt_1", invoice_id: "in_1" },
-  ...{ account_id: "acc_1", subscription_id: "sub_1" },
-  ...{ hosted_invoice_url: null, amount_due: null, currency: null },
-  ...{ attempt_count: null, next_payment_attempt: null },
-  ...{ kind: "payment_failed", trial_end: null, still_has_access: null },
+  provider: "a",
+  event_id: "evt_1",
+  invoice_id: "in_1",
+  account_id: "acc_1",
+  subscription_id: "sub_1",
+  hosted_invoice_url: null,
+  amount_due: null,
+  currency: null,
+  attempt_count: null,
+  next_payment_attempt: null,
+  kind: "payment_failed",
+  trial_end: null,
+  still_has_access: null,
   occurred_at: "2026-11-21T06:24:00+00:00",
   created_at: "2026-11-21T06:24:03.113987+00:00",
 };
@@ -151,10 +214,13 @@ export const OPENED: Alert = {
   alert: {
     error_code: "account_unknown",
     error: "data.object.metadata.accountId is missing",
-    ...{ open: 12, new: 3 },
+    open: 12,
+    new: 3,
     first_failed_at: "2026-11-21T05:07:41.5+00:00",
     last_failed_at: "2026-11-21T06:24:03.113987+00:00",
-    ...{ provider: "a", event_id: "evt_1", event_type: CREATED },
+    provider: "a",
+    event_id: "evt_1",
+    event_type: CREATED,
   },
 };
 
@@ -163,7 +229,8 @@ export const RESOLVED: Alert = {
   created_at: "2026-11-21T09:00:00.5+00:00",
   kind: "failures_resolved",
   alert: {
-    ...{ error_code: "account_unknown", resolved: 12 },
+    error_code: "account_unknown",
+    resolved: 12,
     opened_at: "2026-11-21T06:25:00.113987+00:00",
   },
 };

@@ -1,5 +1,5 @@
 /** What is read of each provider's events: what the receiver sends to the database. */
-import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertThrows } from "@std/assert";
 import {
   type Provider,
   providerEvent,
@@ -15,10 +15,7 @@ import {
   withPlaces,
 } from "../../../supabase/functions/_shared/billing/events/format.ts";
 import { FORMATS } from "../../../supabase/functions/_shared/billing/events/formats.ts";
-import {
-  parseEvent,
-  readEventId,
-} from "../../../supabase/functions/_shared/billing/events/parse_event.ts";
+import { parseEvent } from "../../../supabase/functions/_shared/billing/events/parse_event.ts";
 import { edited } from "../../support/edited.ts";
 
 const AT = "2026-11-03T10:00:00.123456Z";
@@ -26,7 +23,6 @@ const END = "2026-12-03T10:00:00.000Z";
 const LATER = "2027-01-03T10:00:00.000Z";
 const NOW = Date.parse("2026-11-04") / 1000;
 const NAMES = Object.keys(PROVIDERS) as Provider[];
-const NOTIFY = new Set(["payment_failed", "recovered", "ended"]);
 
 type Json = Record<string, unknown>;
 
@@ -36,7 +32,9 @@ function read(provider: Provider, event: unknown, handled: string[] = []) {
   return parseEvent(JSON.stringify(event), {
     format,
     ...(format.idOf && { id: "msg_1" }),
-    ...{ nowSeconds: NOW, toleranceSeconds: 300, notify: NOTIFY },
+    nowSeconds: NOW,
+    toleranceSeconds: 300,
+    notify: new Set(["payment_failed", "recovered", "ended"]),
     handledTypes: { types: new Set(handled) },
   });
 }
@@ -46,13 +44,14 @@ function eventOf(
   type: string,
   options: ProviderEventOptions = {},
 ) {
-  const parsed = read(
-    provider,
-    providerEvent(provider, type, {
-      ...{ id: "evt_1", occurredAt: AT, periodEnd: END, account: "acc_1" },
-      ...options,
-    }),
-  );
+  const event = providerEvent(provider, type, {
+    id: "evt_1",
+    occurredAt: AT,
+    periodEnd: END,
+    account: "acc_1",
+    ...options,
+  });
+  const parsed = read(provider, event);
   if (!parsed.handled) throw new Error(`${type} is not handled`);
   return parsed.event;
 }
@@ -61,25 +60,36 @@ const withField = (event: object, path: string, value: unknown) =>
   edited(event, { [path]: value });
 
 const NONE = {
-  ...{ cancel_at: null, trial_end: null, paused: null, paused_until: null },
-  ...{ livemode: null, items_complete: true },
+  cancel_at: null,
+  trial_end: null,
+  paused: null,
+  paused_until: null,
+  livemode: null,
+  items_complete: true,
 };
 const item = (more: object) => [{
-  ...{ item_id: null, price_id: null, product_id: null, usage_type: null },
-  ...{ quantity: 3, current_period_end: END },
+  item_id: null,
+  price_id: null,
+  product_id: null,
+  usage_type: null,
+  quantity: 3,
+  current_period_end: END,
   ...more,
 }];
 
-const PRODUCT = "pro_01gsz4t5hdjse780zja8vvr7jg";
 /** Of an update with three seats: its type, and what differs from {@linkcode NONE}. */
 const REPORTS: Record<Provider, [type: string, report: object]> = {
   paddle: ["subscription.updated", {
-    items: item({ price_id: "pri_1", product_id: PRODUCT }),
+    items: item({
+      price_id: "pri_1",
+      product_id: "pro_01gsz4t5hdjse780zja8vvr7jg",
+    }),
   }],
   polar: ["subscription.updated", { items: item({ product_id: "pri_1" }) }],
   dodo: ["subscription.renewed", { items: item({ product_id: "pri_1" }) }],
   "lemon-squeezy": ["subscription_updated", {
-    ...{ customer_id: "ls_ctm_1", livemode: false },
+    customer_id: "ls_ctm_1",
+    livemode: false,
     items: item({ price_id: "pri_1", product_id: "501" }),
   }],
 };
@@ -89,24 +99,25 @@ Deno.test("each format reads the report of an update, and what it plans", () => 
     const [type, report] = REPORTS[provider];
     const said = { customer: "ctm_1", plan: "pri_1", quantity: 3 };
     const whole = {
-      ...{ ...NONE, provider_status: "active", quantity: 3 },
-      ...{ customer_id: "ctm_1", plan_id: "pri_1", current_period_end: END },
+      ...NONE,
+      provider_status: "active",
+      quantity: 3,
+      customer_id: "ctm_1",
+      plan_id: "pri_1",
+      current_period_end: END,
       ...report,
     };
-    const { report: read, previous } = eventOf(provider, type, said);
-    assertEquals<unknown>([read, previous], [whole, null], provider);
-    const planned = eventOf(provider, type, { ...said, cancelAt: END });
-    assertEquals<unknown>(
-      planned.report,
-      { ...whole, cancel_at: END },
-      provider,
-    );
-    const trial = eventOf(provider, type, { ...said, trialEnd: LATER });
-    assertEquals<unknown>(
-      trial.report,
-      { ...whole, trial_end: LATER },
-      provider,
-    );
+    for (
+      const [options, differs] of [
+        [{}, {}],
+        [{ cancelAt: END }, { cancel_at: END }],
+        [{ trialEnd: LATER }, { trial_end: LATER }],
+      ]
+    ) {
+      const event = eventOf(provider, type, { ...said, ...options });
+      assertEquals<unknown>(event.report, { ...whole, ...differs }, provider);
+      assertEquals(event.previous, null);
+    }
   }
 });
 
@@ -148,48 +159,54 @@ const PAYMENTS: Record<Provider, object> = {
   "lemon-squeezy": PAID,
 };
 
-Deno.test("each format knows its types, and whose they are; further ones are for handlers", () => {
+/** Returns what the account is told, if anything, of an event of this kind. */
+function paymentOf(provider: Provider, kind: string, status?: string) {
+  if (kind === "payment_failed") return { kind, ...PAYMENTS[provider] };
+  if (kind === "deletion") return { kind: "ended" };
+  if (kind === "opening_update" && status === "active") {
+    return { kind: "recovered" };
+  }
+  return undefined;
+}
+
+Deno.test("each format knows its types; further ones are for handlers", () => {
   for (const provider of NAMES) {
-    const types: string[] = [];
+    const known: string[] = [];
     const prefix = provider === "lemon-squeezy" ? "ls_" : "";
     const id = provider === "paddle" ? "evt_1" : "msg_1";
     for (const line of KINDS[provider].trim().split("\n")) {
-      const [of = "", ...ofKind] = line.trim().split(" ");
+      const [of = "", ...types] = line.trim().split(" ");
       const [kind = "", status] = of.split("/");
-      types.push(...ofKind);
-      const payment = kind === "payment_failed"
-        ? { kind, ...PAYMENTS[provider] }
-        : kind === "deletion"
-        ? { kind: "ended" }
-        : kind !== "creation" && status === "active"
-        ? { kind: "recovered" }
-        : undefined;
-      for (const type of ofKind) {
-        const about = { subscription: "77", customer: "9" };
+      known.push(...types);
+      const payment = paymentOf(provider, kind, status);
+      for (const type of types) {
         const { report, previous: _, account_id, named_account, ...event } =
-          eventOf(provider, type, about);
+          eventOf(provider, type, { subscription: "77", customer: "9" });
+
         assertEquals<unknown>(event, {
-          ...{ kind, event_id: id, type, occurred_at: AT },
+          kind,
+          event_id: id,
+          type,
+          occurred_at: AT,
           subscription_id: `${prefix}77`,
           ...(payment && { payment }),
         });
-        const isFirst = kind !== "payment_failed";
-        assertEquals(account_id, isFirst ? "acc_1" : undefined, type);
         const isPayment = kind === "payment_failed";
-        if (isFirst) assertEquals(named_account, undefined);
-        else if (!isPayment) assertEquals(named_account, "acc_1", type);
+        assertEquals(account_id, isPayment ? undefined : "acc_1", type);
+        if (!isPayment) assertEquals(named_account, undefined, type);
         const { provider_status = "", customer_id } = report;
         assertEquals([provider_status, customer_id], [status, `${prefix}9`]);
       }
     }
-    assertEquals(Object.keys(FORMATS[provider].kinds).sort(), types.sort());
+    assertEquals(Object.keys(FORMATS[provider].kinds).sort(), known.sort());
+
     const further = PROVIDERS[provider].types.at(-1)!;
     const bought = providerEvent(provider, further, { occurredAt: AT });
     assertEquals(read(provider, bought).handled, false, further);
+
     const { event } = read(provider, bought, [further]) as { event: Json };
-    assertEquals([event["kind"], event["payload"]], [
-      ...["other", JSON.stringify(bought)],
-    ]);
+    assertEquals(event["kind"], "other");
+    assertEquals(event["payload"], JSON.stringify(bought));
   }
 });
 
@@ -235,7 +252,8 @@ const ODDITIES: [Provider, string, changes: object, expected: object][] = [
     paused_until: null,
   }],
   ["polar", "subscription.updated", {
-    ...{ "data.status": "paused", "data.resumes_at": LATER },
+    "data.status": "paused",
+    "data.resumes_at": LATER,
   }, { provider_status: "paused", paused_until: LATER }],
   ["lemon-squeezy", "subscription_updated", {
     "data.attributes.status": "paused",
@@ -247,15 +265,16 @@ const ODDITIES: [Provider, string, changes: object, expected: object][] = [
     "data.attributes.pause": { mode: "free", resumes_at: null },
   }, { provider_status: "active", paused: "free", paused_until: null }],
   ["lemon-squeezy", "subscription_updated", {
-    ...{ "data.attributes.status": "paused", "data.attributes.pause": null },
+    "data.attributes.status": "paused",
+    "data.attributes.pause": null,
   }, { provider_status: "paused", paused: null }],
   // Too many days for a date, and for a year of four digits.
-  ...[100_000_000, 3_000_000, 2_147_483_647].map((days) =>
-    [
-      ...["dodo", "subscription.active"] as const,
-      ...[{ "data.trial_period_days": days }, { trial_end: null }],
-    ] as [Provider, string, object, object]
-  ),
+  ["dodo", "subscription.active", { "data.trial_period_days": 100_000_000 }, {
+    trial_end: null,
+  }],
+  ["dodo", "subscription.active", { "data.trial_period_days": 3_000_000 }, {
+    trial_end: null,
+  }],
 ];
 const TOLD: [changes: Json, told: boolean][] = [
   [{}, true],
@@ -273,9 +292,9 @@ Deno.test("what a provider says in its own way", () => {
     const report = { ...parsed.event.report };
     assertEquals<unknown>(report, { ...report, ...expected }, provider);
   }
-  const failed = providerEvent("paddle", "transaction.payment_failed", {
-    occurredAt: AT,
-  });
+
+  const type = "transaction.payment_failed";
+  const failed = providerEvent("paddle", type, { occurredAt: AT });
   for (const [changes, told] of TOLD) {
     const parsed = read("paddle", edited(failed, changes));
     assert(parsed.handled);
@@ -291,7 +310,10 @@ const NAMED: [value: unknown, account: string | null][] = [
   [0, "0"],
   [1e3, "1000"],
   [2 ** 53 - 1, "9007199254740991"],
-  ...[undefined, null, "", " \t"].map((none): [unknown, null] => [none, null]),
+  [undefined, null],
+  [null, null],
+  ["", null],
+  [" \t", null],
 ];
 /** What is neither: it was rounded, or is no ID. */
 const BAD_ACCOUNTS = [2 ** 53, 1e300, -5, 1.5, true, [], ["acc_1"], {}];
@@ -302,69 +324,71 @@ const WHERE: Record<Provider, string> = {
   "lemon-squeezy": "meta.custom_data.account_id or meta.custom_data.accountId",
 };
 
-Deno.test("each format reads whose a subscription is, and names where it looks", () => {
+Deno.test("each format reads the account, and names where it looks", () => {
   for (const provider of NAMES) {
     const format = FORMATS[provider];
-    const { account_ids, fallback_account: kept } = format.names as {
+    const { account_ids, fallback_account: ofCustomer } = format.names as {
       account_ids: readonly string[];
       fallback_account?: string;
     };
+    const accountOf = (event: object) => {
+      const parsed = read(provider, event);
+      assert(parsed.handled);
+      const { account_id, fallback_account } = parsed.event;
+      return [account_id, fallback_account];
+    };
+    const described = (event: object) => {
+      const { account_id, fallback_account } = describeEvent(event, format);
+      return [account_id, fallback_account];
+    };
+
     for (const type of Object.keys(format.kinds)) {
-      const made = providerEvent(provider, type, {
-        ...{ occurredAt: AT, account: "acc_1" },
-      });
-      const isPayment = kindOf(format, type) === "payment_failed";
-      const accountOf = (event: object) => {
-        const parsed = read(provider, event);
-        assert(parsed.handled);
-        const { account_id, fallback_account } = parsed.event;
-        return [account_id, fallback_account];
-      };
+      const kind = kindOf(format, type)!;
+      const isPayment = kind === "payment_failed";
+      const options = { occurredAt: AT, account: "acc_1" };
+      const made = providerEvent(provider, type, options);
+
       for (const [i, place] of account_ids.entries()) {
         const before = account_ids.slice(0, i).map((path) => [path, " "]);
         const event = edited(made, Object.fromEntries(before));
         for (const [value, account] of NAMED) {
           const one = withField(event, place, value);
-          const { account_id } = describeEvent(one, format);
-          assertEquals(account_id ?? null, account);
+          assertEquals(described(one)[0] ?? null, account);
           assertEquals(lacksAccountId(one, format), account === null);
           const expected = isPayment ? undefined : account;
           assertEquals(accountOf(one), [expected, undefined], type);
         }
         for (const bad of BAD_ACCOUNTS) {
           const one = withField(event, place, bad);
-          assertEquals(describeEvent(one, format).account_id, undefined);
+          assertEquals(described(one)[0], undefined);
           assertEquals(lacksAccountId(one, format), false);
-          if (/creation|update/.test(kindOf(format, type)!)) {
+          if (/creation|update/.test(kind)) {
             fails(provider, one, place, ": must be");
-          } else assertEquals(accountOf(one)[0], undefined);
+          } else {
+            assertEquals(accountOf(one)[0], undefined);
+          }
         }
       }
-      if (kept === undefined || isPayment) continue;
-      // It is of the customer, so it counts last.
-      const both = withField(made, kept, "acc_2");
+
+      // What the provider keeps with the customer counts last.
+      if (ofCustomer === undefined || isPayment) continue;
+      const both = withField(made, ofCustomer, "acc_2");
       assertEquals(accountOf(both), ["acc_1", undefined]);
-      const described = (one: unknown) => {
-        const { account_id, fallback_account } = describeEvent(one, format);
-        return [account_id, fallback_account];
-      };
       assertEquals(described(both), ["acc_1", undefined]);
-      assertEquals(accountOf(withField(made, kept, {}))[0], "acc_1");
+      assertEquals(accountOf(withField(made, ofCustomer, {}))[0], "acc_1");
       const alone = withField(both, account_ids[0]!, "");
       assertEquals(accountOf(alone), [null, "acc_2"]);
-      // Who stores its failure must not take the one for the other.
+      // A failure is stored with both, so that neither is taken for the other.
       assertEquals(described(alone), ["acc_2", "acc_2"]);
       assertEquals(lacksAccountId(alone, format), false);
       // What is no usable ID is as good as missing: billing.customers may know it.
-      for (const none of BAD_ACCOUNTS) {
-        const odd = withField(alone, kept, none);
+      for (const none of [...BAD_ACCOUNTS, " "]) {
+        const odd = withField(alone, ofCustomer, none);
         assertEquals(accountOf(odd), [null, undefined]);
         assertEquals(lacksAccountId(odd, format), true);
       }
-      const blank = withField(alone, kept, " ");
-      assertEquals(accountOf(blank), [null, undefined]);
-      assertEquals(lacksAccountId(blank, format), true);
     }
+
     const unknown = databaseError("BW005", "No account is known.");
     const { code, sqlState, message } = withPlaces(unknown, format);
     assertEquals([code, sqlState], ["account_unknown", "BW005"]);
@@ -383,10 +407,12 @@ const ANY: Record<Provider, string[]> = {
   "lemon-squeezy": ["data.attributes.pause"],
 };
 const ODD_TIMES = [
-  ...[1_762_164_000, "yesterday", "2026-02-30T00:00:00Z"],
-  ...["1999-01-01T00:00:00Z", "2026-11-03T10:00:00"],
+  1_762_164_000,
+  "yesterday",
+  "2026-02-30T00:00:00Z",
+  "1999-01-01T00:00:00Z",
+  "2026-11-03T10:00:00",
 ];
-const AHEAD = "2026-11-05T00:00:00Z";
 
 function fails(provider: Provider, event: unknown, path: string, says = "") {
   const error = assertThrows(() => read(provider, event), DeliveryError);
@@ -396,7 +422,7 @@ function fails(provider: Provider, event: unknown, path: string, says = "") {
   assert(message.startsWith(start) && message.includes(says), message);
 }
 
-Deno.test("a required field that is missing or malformed is named, with its path; any other one is null", () => {
+Deno.test("a bad required field is named by its path; others are null", () => {
   for (const provider of NAMES) {
     const format = FORMATS[provider];
     const { names } = format;
@@ -410,6 +436,8 @@ Deno.test("a required field that is missing or malformed is named, with its path
     const [event, creation] = made(/creation|opening_update/);
     const [updated] = made(/opening_update/);
     const [ended] = made(/deletion/);
+    const [payment] = made(/payment_failed/);
+
     const { subscription_id, plan_id, provider_status, data, id } = names;
     const required = [subscription_id, plan_id, provider_status, data];
     if (format.idOf === undefined) required.push(id);
@@ -421,34 +449,43 @@ Deno.test("a required field that is missing or malformed is named, with its path
         }
       }
     }
-    // What somebody has paid once is of no subscription.
-    const [payment] = made(/payment_failed/);
+    fails(
+      provider,
+      withField(event, names.type, undefined),
+      names.type,
+      " is missing",
+    );
+
+    // What was paid once belongs to no subscription.
     const isOwn = provider === "polar";
     const paid = isOwn ? subscription_id : names.payment_subscription_id;
     fails(provider, withField(payment, paid, true), paid, ": must be");
     const once = withField(payment, paid, null);
     if (isOwn) fails(provider, once, paid, " is missing");
     else assertEquals(read(provider, once).handled, false);
-    const untyped = withField(event, names.type, undefined);
-    fails(provider, untyped, names.type, " is missing");
+
     const time = names.occurred_at;
     for (const odd of ODD_TIMES) {
       fails(provider, withField(event, time, odd), time, ": must be a date");
     }
-    fails(provider, withField(event, time, AHEAD), time, ": must not be more");
+    fails(
+      provider,
+      withField(event, time, "2026-11-05T00:00:00Z"),
+      time,
+      ": must not be more",
+    );
     for (const none of [undefined, null]) {
       const undated = read(provider, withField(event, time, none));
       assertEquals(undated.handled && undated.event.occurred_at, null);
     }
+
     // A deletion needs the rest only to make a record.
     for (const path of [plan_id, provider_status, account]) {
-      const { event } = read(provider, withField(ended, path, 1.5)) as {
-        event: Json;
-      };
-      assertEquals(Object.keys(event["report"]!), ["customer_id"], path);
-      assertEquals([event["kind"], event["account_id"]], [
-        ...["deletion", undefined],
-      ]);
+      const parsed = read(provider, withField(ended, path, 1.5));
+      assert(parsed.handled);
+      const { kind, account_id, report } = parsed.event;
+      assertEquals([kind, account_id], ["deletion", undefined]);
+      assertEquals(Object.keys(report), ["customer_id"], path);
     }
     for (const path of ANY[provider]) {
       for (const value of [null, 7, "x", [], { mode: 1, ends_at: 1 }]) {
@@ -456,48 +493,20 @@ Deno.test("a required field that is missing or malformed is named, with its path
         assertEquals(read(provider, odd).handled, true);
       }
     }
+
     const { subscription_id: _, customer_id: __, ...described } = describeEvent(
-      ...[event, format] as const,
+      event,
+      format,
     );
     assertEquals(described, {
-      ...{ type: creation, kind: format.kinds[creation] },
-      ...{ account_id: "acc_1", fallback_account: undefined, occurred_at: AT },
+      type: creation,
+      kind: format.kinds[creation],
+      account_id: "acc_1",
+      fallback_account: undefined,
+      occurred_at: AT,
     });
     for (const rubbish of [null, 1, "x", [], {}, { data: 1, meta: 1 }]) {
       assertEquals(describeEvent(rubbish, format).type, undefined);
     }
   }
-});
-
-function idOf(provider: Provider, event: unknown, handled: string[] = []) {
-  return readEventId(new TextEncoder().encode(JSON.stringify(event)), {
-    ...{ format: FORMATS[provider], deliveryId: "msg_1" },
-    handledTypes: { types: new Set(handled) },
-  });
-}
-
-Deno.test("an id is of the body, of the header, or of what is kept of the event", async () => {
-  assertEquals(await idOf("paddle", {}), undefined);
-  assertEquals(await idOf("polar", 1), "msg_1");
-  assertEquals(await idOf("dodo", {}), "msg_1");
-  const type = "subscription_updated";
-  const event = providerEvent("lemon-squeezy", type, { occurredAt: AT });
-  const id = (await idOf("lemon-squeezy", event))!;
-  assertMatch(id, /^ls_[0-9a-f]{64}$/);
-  const card = { "data.attributes.card_brand": "other" };
-  // Links are signed anew for each attempt; a card says nothing that is kept.
-  for (const same of [card, { "data.attributes.urls": {} }, { "meta.x": 2 }]) {
-    assertEquals(await idOf("lemon-squeezy", edited(event, same)), id);
-  }
-  const others = [
-    ...[{ "data.attributes.status": "past_due" }, { "data.id": "78" }],
-    { "data.attributes.updated_at": END },
-    { "meta.event_name": "subscription_created" },
-  ].map((changes) => idOf("lemon-squeezy", edited(event, changes)));
-  assertEquals(new Set([id, ...await Promise.all(others)]).size, 5);
-  // A handler reads all of it.
-  const whole = await idOf("lemon-squeezy", event, [type]);
-  const of = await idOf("lemon-squeezy", edited(event, card), [type]);
-  assertEquals(whole === of, false);
-  assertEquals(await idOf("lemon-squeezy", { meta: {} }), undefined);
 });

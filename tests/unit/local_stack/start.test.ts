@@ -22,25 +22,37 @@ import { freePort } from "../../support/machine.ts";
 
 /** The first two as with `supabase start`. */
 const STANDARD = {
-  ...{ api: 54321, db: 54322, webhook: 54331, worker: 0, postgrest: 0 },
+  api: 54321,
+  db: 54322,
+  webhook: 54331,
+  worker: 0,
+  postgrest: 0,
 };
 const MOVED = { ...STANDARD, api: 4321, db: 4322, webhook: 4331 };
-const BASE = { BILLING_PORT_BASE: "9000", BILLING_API_PORT: "6" };
 const DIR = { BILLING_STACK_DATA: "/tmp/two" };
-const WORKER = { BILLING_WORKER_PORT: "2001", BILLING_DB_PORT: "", ...DIR };
 
 const TAKEN = [
   ["", DIR, STANDARD, "/tmp/two"],
   ["--port-base 4300", {}, MOVED],
   ["", { BILLING_PORT_BASE: "4300" }, MOVED],
-  ["--port-base=4300 --db-port 5", BASE, { ...MOVED, db: 5, api: 6 }],
-  ["--worker-port 1 --data /one", WORKER, { ...STANDARD, worker: 1 }, "/one"],
+  ["--port-base=4300 --db-port 5", {
+    BILLING_PORT_BASE: "9000",
+    BILLING_API_PORT: "6",
+  }, { ...MOVED, db: 5, api: 6 }],
+  [
+    "--worker-port 1 --data /one",
+    { BILLING_WORKER_PORT: "2001", BILLING_DB_PORT: "", ...DIR },
+    { ...STANDARD, worker: 1 },
+    "/one",
+  ],
 ] as const;
 
 Deno.test("parseStartArguments() moves the ports; options win over variables", () => {
   for (const [line, env, ports, dataDir = undefined] of TAKEN) {
-    const found = parseStartArguments(line.split(" ").filter(Boolean), env);
-    assertEquals<unknown>(found, { ports, dataDir });
+    assertEquals<unknown>(
+      parseStartArguments(line.split(" ").filter(Boolean), env),
+      { ports, dataDir },
+    );
   }
   for (
     const [line, env, message] of [
@@ -58,7 +70,7 @@ Deno.test("parseStartArguments() moves the ports; options win over variables", (
 const listen = (port: number) =>
   Deno.listen({ hostname: "127.0.0.1", port }).close();
 
-Deno.test("holdPorts() lets nobody else listen until a port is freed, and names the option of one in use", async () => {
+Deno.test("holdPorts() holds ports until they are freed, and names one in use", async () => {
   const db = await freePort();
   using held = await holdPorts({ db });
   const { ports } = held;
@@ -67,6 +79,7 @@ Deno.test("holdPorts() lets nobody else listen until a port is freed, and names 
     assert(port < 33_000, "the system gives it to outgoing connections");
     assertThrows(() => listen(port), Deno.errors.AddrInUse);
   }
+
   held.free("postgrest");
   listen(ports.postgrest);
   const other = await freePort();
@@ -88,8 +101,10 @@ Deno.test("openStateFolder() leaves a folder alone that is not its own", async (
   await Deno.symlink(path, `${path}/link`);
   await refused(`${path}/link`, "it is a symbolic link");
   await refused(path, "it contains other files");
+
   await Deno.symlink(file, `${path}/lock`);
   await refused(path, "its lock is not a file of this account");
+
   // Empty, or with a lock: it may be taken back at any time.
   const other = `${path}/other`;
   await Deno.mkdir(other);
@@ -100,13 +115,14 @@ Deno.test("openStateFolder() leaves a folder alone that is not its own", async (
   await Deno.remove(path, { recursive: true });
 });
 
-Deno.test("openStateFolder() opens its own folder again, for one process at a time, and empties it", async () => {
+Deno.test("openStateFolder() opens its folder for one process, and empties it", async () => {
   const parent = await Deno.makeTempDir();
   const path = `${parent}/a/folder`;
   const first = await openStateFolder(path);
   await Deno.mkdir(first.database);
   const reason = `a stack already runs on it (process ${Deno.pid})`;
   await assertRejects(() => openStateFolder(path), Error, reason);
+
   // A stack was killed, and has left one of these processes.
   const sleep = () =>
     spawnGroup({ command: "sleep", args: ["600"], options: {} });
@@ -115,6 +131,7 @@ Deno.test("openStateFolder() opens its own folder again, for one process at a ti
   const lock = `${path}/lock`;
   await Deno.writeTextFile(lock, `${other.child.pid} 1\n`, { append: true });
   first.close();
+
   const again = await openStateFolder(path);
   assertEquals((await left.ended).signal, "SIGINT");
   assert(await lookUpProcess(other.child.pid));
@@ -122,6 +139,7 @@ Deno.test("openStateFolder() opens its own folder again, for one process at a ti
   other.kill("SIGKILL");
   await other.ended;
   assert((await Deno.stat(again.database)).isDirectory);
+
   await Deno.writeTextFile(`${path}/notes`, "of the user");
   await again.empty();
   const names = Array.from(Deno.readDirSync(path), ({ name }) => name);
@@ -149,6 +167,7 @@ Deno.test("announcement() prints the local secrets, and only names the user's", 
     dataDir: "/tmp/my data",
     isDefault: false,
   });
+
   assertEquals(text.includes("MINE"), false, text);
   for (
     const part of [

@@ -1,8 +1,4 @@
-/**
- * The packages that are used, and the one that is published: exact versions, those
- * of `import_map.json`, with the checksums of `deno.lock`; and nothing in the npm
- * package that nobody needs.
- */
+/** The packages that are used, and the one that is published. */
 import { assert, assertEquals } from "@std/assert";
 import { dirname, join } from "node:path";
 import { readReceiver } from "../../../scripts/add/project.ts";
@@ -77,27 +73,37 @@ Deno.test("each lock has the checksums of deno.lock; a function's has no other p
 const BESIDES = [
   // The console names its sections.
   "docs/operate.md",
-  ...["LICENSE", "README.md", "package.json", "supabase/config.toml"],
-  ...["deno.json", "deno.lock", "scripts/npx/main.mjs"],
+  "LICENSE",
+  "README.md",
+  "package.json",
+  "supabase/config.toml",
+  "deno.json",
+  "deno.lock",
+  "scripts/npx/main.mjs",
 ];
 
-/** What a maintainer's clone may hold, and nobody else may get. */
+/** What a maintainer's clone may hold, and the package must not. */
 const PLANTED = [
-  ...[".env", ".stack/database/x", "scripts/add/.env"],
-  ...["supabase/.temp/project-ref", "supabase/functions/.env"],
+  ".env",
+  ".stack/database/x",
+  "scripts/add/.env",
+  "supabase/.temp/project-ref",
+  "supabase/functions/.env",
   "supabase/functions/.env.local",
   "supabase/functions/billing-webhook/.env",
 ];
 
-Deno.test("the npm package has what the commands import and what add copies, and nothing besides", async () => {
+Deno.test("the npm package has what commands import and add copies, nothing else", async () => {
   await using clone = await copyRepository();
   for (const path of PLANTED) {
     const file = join(clone.path, path);
     await Deno.mkdir(dirname(file), { recursive: true });
     await Deno.writeTextFile(file, "SECRET=1");
   }
+
   const pack = ["pack", "--dry-run", "--json", "--ignore-scripts"];
   const [{ files }] = await json(clone.path, "npm", ...pack);
+
   const needed = new Set(BESIDES);
   const all = COMMANDS.map((name) => `import "./scripts/${name}.ts";`).join(
     "\n",
@@ -114,6 +120,7 @@ Deno.test("the npm package has what the commands import and what add copies, and
     const path = local.replace(`${clone.path}/`, "");
     if (path !== "all.ts" && /^\w/.test(path)) needed.add(path);
   }
+
   const { files: functions, schemas } = await readReceiver();
   const copied = [...functions.keys(), ...schemas.keys()];
   copied.push(...migrationNames().map((name) => `migrations/${name}`));
@@ -121,24 +128,29 @@ Deno.test("the npm package has what the commands import and what add copies, and
     // Copied from the package's own, which is there already.
     if (!path.endsWith("/LICENSE")) needed.add(`supabase/${path}`);
   }
+
   assert(needed.size > 100, `only ${needed.size} files are needed`);
   const packed = (files as { path: string }[]).map(({ path }) => path);
   assertEquals(packed.sort(), [...needed].sort());
 });
 
-Deno.test("package.json has the gate's Deno; without it, the package's program says what to do", async () => {
+Deno.test("package.json has the gate's Deno, without which its program refuses", async () => {
   const [, deno] = /npx -y deno@(\S+) task test/.exec(read(".ci/run"))!;
   const manifest = JSON.parse(read("package.json"));
   // Not among `dependencies`: Deno would install itself into this repository.
   assertEquals(manifest.optionalDependencies, { deno });
   assertEquals(manifest.dependencies, undefined);
+
   for (const [script, command] of Object.entries(manifest.scripts)) {
     assertEquals(command, `npx -y deno@${deno} task ${script}`);
   }
+
   // npm leaves it out if it cannot have it, and it is not in a clone either.
   const args = ["scripts/npx/main.mjs", "doctor"];
-  const options = { args, cwd: REPOSITORY };
-  const { code, stderr } = await createCommand("node", options).output();
+  const { code, stderr } = await createCommand("node", {
+    args,
+    cwd: REPOSITORY,
+  }).output();
   const said = new TextDecoder().decode(stderr);
   assert(said.startsWith(`Deno ${deno} is missing: `), said);
   assertEquals([code, said.endsWith(", and try again.\n")], [1, true]);

@@ -8,7 +8,7 @@ import {
 export interface DeploymentSettings extends DatabaseAccess, EventSettings {}
 
 /** @throws {Error} If a value is missing or wrong; names the variable. */
-export function readConfig(env: Environment): DeploymentSettings {
+export function readDeploymentSettings(env: Environment): DeploymentSettings {
   return {
     supabaseUrl: required(env, "SUPABASE_URL"),
     secretKey: secretKey(env),
