@@ -159,17 +159,17 @@ const SETTINGS: [
   [TYPES, {}, {}, "", undefined],
   [TYPES, {}, handled(["a.b", "a.c-1_2"]), "a.b,a.c-1_2", " a.b ,a.c-1_2,a.b "],
   [TYPES, {}, handled([LONG]), LONG],
-  [TYPES, {}, handled([], '"A.b" is no type of an event'), "A.b"],
-  [TYPES, {}, handled(["a.b"], '"" is no type of an event'), "a.b,"],
+  [TYPES, {}, handled([], '"A.b" is not an event type'), "A.b"],
+  [TYPES, {}, handled(["a.b"], '"" is not an event type'), "a.b,"],
   [
-    ...[TYPES, {}, handled([], `"${LONG}" is no type of an event`)] as const,
+    ...[TYPES, {}, handled([], `"${LONG}" is not an event type`)] as const,
     `${LONG}a`,
   ],
   [
     ...[TYPES, {}] as const,
     handled(
       ["a.b", "c"],
-      '"x y" is no type of an event; a.b and a_b would have the same function',
+      '"x y" is not an event type; a.b and a_b would have the same function',
     ),
     "a.b,x y,c,a_b",
   ],
