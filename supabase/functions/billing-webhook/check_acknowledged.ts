@@ -6,17 +6,17 @@ import {
 import { toDeliveryError } from "../_shared/billing/errors.ts";
 import type { Log } from "../_shared/billing/log.ts";
 
-/** Five wakes of the worker. */
+/** Five runs of the schedule. */
 const MAX_AGE_MS = 5 * 60_000;
 
 /**
  * Returns why it is unsafe to acknowledge failures here; undefined if the schedule runs
- * and an alert channel is set. The provider does not send such failures again: the
- * worker must retry them, and the operator must hear of those that stay.
+ * and an alert channel is set. The provider does not send such events again: the
+ * worker must retry them, and the operator must be alerted to those that stay.
  */
 export function whyUnsafeToAcknowledge(
   { lastScheduledRunAt, hasAlerts, nowMs }: {
-    /** When the schedule last woke the worker with success, if ever. */
+    /** When the schedule last woke the worker successfully, if ever. */
     readonly lastScheduledRunAt: string | null;
     readonly hasAlerts: boolean;
     readonly nowMs: number;

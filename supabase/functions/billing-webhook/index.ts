@@ -37,7 +37,7 @@ const BATCH_LIMITS = { maxTogether: 50, maxWaiting: 1_000, maxWaitMs: 3_000 };
  */
 const HANDLER_LIMITS = { calls: 2, maxWaiting: 1_000, maxWaitMs: 5_000 };
 
-/** Ten lines per message in ten seconds; Supabase keeps a hundred lines. */
+/** Allows ten lines per message in ten seconds; Supabase keeps a hundred lines. */
 const LOG_INTERVAL_MS = 1_000;
 
 /** On a local stack, a developer watches the deliveries one by one. */
@@ -52,22 +52,22 @@ const log = throttleInfo(logJson, {
 const database = createClient(deployment, { fetch });
 const wakeWorker = workerWaker(deployment, { fetch, log });
 
-const applying = {
+const applyOptions = {
   database,
   oncePerInvoice: deployment.oncePerInvoice,
   onRetries: () => wakeWorker("retries"),
 };
 const applyTogether = batch(
-  (events: BillingEvent[]) => applyEvents(events, applying),
+  (events: BillingEvent[]) => applyEvents(events, applyOptions),
   BATCH_LIMITS,
 );
 const applyHandled = limitCalls(
-  (event: BillingEvent) => applyHandledEvent(event, applying),
+  (event: BillingEvent) => applyHandledEvent(event, applyOptions),
   HANDLER_LIMITS,
 );
 const applyAlone = limitCalls(
   async (event: BillingEvent) => {
-    const [outcome] = await applyEvents([event], applying);
+    const [outcome] = await applyEvents([event], applyOptions);
     return outcome!;
   },
   HANDLER_LIMITS,

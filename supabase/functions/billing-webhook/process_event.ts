@@ -36,7 +36,7 @@ export interface ProcessOptions
   readonly clock: () => number;
 }
 
-/** The log line of a delivery that did not fail; its `outcomes` have one. */
+/** The log line of a delivery that did not fail; `outcomes` has one entry. */
 interface LogLine {
   readonly level: LogLevel;
   readonly message: string;
@@ -62,10 +62,10 @@ export const PING_TYPE = "doctor.ping";
  * Applies the event of a verified delivery, and returns its log line. An event
  * that fails is stored in `failed_events`.
  *
- * It is no error if the event was applied before (it may come again in the shape of
- * another API version), if its account was erased, or if its subscription is
- * unmapped and these are ignored. A stored failure is acknowledged if the provider's
- * setting says so: then the worker must retry it.
+ * It is not an error if the event was applied before (it may come again in the shape
+ * of another API version), if its account was erased, or if its subscription is
+ * unmapped and such events are ignored. If the provider's setting says so, a stored
+ * failure is acknowledged, and the worker must retry it.
  *
  * @throws {DeliveryError} The failure, with fields for the log, after it is
  * stored; `failure_not_recorded` if it could not be stored. `overloaded` is not
@@ -86,7 +86,7 @@ export async function processEvent(
   }
 }
 
-/** A delivery, and the id of its event if the body has none. */
+/** A delivery, with the id of its event if the body has none. */
 type Identified = VerifiedDelivery & { readonly eventId: string | undefined };
 
 async function applyOrIgnore(
@@ -103,7 +103,7 @@ async function applyOrIgnore(
   });
   if (!parsed.handled) {
     const [level, message, outcome] = IGNORED[parsed.reason];
-    // Nothing has checked the id and the type of an ignored event.
+    // The id and the type of an ignored event are not validated.
     const event_id = isIdentifier(parsed.id) ? parsed.id : undefined;
     const type = isIdentifier(parsed.type) ? parsed.type : undefined;
     const outcomes = { [outcome]: 1 };
@@ -119,7 +119,7 @@ async function applyOrIgnore(
   const fields = { provider, event_id, type, subscription_id, outcomes };
   if (outcome === "erased") return { ...describeErased(event.kind), fields };
 
-  // A duplicate too: the first delivery may have ended before it woke the worker.
+  // Also for a duplicate: the first delivery may have ended before it woke the worker.
   if (outcome !== "stale" && event.payment !== undefined) {
     wakeWorker("notifications");
   }
@@ -147,14 +147,14 @@ async function handleFailure(
   const logFields = { ...event, body_sha256: failed.bodyHash };
 
   const ignores = unmappedSubscriptions === "ignore";
-  // The codes in question imply JSON, so the body is text and not base64.
+  // An event with these codes is JSON, so the body is text and not base64.
   if (ignores && isUnmapped(error, failed.body, format)) {
     const fields = { ...event, code, outcomes: { ignored: 1 } };
     return { level: "info", message: "unmapped event ignored", fields };
   }
 
-  // An overloaded receiver must not make one more call per event, a refused key
-  // says nothing about the event, and no provider has sent the doctor's event.
+  // Not stored: an overloaded receiver must not make one more call per event, a
+  // refused key says nothing about it, and no provider sent the doctor's event.
   if (
     code === "overloaded" || code === "key_refused" || event.type === PING_TYPE
   ) {
@@ -179,7 +179,7 @@ async function handleFailure(
   if (stored === "retry" || acknowledges) wakeWorker("retries");
   if (!acknowledges) throw withLogFields(error, logFields);
 
-  // The provider will not send it again: the operator hears of it now.
+  // The provider will not send it again: alert the operator now.
   wakeWorker("notifications");
   const outcomes = { acknowledged: 1 };
   const fields = { ...logFields, code, error: error.logMessage, outcomes };
@@ -192,7 +192,7 @@ function recordingFault(
   { code, logFields }: { code: string; logFields: LogFields },
 ): DeliveryError {
   const fault = toDeliveryError(thrown);
-  // Nothing works until the key is right, which says more than this effect.
+  // Nothing works until the key is right, so the error names the key.
   if (fault.code === "key_refused") {
     return new DeliveryError(fault.code, fault.logMessage, { logFields });
   }

@@ -1,14 +1,14 @@
 import { DeliveryError } from "../_shared/billing/errors.ts";
 
 /**
- * How much of a refused body is read and discarded. Many clients do not see a reply that
- * arrives while they are still sending; they see a broken connection.
+ * How much of a refused body is read and discarded, in multiples of the size limit. Many
+ * clients do not see a reply that arrives while they are still sending.
  */
-const DISCARDED_LIMITS = 8;
+const DISCARD_FACTOR = 8;
 const DISCARD_TIME_LIMIT_MS = 1_000;
 
 /** Leaves time to write the reply before the connection is closed. */
-const LET_GO_AFTER_MS = 100;
+const CANCEL_DELAY_MS = 100;
 
 export interface BodyLimits {
   readonly maxBytes: number;
@@ -48,7 +48,7 @@ export async function readBody(
       const message = "The connection broke before the whole body arrived";
       throw new DeliveryError("body_incomplete", message);
     }
-    if (error.code === "body_too_slow") letGo(reader);
+    if (error.code === "body_too_slow") cancelAfterReply(reader);
     throw error;
   } finally {
     clearTimeout(timer);
@@ -63,7 +63,7 @@ async function readCounted(
   let length = 0;
   for (;;) {
     const { done, value } = await Promise.race([reader.read(), timeIsUp]);
-    if (done) return takeSingle(chunks) ?? concatenate(chunks, length);
+    if (done) return takeSingleChunk(chunks) ?? concatenate(chunks, length);
 
     length += value.byteLength;
     if (length > maxBytes) {
@@ -87,13 +87,13 @@ function tooLarge(maxBytes: number): DeliveryError {
  * bytes stay in it, these collections are frequent and delay deliveries
  * (docs/decisions.md). A clone of the request may be empty afterwards.
  */
-function takeSingle(
+function takeSingleChunk(
   chunks: readonly Uint8Array<ArrayBuffer>[],
 ): Uint8Array<ArrayBuffer> | undefined {
   const [chunk, ...others] = chunks;
   if (chunk === undefined || others.length > 0) return undefined;
 
-  // Otherwise, others may use the same memory.
+  // The memory of a larger buffer may have other users.
   const isWhole = chunk.byteLength === chunk.buffer.byteLength;
   return isWhole ? new Uint8Array(chunk.buffer.transfer()) : undefined;
 }
@@ -127,14 +127,14 @@ async function discard(
   const timer = setTimeout(resolve, DISCARD_TIME_LIMIT_MS);
 
   try {
-    let left = DISCARDED_LIMITS * maxBytes;
+    let left = DISCARD_FACTOR * maxBytes;
     while (left > 0) {
       const read = await Promise.race([reader.read(), timeIsUp]);
       if (read?.done) return;
       if (read === undefined) break;
       left -= read.value.byteLength;
     }
-    letGo(reader);
+    cancelAfterReply(reader);
   } catch {
     // The sender has gone away: no one is left to read the reply.
   } finally {
@@ -146,9 +146,11 @@ async function discard(
  * Drops the rest of a body and closes its connection, after the reply is
  * written. Deno 2.9.6 closes it only if the body is canceled after the reply. If
  * the body is canceled earlier or never, the connection and the received data stay
- * for as long as the sender likes. Neither Deno 2.9.6 nor 2.1.4 closes the
+ * for as long as the sender keeps it open. Neither Deno 2.9.6 nor 2.1.4 closes the
  * connection of a sender that has stopped sending, but its data is not kept.
  */
-function letGo(reader: ReadableStreamDefaultReader<Uint8Array>): void {
-  setTimeout(() => reader.cancel().catch(() => {}), LET_GO_AFTER_MS);
+function cancelAfterReply(
+  reader: ReadableStreamDefaultReader<Uint8Array>,
+): void {
+  setTimeout(() => reader.cancel().catch(() => {}), CANCEL_DELAY_MS);
 }

@@ -21,7 +21,7 @@ const PATHS: ReadonlySet<string> = new Set([
  * Reads a request, or discards the body of one that it refuses.
  *
  * @throws {DeliveryError} `path_unknown`, `method_not_allowed`, `encoding_unsupported`, or
- * what reading the body throws.
+ * an error of {@linkcode readBody}.
  */
 export async function readDelivery(
   request: Request,

@@ -34,7 +34,7 @@ interface VerifyOptions {
  * Verifies who sent a delivery. It must carry the signature of a configured
  * provider, in that provider's scheme, over the exact bytes of the body, from a
  * time within the tolerance. If providers share a header, such as two Stripe
- * accounts, the provider is the one whose secret fits.
+ * accounts, the provider is the one whose secret matches.
  *
  * Any signature in the header may match any of the provider's keys, so that a
  * secret can be rotated. `crypto.subtle.verify` compares in constant time.

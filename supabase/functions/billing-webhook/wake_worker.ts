@@ -6,9 +6,9 @@ import type { Log } from "../_shared/billing/log.ts";
 export type Queue = "retries" | "notifications";
 
 /**
- * Longer than a run of the worker: 55 s of notifications, at the same time as the
- * retries; then the batch under way, which takes up to 27 s (deliver_notifications.ts), and 10 s
- * to release the leases. Shorter than the life of an instance, which is 150 s.
+ * Longer than a run of the worker: 55 s of notifications, in parallel with the retries;
+ * then the current batch, which takes up to 27 s (deliver_notifications.ts), and 10 s to
+ * release the leases. Shorter than the life of an instance, which is 150 s.
  */
 const TIME_LIMIT_MS = 145_000;
 

@@ -1,7 +1,7 @@
 /**
  * The outbox: notifications to accounts, and alerts to the operator. Only the run that
- * holds the lease can claim them, and none can while the receiver has asked for a
- * pause. What was claimed is due again when the lease has ended.
+ * holds the lease can claim them, and only if the receiver has not asked for a pause.
+ * Those that were claimed but not settled are due again when the lease has ended.
  */
 import {
   callFunction,
@@ -49,7 +49,7 @@ const LIMIT = { timeLimitMs: 5_000 };
 /** Enough to identify a stored error, in UTF-16 units. */
 const ERROR_LENGTH = 1_000;
 
-/** A little more than the limit needs, because requests do not travel evenly. */
+/** A little more space than the limit needs, because travel times vary. */
 const PACED_MARGIN = 1.1;
 
 /**
@@ -61,10 +61,10 @@ export const RUN_LIMIT = 1_000;
 export interface DeliveryOptions {
   readonly database: DatabaseClient;
   readonly leaseId: string;
-  /** Undefined if none is configured, like the one for alerts. */
+  /** Undefined if not configured, like `alertChannel`. */
   readonly channel: Channel | undefined;
   readonly alertChannel?: Channel<Alert> | undefined;
-  /** The functions that listed types call; undefined if they are not compared. */
+  /** The listed types' handlers; undefined if unlisted ones should cause no alert. */
   readonly handlers?: readonly string[] | undefined;
   /** Resolves when the next notification may be sent: see {@linkcode pacer}. */
   readonly pace: () => Promise<void>;
@@ -144,7 +144,7 @@ async function deliverBatch<Message extends Notification | Alert>(
   );
 
   const settled = results.map(({ result, error, retryAfterSeconds }, i) => {
-    // An alert as it was claimed: by now, more may have failed.
+    // The alert as it was claimed: more events may have failed since.
     const { id, kind, alert }: Partial<Alert> = claimed[i]!;
     return {
       id,
@@ -162,10 +162,9 @@ async function deliverBatch<Message extends Notification | Alert>(
 
 /**
  * Makes the function that spaces notifications, so that no more than the receiver
- * allows are sent per second. The times are on one schedule, so what claims and
- * settles take is not added. Only one run sends at a time, so it need not be in
- * the database; after the run of another instance, a few may be sent too early.
- * Without a limit, nothing waits.
+ * allows are sent per second. All times are on one schedule, so the time for claiming
+ * and settling is not added. Only one run sends at a time, so the schedule need not be
+ * in the database; after the run of another instance, a few may be sent too early.
  */
 export function pacer(
   perSecond: number | undefined,
@@ -198,7 +197,7 @@ function isWorthwhile(results: readonly Result[]): boolean {
   return hasProgress && !isLimited;
 }
 
-/** Leaves out what Postgres cannot store: with it, no result would be settled. */
+/** Removes characters that Postgres cannot store: they would prevent all settling. */
 function storable(error: string): string {
   return error.slice(0, ERROR_LENGTH).replaceAll("\0", "").toWellFormed();
 }

@@ -34,11 +34,11 @@ export interface Settings {
   readonly accountFromCheckout: boolean;
   readonly notify: readonly string[];
   readonly planItem: PlanItem;
-  /** By provider; one whose setting is wrong is missing. */
+  /** By provider, without those whose setting is wrong. */
   readonly formats: Readonly<Record<string, FormatName>>;
 }
 
-/** What every run needs. */
+/** The dependencies and settings of every run. */
 export interface Worker
   extends
     Omit<RetryOptions, "leaseId">,
@@ -50,10 +50,10 @@ export interface Worker
 interface Run extends Worker {
   readonly leaseId: string;
   readonly endMs: number;
-  /** Whether the schedule has woken it. The webhook names a queue. */
+  /** Whether the schedule has woken the worker; the webhook names a queue. */
   readonly isScheduled: boolean;
   readonly handlers: readonly string[] | undefined;
-  /** What its parts have done so far. */
+  /** The results of its parts so far. */
   readonly counts: {
     readonly retries: RetryCounts;
     readonly alerts: NotificationCounts;
@@ -97,7 +97,7 @@ export async function handleWake(
   const isForNotifications = isScheduled || queue === "notifications";
   const run = beginRun(worker, isScheduled);
 
-  // At the same time, because either receiver may be slow, or ask for a pause.
+  // In parallel, because a slow receiver must not delay the retries.
   await Promise.all([
     isForRetries && holdQueue("retries", run, () => runRetries(run)),
     isForNotifications &&
@@ -126,7 +126,7 @@ export async function handleWake(
 
 function beginRun(worker: Worker, isScheduled: boolean): Run {
   const { types, fault } = worker.handledTypes;
-  // With a fault, no event is lost: it is stored as a failure.
+  // With a fault, no event is lost: those of unlisted types fail and are stored.
   const comparesHandlers = isScheduled && fault === undefined;
   return {
     ...worker,
@@ -167,8 +167,8 @@ const DONE = {
 } as const;
 
 /**
- * Adds up what one part of a run has done, and logs it if it is anything, or its
- * fault. Returns whether it succeeded.
+ * Adds up the counts of one part of a run, and logs them if anything was claimed. Logs
+ * and keeps a fault. Returns whether the part succeeded.
  */
 async function record(
   { counts, faults, log }: Run,
@@ -192,9 +192,8 @@ async function record(
 
 /**
  * Works on a queue, and then releases its lease, so that the next run need not wait
- * for its end. The first claim takes the lease. If another run
- * has it, the claims return nothing, and there is nothing to release; but that run
- * then works once more, because this one was woken for something to do.
+ * until it expires. The first claim takes the lease. If another run has it, the claims
+ * return nothing, and that run works once more in place of this one.
  *
  * @param work Returns whether it succeeded. It is repeated while another run has
  * asked for the queue and this one may still claim something.

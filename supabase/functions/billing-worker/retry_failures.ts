@@ -31,12 +31,12 @@ import { settingsPrefix } from "../_shared/billing/settings/providers.ts";
 import { describeText } from "../_shared/billing/database/record_failure.ts";
 import { type Format, withPlaces } from "../_shared/billing/events/format.ts";
 
-/** A claimed failure. A repaired payload may have another id than its row. */
+/** A claimed failure. The id in a repaired payload may differ from that of its row. */
 type ClaimedFailure = Readonly<
   DatabaseFunctions["billing_claim_failed_events"]["Returns"][number]
 >;
 
-/** `ignored`: it has no account, by `UNMAPPED_SUBSCRIPTIONS`, or an erased one. */
+/** `ignored`: it is unmapped and such events are ignored, or its account was erased. */
 type RetryOutcome = Exclude<Outcome, "erased"> | "ignored";
 
 /** `untried`: the run had no time for it. */
@@ -68,18 +68,18 @@ export interface RetryOptions extends Omit<EventSettings, "maxBodyBytes"> {
   readonly clock: () => number;
 }
 
-/** At most; `billing_claim_failed_events` gives fewer if their bodies are large. */
+/** The maximum; `billing_claim_failed_events` returns fewer if their bodies are large. */
 const BATCH_SIZE = 25;
 
 /** For the retries of one run; the rest waits for the next run. */
 const RETRY_TIME_MS = 20_000;
 
-/** Likewise. Supabase gives a request 2 s of processor time. */
+/** Per run. Supabase gives a request 2 s of processor time. */
 const RETRY_LIMIT = 1_000;
 
 /**
- * For the handlers of a batch: each may take 2.5 s, and other failures wait. The rest
- * of the batch is left for the next one.
+ * After this time, a batch starts no more handlers: each may take 2.5 s, and other
+ * failures wait. The rest of the batch is left for the next one.
  */
 const HANDLER_TIME_MS = 1_000;
 
@@ -89,10 +89,10 @@ const CALL_LIMIT = { timeLimitMs: 5_000 };
  * Retries the failures for which a retry was requested or is due, through the code
  * that handles deliveries, until none is left or the time of the run is over. The
  * database checks whether an event was applied meanwhile, so none is applied
- * twice. If another run has the queue, there are none.
+ * twice. If another run has the queue, nothing is claimed.
  *
- * @throws {DeliveryError} If a database call fails. The next run tries again what was
- * claimed.
+ * @throws {DeliveryError} If a database call fails. The next run retries the claimed
+ * failures.
  */
 export async function retryFailures(
   options: RetryOptions,
@@ -125,7 +125,7 @@ async function retryBatch(
   const read = claimed.map((failure) => readFailure(failure, options));
   const results = await applyAll(read, options);
 
-  // If this call fails, those that were applied are settled anyway.
+  // Applied events are settled even if this call fails.
   await callFunction(database, "billing_settle_failed_events", {
     lease_id: leaseId,
     results: results.map((result, i) => settledResult(read[i]!, result)),
@@ -177,17 +177,21 @@ async function applyInOrder(
   const results: RetryResult[] = [];
   let handlersEndMs: number | undefined;
   while (results.length < events.length) {
-    const left = events.slice(results.length);
-    const handled = left.findIndex(({ payload }) => payload !== undefined);
+    const remaining = events.slice(results.length);
+    const firstHandled = remaining.findIndex(({ payload }) =>
+      payload !== undefined
+    );
 
-    if (handled === 0) {
+    if (firstHandled === 0) {
       handlersEndMs ??= options.clock() + HANDLER_TIME_MS;
       if (options.clock() >= handlersEndMs) {
-        return [...results, ...left.map(() => "untried" as const)];
+        return [...results, ...remaining.map(() => "untried" as const)];
       }
     }
 
-    const next = handled < 0 ? left : left.slice(0, Math.max(handled, 1));
+    const next = firstHandled < 0
+      ? remaining
+      : remaining.slice(0, Math.max(firstHandled, 1));
     results.push(...await apply(next, options));
   }
   return results;
@@ -219,11 +223,11 @@ async function apply(
     });
   } catch (thrown) {
     const error = toDeliveryError(thrown);
-    // Such an event may do so each time, and hold up those behind it.
-    const isOfSingleEvent = events.length === 1 &&
+    // A single event may cause this each time, and block those behind it.
+    const isCausedByEvent = events.length === 1 &&
       (error.cause instanceof DOMException || error.sqlState === "PGRST001");
     const saysNothing = error.code === "key_refused" ||
-      error.code === "database_unavailable" && !isOfSingleEvent;
+      error.code === "database_unavailable" && !isCausedByEvent;
     if (saysNothing) throw error;
     return events.map(() => error);
   }
@@ -265,18 +269,18 @@ function readFailure(
   }
 }
 
-/** Returns which setting is why a failure cannot be read, if one is. */
+/** Returns the setting because of which a failure cannot be read, if there is one. */
 function whyNoLongerRead(
   error: DeliveryError,
   { failure: { provider, type }, format, text }: ReadFailure,
 ): string | undefined {
   if (error.code === "provider_misconfigured") return error.message;
 
-  // Another format could read its type.
+  // It had a type when it was stored, so the format has changed.
   const isOfOtherFormat = error.code === "event_invalid" && type !== null &&
     format && describeText(text, format).type === undefined;
   return isOfOtherFormat
-    ? `It has no type: look at ${settingsPrefix(provider)}FORMAT`
+    ? `It has no type: check ${settingsPrefix(provider)}FORMAT`
     : undefined;
 }
 
@@ -311,7 +315,7 @@ function hasFailed(result: RetryResult, ...codes: ErrorCode[]): boolean {
   return result instanceof DeliveryError && codes.includes(result.code);
 }
 
-/** Describes the payload as it is now, because it may have been repaired. */
+/** Describes the current payload, because it may have been repaired. */
 function settledResult(
   { failure: { provider, event_id }, format, text }: ReadFailure,
   result: RetryResult,

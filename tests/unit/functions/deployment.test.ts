@@ -71,13 +71,13 @@ const SETTINGS: Record<
     [{}, "", undefined],
     [handled(["a.b", "a.c-1_2"]), "a.b,a.c-1_2", " a.b ,a.c-1_2,a.b "],
     [handled([LONG]), LONG],
-    [handled([], '"A.b" is no type of an event'), "A.b"],
-    [handled(["a.b"], '"" is no type of an event'), "a.b,"],
-    [handled([], `"${LONG}" is no type of an event`), `${LONG}a`],
+    [handled([], '"A.b" is not an event type'), "A.b"],
+    [handled(["a.b"], '"" is not an event type'), "a.b,"],
+    [handled([], `"${LONG}" is not an event type`), `${LONG}a`],
     [
       handled(
         ["a.b", "c"],
-        '"x y" is no type of an event; a.b and a_b would have the same function',
+        '"x y" is not an event type; a.b and a_b would have the same function',
       ),
       "a.b,x y,c,a_b",
     ],

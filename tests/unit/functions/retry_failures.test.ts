@@ -154,23 +154,27 @@ Deno.test("a run retries each failure, and settles and describes it", async () =
   }
 });
 
-const FURTHER = "Its type is not handled: look at HANDLE_EVENT_TYPES, ";
-const TYPELESS = "It has no type: look at PROVIDER_B_FORMAT";
+const FURTHER = "Its type is not handled: check HANDLE_EVENT_TYPES, ";
+const TYPELESS = "It has no type: check PROVIDER_B_FORMAT";
 const NO_LONGER: [error: string, body: string, Partial<Reading>?][] = [
-  ["mode: look at PROVIDER_B_MODE", eventOf(FAILED, { livemode: true }), {
-    mode: "test",
-  }],
-  ["look at PROVIDER_B_CONNECT", eventOf(FAILED, { account: "acct_1" }), {
+  [
+    "mode is ignored: check PROVIDER_B_MODE",
+    eventOf(FAILED, { livemode: true }),
+    {
+      mode: "test",
+    },
+  ],
+  ["check PROVIDER_B_CONNECT", eventOf(FAILED, { account: "acct_1" }), {
     connect: false,
   }],
   [`${FURTHER}PROVIDER_B_FORMAT`, eventOf("charge.refunded")],
   [FURTHER, JSON.stringify({ type: "v1.x", object: "v2.core.event" })],
   // Nothing has checked it, and Postgres could not store it.
   [FURTHER, JSON.stringify({ type: "\0" })],
-  ["look at NOTIFY, HANDLE_EVENT_TYPES, PROVIDER_B_", eventOf(TRIAL)],
-  ["look at ACCOUNT_FROM_CHECKOUT, HANDLE_EVENT_", eventOf(CHECKOUT)],
+  ["check NOTIFY, HANDLE_EVENT_TYPES, PROVIDER_B_", eventOf(TRIAL)],
+  ["check ACCOUNT_FROM_CHECKOUT, HANDLE_EVENT_", eventOf(CHECKOUT)],
   [
-    "names no subscription: look at HANDLE_EVENT_TYPES",
+    "names no subscription: check HANDLE_EVENT_TYPES",
     eventOf(FAILED, { "data.object": { id: "in_1" } }),
   ],
   // As Stripe's, if the setting is gone.

@@ -5,9 +5,9 @@ export function cannotStart(fault: string): never {
 }
 
 /**
- * Reads one of several words; returns the first if none is set.
+ * Reads a variable that must be one of several words; the first is the default.
  *
- * @param refuse Throws if it is another word; the fault begins with the name.
+ * @param refuse Throws for any other word; the fault begins with the variable's name.
  */
 export function choice<Word extends string>(
   env: Environment,

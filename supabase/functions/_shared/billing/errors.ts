@@ -1,20 +1,20 @@
 /**
  * The closed set of error codes. Each has its reply, its meaning, and what to do
- * (`todo`; terminals show the first sentence). What depends on the event is in the
- * message. The bodies repeat nothing from the input or the database.
+ * (`todo`; terminals show the first sentence). Details of the event are in the message.
+ * The bodies repeat nothing from the input or the database.
  */
 import type { LogFields } from "./log.ts";
 
-const BY_ITSELF = "Send it again; a provider does.";
-const NOT_AN_EVENT =
+const SEND_AGAIN = "Send it again; a provider does so by itself.";
+const SEND_JSON =
   "Send the event as JSON. Stop what sends anything else here, and resolve the row.";
-const CREATION =
-  "Apply its creation first. If that has failed, fix it: this is retried then. If it never arrived, reconcile.";
-const CLOCKS =
+const APPLY_CREATION =
+  "Apply its creation first. If that has failed, fix it: this event is then retried. If it never arrived, reconcile.";
+const COMPARE_CLOCKS =
   "Compare both clocks. If a queue stands in front of the function, raise SIGNATURE_TOLERANCE_SECONDS.";
 
 /** Returns the codes with the same reply, each with its meaning and what to do. */
-function answered<Code extends string>(
+function codesWithReply<Code extends string>(
   status: number,
   body: string,
   codes: Record<Code, readonly [means: string, todo: string]>,
@@ -33,46 +33,46 @@ type ErrorEntry = Readonly<{
 
 /** Any status other than 2xx makes the provider retry. */
 export const ERRORS = {
-  ...answered(404, "", {
+  ...codesWithReply(404, "", {
     path_unknown: [
       "the URL has another path",
       "Correct the URL at the provider: its path is /functions/v1/billing-webhook.",
     ],
   }),
-  ...answered(405, "", {
+  ...codesWithReply(405, "", {
     method_not_allowed: [
       "the method is not POST",
       "Send it with POST. Correct the URL at the provider.",
     ],
   }),
-  ...answered(415, "", {
+  ...codesWithReply(415, "", {
     encoding_unsupported: [
       "the body is compressed, so it is not what was signed",
       "Send it without Content-Encoding. Switch compression off in front of the function.",
     ],
   }),
-  ...answered(413, "", {
+  ...codesWithReply(413, "", {
     body_too_large: [
       "the body is over MAX_BODY_BYTES",
       "If the event is real, raise MAX_BODY_BYTES.",
     ],
   }),
-  ...answered(408, "", {
+  ...codesWithReply(408, "", {
     body_too_slow: [
       "the body took more than 10 s: a bad connection, or an attack",
-      BY_ITSELF,
+      SEND_AGAIN,
     ],
   }),
-  ...answered(400, "", {
-    body_incomplete: ["the connection broke within the body", BY_ITSELF],
+  ...codesWithReply(400, "", {
+    body_incomplete: ["the connection broke within the body", SEND_AGAIN],
   }),
-  ...answered(401, "Invalid signature", {
+  ...codesWithReply(401, "Invalid signature", {
     signature_missing: [
-      "no configured signature header is there; scanners send none",
-      "Set PROVIDER_A_FORMAT to the sender, or PROVIDER_A_SIGNATURE_HEADER to its header.",
+      "the request has no configured signature header; scanners send none",
+      "Set PROVIDER_A_FORMAT to the sender's format, or PROVIDER_A_SIGNATURE_HEADER to its header.",
     ],
     signature_ambiguous: [
-      "it has several signature headers, or those of both providers",
+      "the request has several signature headers, or those of both providers",
       "Send one signature header, of one provider.",
     ],
     signature_malformed: [
@@ -80,58 +80,58 @@ export const ERRORS = {
       "Set PROVIDER_A_SIGNATURE_SCHEME to the sender's scheme.",
     ],
     signature_too_old: [
-      "it was signed longer ago than SIGNATURE_TOLERANCE_SECONDS",
-      CLOCKS,
+      "it was signed more than SIGNATURE_TOLERANCE_SECONDS ago",
+      COMPARE_CLOCKS,
     ],
     signature_too_far_ahead: [
-      "the time of its signature has yet to come",
-      CLOCKS,
+      "the time of its signature is in the future",
+      COMPARE_CLOCKS,
     ],
     signature_mismatch: [
       "no configured secret made this signature, or the body was changed on its way",
       "Set PROVIDER_A_SIGNING_SECRET to the secret on the provider's endpoint page. The doctor checks it.",
     ],
   }),
-  ...answered(500, "Receiver is not configured", {
+  ...codesWithReply(500, "Receiver is not configured", {
     provider_misconfigured: [
       "a setting of the provider is missing, weak or malformed; the log names it",
       "Correct that setting. It takes effect in new processes, within 400 seconds.",
     ],
   }),
-  ...answered(400, "Body is empty", {
-    body_empty: ["the body was signed and is empty", NOT_AN_EVENT],
+  ...codesWithReply(400, "Body is empty", {
+    body_empty: ["the body was signed, but is empty", SEND_JSON],
   }),
-  ...answered(400, "Body is not valid UTF-8", {
+  ...codesWithReply(400, "Body is not valid UTF-8", {
     body_not_text: [
       "the body was signed, but is not UTF-8; payload holds it as base64",
-      NOT_AN_EVENT,
+      SEND_JSON,
     ],
   }),
-  ...answered(400, "Body is not valid JSON", {
-    body_not_json: ["the body was signed, but is not JSON", NOT_AN_EVENT],
+  ...codesWithReply(400, "Body is not valid JSON", {
+    body_not_json: ["the body was signed, but is not JSON", SEND_JSON],
   }),
-  ...answered(422, "Event is not valid", {
+  ...codesWithReply(422, "Event is not valid", {
     event_invalid: [
-      "a field is missing or bad; the error names it",
+      "a field is missing or malformed; the error names it",
       "Repair the payload, and retry it. If many have the same error, the provider has moved a field.",
     ],
     account_unknown: [
-      "the event names no account in the places that the error names, nor is its customer's known",
+      "the places that the error names have no account ID, and the customer's account is unknown",
       "Add the account to the payload and retry it, or add its customer to billing.customers. Set it at the provider too.",
     ],
   }),
-  ...answered(500, "Event could not be applied", {
+  ...codesWithReply(500, "Event could not be applied", {
     subscription_unknown: [
       "no creation of this subscription was applied",
-      CREATION,
+      APPLY_CREATION,
     ],
     creation_pending: [
       "no creation of this subscription was applied; its customer's account is known",
-      CREATION,
+      APPLY_CREATION,
     ],
     subscription_of_other_provider: [
       "the record was created by your other provider",
-      "Send it as the provider that created it. If both are one provider, or use one ID, resolve it by hand.",
+      "Send it as the provider that created it. If both are the same provider, or use the same ID, resolve it by hand.",
     ],
     repair_pending: [
       "its payload was repaired, and the provider sent the old one again",
@@ -151,33 +151,33 @@ export const ERRORS = {
     ],
     deployment_fault: [
       "the database lacks a function, table, column or right; the error says which",
-      "Apply the migration: supabase db push --remote. Restore what is your app's. Then retry all with this code.",
+      "Apply the migration: supabase db push --remote. Restore what belongs to your app. Then retry all with this code.",
     ],
     key_refused: [
       "the project refuses the functions' secret key",
       "Create a secret key (Project Settings, API Keys), and deploy both functions again: the default one was revoked.",
     ],
     internal_error: [
-      "an error in the function that nobody expected",
+      "an unexpected error in the function",
       "Read the function's log. Keep the row, and report it.",
     ],
   }),
-  ...answered(503, "Try again later", {
+  ...codesWithReply(503, "Try again later", {
     overloaded: [
       "too many events wait for the database, or this one waited for 3 s, or 5 s for a handler",
-      `${BY_ITSELF} If there are many, look at the database's load.`,
+      `${SEND_AGAIN} If there are many, look at the database's load.`,
     ],
     record_locked: [
       "another session has locked the subscription's record",
-      `${BY_ITSELF} If there are many, find the session that holds the lock, and end it.`,
+      `${SEND_AGAIN} If there are many, find the session that holds the lock, and end it.`,
     ],
     database_unavailable: [
       "the database did not answer in time, or was full",
-      `${BY_ITSELF} If there are many, look at the database's load and locks.`,
+      `${SEND_AGAIN} If there are many, look at the database's load and locks.`,
     ],
     failure_not_recorded: [
-      "it failed and could not be stored either; the log has its ID and its body's hash",
-      `${BY_ITSELF} If the database is down, bring it back first.`,
+      "the event failed and could not be stored; the log has its ID and its body's hash",
+      `${SEND_AGAIN} If the database is down, bring it back first.`,
     ],
   }),
 };
@@ -195,9 +195,9 @@ export class DeliveryError extends Error {
   override name = "DeliveryError";
   /** The text for the log: the message, unless that may repeat event data. */
   readonly logMessage: string;
-  /** What is known about the event, for the log; empty until it is known. */
+  /** Identifies the event in the log; empty until it is known. */
   readonly logFields: LogFields;
-  /** Why the database refused the event; undefined if it did not. */
+  /** The code with which the database refused the event; undefined if it did not. */
   readonly sqlState: string | undefined;
 
   constructor(
@@ -214,8 +214,8 @@ export class DeliveryError extends Error {
 }
 
 /**
- * Returns a copy of a failure with what is known about the event. It must be a
- * copy: events that share a database call may share its failure.
+ * Returns a copy of a failure with fields for the log. It must be a copy:
+ * events that share a database call may share its failure.
  */
 export function withLogFields(
   error: DeliveryError,

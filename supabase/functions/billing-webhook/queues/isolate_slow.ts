@@ -1,10 +1,10 @@
-/** Above this, all keys are forgotten: each may delay a shared call once more. */
+/** At this number, all keys are forgotten: each may delay a shared call once more. */
 const MAX_SLOW_KEYS = 1_000;
 
 /**
- * Makes a function that sends items together, but an item alone if one with the same key
- * was in a call that took too long, until one succeeds. A trigger of the app may be
- * slow for it again, and then unrelated items would fail with it a second time.
+ * Makes a function that sends items together. After a call that took too long, items
+ * with the keys of that call are sent alone until one succeeds: a trigger of the app may
+ * be slow for them again, and unrelated items must not fail with them a second time.
  */
 export function isolateSlow<Item, Result>(
   { together, alone, keyOf }: {

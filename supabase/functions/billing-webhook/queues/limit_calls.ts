@@ -48,7 +48,7 @@ export function limitCalls<Item, Result>(
       if (result instanceof DeliveryError) throw result;
       return result;
     } finally {
-      // The next item takes over the place, so that no new item can take it.
+      // The next waiting item takes over the place, so that no new item can take it.
       const [beginNext] = waiting;
       if (beginNext === undefined) running--;
       else beginNext();

@@ -1,10 +1,10 @@
 import { DeliveryError } from "../../_shared/billing/errors.ts";
 
-/** An app locks a row for a moment; a person may for hours, but the provider waits. */
+/** Short: an app locks a row for a moment, and the provider waits for the reply. */
 const PAUSES_MS = [25, 50, 100, 200, 400] as const;
 
-/** After this time there is no new try: a call may itself have waited for a lock. */
-const PATIENCE_MS = 1_000;
+/** After this time, no new attempt starts: a call may itself have waited for a lock. */
+const MAX_RETRY_MS = 1_000;
 
 /**
  * Makes a function that tries an event again while another transaction has
@@ -18,7 +18,7 @@ export function retryWhileLocked<Item, Result>(
   apply: (item: Item) => Promise<Result>,
 ): (item: Item) => Promise<Result> {
   return async function applyUnlocked(item) {
-    const endMs = performance.now() + PATIENCE_MS;
+    const endMs = performance.now() + MAX_RETRY_MS;
     for (const pauseMs of PAUSES_MS) {
       try {
         return await apply(item);

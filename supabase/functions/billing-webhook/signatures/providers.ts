@@ -37,13 +37,13 @@ const STRIPE_HEADER = "stripe-signature";
 /** A provider as configured. Without keys, all its deliveries are refused. */
 export interface SignatureProvider extends Omit<ProviderSettings, "format"> {
   readonly name: string;
-  /** One of them has the signature of a delivery. Providers may share a header. */
+  /** A delivery has its signature in one of them. Providers may share a header. */
   readonly headers: readonly string[];
   readonly scheme: SignatureScheme;
   readonly format: Format;
   /** One per secret; not extractable, for verification only. */
   readonly keys: readonly CryptoKey[];
-  /** What is wrong with its configuration, for operators. */
+  /** Why its configuration is unusable, for operators. */
   readonly fault?: string;
 }
 

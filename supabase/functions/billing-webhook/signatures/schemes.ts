@@ -15,7 +15,7 @@ export interface SignatureScheme {
   /** The default header of the scheme; without one, the provider's applies. */
   readonly defaultHeader?: string;
   /**
-   * Returns the HMAC keys for a configured secret; more than one if it may mean either.
+   * Returns the HMAC keys for a configured secret; several if it is ambiguous.
    * @throws {Error} If the secret is malformed; does not repeat it.
    */
   keysOf(secret: string): Uint8Array<ArrayBuffer>[];
@@ -26,7 +26,7 @@ export interface SignatureScheme {
   readClaim(headers: Headers, header: string): SignatureClaim | undefined;
 }
 
-/** While a secret is rotated, a sender signs with each; more than a few is an attack. */
+/** While secrets are rotated, a sender signs with each; many signatures are an attack. */
 const MAX_SIGNATURES = 8;
 
 /**
@@ -102,16 +102,16 @@ export const hmacSha256Hex: SignatureScheme = {
   },
 };
 
-/** As for the other schemes; the specification asks for 24 to 64 random bytes. */
+/** The minimum of the other schemes too; the specification asks for 24 to 64 random bytes. */
 const MIN_SECRET_BYTES = 16;
 
 const SECRET =
   /^whsec_(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
 
-/** 32 bytes in base64 have one form: 43 characters, the last of 4 bits, and `=`. */
+/** The only base64 form of 32 bytes: 43 characters, the last of 4 bits, and `=`. */
 const SIGNATURE = /^v1,[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=$/;
 
-/** If the header was sent twice, a comma joins its values, which is one too many. */
+/** Refuses a header that was sent twice: a comma joins its values, which is one too many. */
 const ENTRIES = /^[^\s,]+,[^\s,]+(?: [^\s,]+,[^\s,]+)*$/;
 
 /** Visible ASCII without comma and dot; the dot ends it in the signed text. */
@@ -160,9 +160,9 @@ export const standardWebhooks: SignatureScheme = {
 };
 
 /**
- * Like Standard Webhooks, with two kinds of secrets. One made since 2026-09-08 is base64
- * behind `whsec_`. The whole text of an older one is the key, and it may have the same
- * prefix.
+ * Like Standard Webhooks, with two kinds of secrets. Those made since 2026-09-08 are
+ * base64 after `whsec_`. The whole text of an older secret is the key, and it may have
+ * the same prefix.
  */
 export const polar: SignatureScheme = {
   ...standardWebhooks,
@@ -177,7 +177,7 @@ export const polar: SignatureScheme = {
   },
 };
 
-/** Undefined for anything but an HMAC-SHA256 in hex, upper or lower case. */
+/** Returns the bytes of an HMAC-SHA256 in hex; undefined for any other text. */
 function fromHex(text: string): Uint8Array<ArrayBuffer> | undefined {
   if (!/^[0-9a-f]{64}$/i.test(text)) return undefined;
   return Uint8Array.from(

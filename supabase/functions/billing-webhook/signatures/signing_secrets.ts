@@ -2,8 +2,8 @@ import type { Environment } from "../../_shared/billing/environment.ts";
 import { isLocalStack, isPublished } from "./local_stack.ts";
 
 /**
- * Every provider's secrets are longer. A shorter one is made up, or part of a
- * secret: a list that is split in the wrong place leaves such parts.
+ * The secrets of all providers are longer. A shorter one is invented, or a part of a
+ * secret that was split at a comma.
  */
 const MIN_LENGTH = 16;
 
@@ -12,7 +12,7 @@ const PLACEHOLDERS = [
   /\.\.\.|…/,
   /^<.*>$/,
   /(?:change|replace)[-_ ]?me|placeholder|your[-_ ]/i,
-  // With whsec_ before them, ten characters are long enough.
+  // Shorter ones are below MIN_LENGTH, even with whsec_.
   /^(.)\1{9,}$/,
 ];
 
@@ -39,7 +39,7 @@ export function readSigningSecrets(env: Environment, name: string): string[] {
 }
 
 function faultOf(secret: string, env: Environment): string | undefined {
-  // Every secret may have the prefix, so a placeholder may follow it.
+  // A secret of any scheme may have the prefix, so a placeholder may follow it.
   const body = secret.replace(/^whsec_/, "");
   if (body === "") {
     return "contains an empty secret: remove the extra comma, or copy the secret from the provider's dashboard";

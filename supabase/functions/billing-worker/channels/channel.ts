@@ -39,7 +39,7 @@ export interface Alert {
 /** Failures of one error code are open, and no alert has counted them. */
 export interface FailureOpened {
   readonly error_code: string;
-  /** The newest failure's message, except where it may repeat the event's data. */
+  /** The newest failure's message; missing if it may repeat the event's data. */
   readonly error?: string;
   /** How many are open, and how many of these no alert has counted. */
   readonly open: number;
@@ -69,7 +69,7 @@ export interface Attempt {
   /**
    * - `failed`: it is tried again, unless this was the last attempt.
    * - `limited`: 429, which does not count as an attempt; all sending pauses.
-   * - `dead`: the receiver wants no more.
+   * - `dead`: the receiver answered 410.
    * - `undeliverable`: the account has no address.
    *
    * The last two are not tried again.

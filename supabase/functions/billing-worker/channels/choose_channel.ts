@@ -13,7 +13,7 @@ import { alertChannel, webhookChannel } from "./webhook_channel.ts";
 /** Resend's default limit for a team. */
 const EMAIL_REQUESTS_PER_SECOND = 2;
 
-/** Where Slack's incoming webhooks are. The second is GovSlack's. */
+/** The hosts of incoming webhooks of Slack and GovSlack. */
 const SLACK_HOST = /^hooks\.slack(?:-gov)?\.com$/;
 
 /** At least 12 bytes. The padding may be missing, as some tools omit it. */
@@ -115,6 +115,6 @@ function readSecret(env: Environment, name: string): string {
 
 function required(env: Environment, name: string): string {
   return env[name] || cannotStart(
-    `${name} is not set. docs/notifications.md says what it must be.`,
+    `${name} is not set. docs/notifications.md describes it.`,
   );
 }

@@ -14,7 +14,7 @@ export type AddressOf = (accountId: string) => Promise<string | null>;
 
 const ADDRESS_TIME_LIMIT_MS = 5_000;
 
-/** Asks the project's function `billing.account_email` for an {@linkcode AddressOf}. */
+/** Asks the project's function `billing.account_email` for the address of an account. */
 export async function accountEmail(
   database: DatabaseClient,
   accountId: string,

@@ -31,7 +31,7 @@ export function emailTexts(notification: Notification): EmailTexts {
   };
 }
 
-/** Returns the words of each kind; with a `label` if there may be a link. */
+/** Returns the words for a kind; with a `label` if a link is useful. */
 function words(
   notification: Notification,
 ): { subject: string; paragraphs: string[]; label?: string } {
@@ -105,7 +105,7 @@ function amountOf({ amount_due, currency }: Notification): string {
     : "";
 }
 
-/** If the attempts so far are known and no next one is, this was the last. */
+/** If the number of attempts is known but no next attempt is, this was the last. */
 function nextAttempt(
   { attempt_count, next_payment_attempt }: Notification,
 ): string[] {
@@ -117,7 +117,7 @@ function nextAttempt(
     : [];
 }
 
-/** Returns `3 May 2026 (UTC)`, whatever the settings of the machine. */
+/** Returns a date such as `3 May 2026 (UTC)`. */
 function formatDate(time: string): string {
   const day = new Intl.DateTimeFormat("en-GB", {
     day: "numeric",

@@ -9,7 +9,7 @@ const IN_UNUSED_HUNDREDTHS = new Set(["isk", "ugx"]);
 /**
  * Returns an amount of money for English readers, such as `€19.00`.
  *
- * How many decimals an amount has is Stripe's rule, which is not that of `Intl`:
+ * The number of decimals follows Stripe's rules, which differ from those of `Intl`:
  * 500 is ISK 5 to Stripe, and a Hungarian forint has hundredths.
  *
  * @param amount In Stripe's smallest unit of the currency.
@@ -25,7 +25,7 @@ export function formatAmount(amount: number, currency: string): string {
     maximumFractionDigits: decimals,
   });
 
-  // As text, because a division may round. The space of Intl differs between versions.
+  // As text, because a division may round. Versions of Intl use different spaces.
   return format.format(`${amount}e-${decimals}` as `${number}`)
     .replaceAll(/\s/g, " ");
 }

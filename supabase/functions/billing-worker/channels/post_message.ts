@@ -8,7 +8,7 @@ export interface PostOptions {
   readonly timeLimitMs?: number;
 }
 
-/** Posts a JSON text once, within the time limit. It follows no redirect, and never throws. */
+/** Posts JSON once, within the time limit. It never follows a redirect, and never throws. */
 export async function postMessage(
   url: string,
   message: { headers: Readonly<Record<string, string>>; body: string },
@@ -35,7 +35,7 @@ export async function postMessage(
   }
 }
 
-/** 410: the receiver wants no more. 429: it wants them later. Others may pass. */
+/** Status 410 means never to try again, 429 to try later. Other errors may pass. */
 function readAttempt(
   { ok, status, headers }: Response,
   { setting, nowMs }: { setting: string; nowMs: number },

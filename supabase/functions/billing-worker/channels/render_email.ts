@@ -9,8 +9,8 @@ const ENTITIES: Readonly<Record<string, string>> = {
 };
 
 /**
- * Returns an e-mail as text, and as HTML that every mail program shows: nothing from
- * elsewhere, and no colors but the button's, so that a dark mode can choose the others.
+ * Returns an e-mail as text, and as HTML that every mail program shows: without external
+ * content, and with colors only for the button, so that a dark mode can choose the rest.
  */
 export function renderEmail(
   { subject, paragraphs, link, footer }: EmailTexts,
@@ -48,7 +48,7 @@ function button({ label, url }: { label: string; url: string }): string[] {
   ];
 }
 
-/** Also for an attribute in double quotes. */
+/** Escapes text for HTML, and for attributes in double quotes. */
 function escape(text: string): string {
   return text.replaceAll(/[&<>"']/g, (character) => ENTITIES[character]!);
 }

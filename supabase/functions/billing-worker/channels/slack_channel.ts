@@ -3,10 +3,10 @@ import { postMessage } from "./post_message.ts";
 import { alertDestination } from "./webhook_channel.ts";
 
 /**
- * Returns a channel that sends alerts to an incoming webhook of Slack. The body
- * is the text alone, because Slack does not say what it does with fields that it
- * does not know. Nothing is signed: the URL itself is the secret. Slack allows one
- * message per second and short bursts; there is at most one alert per error code.
+ * Returns a channel that sends alerts to an incoming webhook of Slack. The body is
+ * only the text, because Slack does not document how it treats unknown fields. It is
+ * not signed: the URL itself is the secret. Slack allows one message per second and
+ * short bursts; there is at most one alert per error code.
  *
  * @see https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks
  */
@@ -40,7 +40,7 @@ function text(alert: Alert["alert"], projectUrl: string | undefined): string {
     const handlers = alert.handlers.join(", ");
     return [
       `Billing: no type in HANDLE_EVENT_TYPES calls ${handlers}`,
-      "What they would do for new events is lost. Add their types to HANDLE_EVENT_TYPES, or drop the functions.",
+      "They do not run for new events, not even later. Add their types to HANDLE_EVENT_TYPES, or drop the functions.",
     ].join("\n");
   }
 
@@ -71,7 +71,7 @@ function time(text: string): string {
   return `${new Date(text).toISOString().slice(0, 16).replace("T", " ")} UTC`;
 }
 
-/** Without this, an event's type could mention a whole channel. */
+/** Without escaping, an event type could mention a whole channel. */
 function escape(text: string): string {
   return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;")
     .replaceAll(">", "&gt;");

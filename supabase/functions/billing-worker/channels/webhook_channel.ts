@@ -7,7 +7,7 @@ interface WebhookOptions extends Omit<PostOptions, "setting"> {
   readonly secret: string;
 }
 
-/** Returns a channel that sends signed webhooks to a service, which knows the account. */
+/** Returns a channel that sends signed webhooks to a service that knows the accounts. */
 export function webhookChannel(url: string, options: WebhookOptions): Channel {
   const send = webhookSender(url, "NOTIFICATION_URL", options);
   return {
@@ -42,7 +42,7 @@ function notificationData(notification: Notification) {
     amount_due: notification.amount_due ?? undefined,
     currency: notification.currency ?? undefined,
     attempt_count: attempt_count ?? undefined,
-    // If the attempts so far are known and no next one is, null says so.
+    // Null means that no next attempt follows; undefined, that the event did not say.
     next_payment_attempt: toIso(next_payment_attempt) ??
       (attempt_count === null ? undefined : null),
     trial_end: toIso(notification.trial_end),
@@ -50,7 +50,7 @@ function notificationData(notification: Notification) {
   };
 }
 
-/** Differs from the destination of notifications, so that their pause delays no alert. */
+/** Differs from the destination of notifications, so that their pause does not delay alerts. */
 export function alertDestination(url: string): string {
   return `alerts to ${new URL(url).host}`;
 }

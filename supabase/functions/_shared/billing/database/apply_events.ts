@@ -6,7 +6,7 @@ import { databaseError } from "./database_errors.ts";
 
 export type BillingEvent = EventToApply & { readonly provider: string };
 
-/** An event that a run has claimed: the id of its row in `failed_events`, and the lease. */
+/** An event that a run has claimed, with the ID of its row in `failed_events` and the lease. */
 export type RetriedEvent = BillingEvent & {
   readonly retry: Readonly<{ event_id: string; lease_id: string }>;
 };
@@ -15,8 +15,8 @@ export type RetriedEvent = BillingEvent & {
 export type Outcome = "applied" | "duplicate" | "stale" | "erased";
 
 /**
- * Returns the log line of an event of an erased account. If it would have made a record,
- * the subscription may be paid for.
+ * Returns the log line of an event of an erased account: a warning if the event would
+ * have created a record, because the subscription may be paid for.
  */
 export function describeErased(kind: string | undefined) {
   const isPurchase = kind === "creation" || kind === "opening_update";
@@ -28,7 +28,7 @@ export function describeErased(kind: string | undefined) {
   } as const;
 }
 
-/** The answer of both functions, which a proxy in between may garble. */
+/** Validates the answer of both functions: a proxy in between may garble it. */
 const eventOutcomes = z.lazy(() =>
   z.array(z.object({
     place: z.number(),
@@ -48,12 +48,12 @@ const TIME_LIMIT = { timeLimitMs: 3_000 };
 interface ApplyOptions {
   readonly database: DatabaseClient;
   readonly oncePerInvoice?: boolean;
-  /** Called if a retry is requested, maybe of a failure that waited for an event. */
+  /** Called if the database requests a retry, such as of a failure that waited for an event. */
   readonly onRetries?: () => void;
 }
 
 /**
- * Applies each event exactly once, all in one call. None of them has a handler.
+ * Applies each event exactly once, all in one call. They must not have a handler.
  *
  * @returns For each event, in the same order, its outcome or its own failure.
  * @throws {DeliveryError} If the call as a whole fails:
@@ -91,13 +91,13 @@ export async function applyHandledEvent(
     { event: toSend(event, options) },
     TIME_LIMIT,
   ).catch((error: DeliveryError) => {
-    throw asHandlers(error);
+    throw asHandlerFailure(error);
   });
   return readOutcomes(rows, options).get(1) ?? unreadable();
 }
 
-/** Returns a failure as the handler's, if that may be the reason. */
-function asHandlers(error: DeliveryError): DeliveryError {
+/** Attributes a failure to the handler if the handler may have caused it. */
+function asHandlerFailure(error: DeliveryError): DeliveryError {
   const { sqlState, code, message } = error;
   // The statement took too long.
   if (sqlState === "57014") {
@@ -105,7 +105,8 @@ function asHandlers(error: DeliveryError): DeliveryError {
   }
   // The connection was lost.
   if (sqlState === "PGRST001") {
-    const why = "A handler whose functions run deallocate loses it each time.";
+    const why =
+      "If a handler's functions run deallocate, this happens each time.";
     return new DeliveryError(code, `${message} ${why}`, {
       sqlState,
       cause: error,

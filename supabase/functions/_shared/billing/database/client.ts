@@ -20,8 +20,8 @@ type CallResult<T> = Readonly<{
 
 /**
  * Returns a client that acts as `service_role`. It is only the database part of
- * supabase-js: loading all of supabase-js takes half of a cold start, for
- * sessions, files and sockets that nothing here uses (docs/decisions.md).
+ * supabase-js: loading all of it takes half of a cold start, for sessions, files
+ * and sockets that are not used here (docs/decisions.md).
  */
 export function createClient(
   { supabaseUrl, secretKey }: DatabaseAccess,
@@ -32,7 +32,7 @@ export function createClient(
     headers: secretKey.startsWith("sb_")
       ? { apikey: secretKey }
       : { apikey: secretKey, authorization: `Bearer ${secretKey}` },
-    // Named in every call: a project may list another schema first.
+    // Sent with every call: a project may list another schema first.
     schema: "public",
     fetch,
   });
@@ -52,21 +52,21 @@ export async function callFunction<Name extends keyof DatabaseFunctions>(
 }
 
 /**
- * Makes one call with a time limit. If the connection breaks, it tries once
- * more at once; the ledger makes that safe. It does not try again after a
+ * Makes one call with a time limit. If the connection breaks, it immediately
+ * tries once more; the ledger makes that safe. It does not try again after a
  * timeout.
  *
  * @param call Starts the call; it must pass the signal on.
  * @param options.timeLimitMs For both tries together.
  * @throws {DeliveryError} With the code for the fault; its cause is a
- * {@linkcode DOMException} if the time is over.
+ * {@linkcode DOMException} if the call timed out.
  */
 export async function callDatabase<T>(
   call: (signal: AbortSignal) => PromiseLike<CallResult<T>>,
   { timeLimitMs }: { timeLimitMs: number },
 ): Promise<T> {
-  // AbortSignal.timeout() cannot be stopped. It goes off after each call, which
-  // takes a sixth of a delivery's processor time.
+  // AbortSignal.timeout() cannot be stopped: it would fire after each call, which
+  // costs a sixth of a delivery's processor time.
   const controller = new AbortController();
   const { signal } = controller;
   const timer = setTimeout(() => controller.abort(), timeLimitMs);

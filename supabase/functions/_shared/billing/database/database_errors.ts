@@ -4,7 +4,7 @@ import { type Format, lacksAccountId } from "../events/format.ts";
 /** A handler of the app raised an error; the message names both. */
 const HANDLER_RAISED = "BW008";
 
-/** The codes with a meaning of their own. BW: raised in `supabase/schemas`. */
+/** Codes with one specific meaning. Those with BW are raised in `supabase/schemas`. */
 const EXACT: ReadonlyMap<string, ErrorCode> = new Map([
   ["BW001", "subscription_unknown"],
   ["BW002", "subscription_of_other_provider"],
@@ -27,10 +27,10 @@ const DEPLOYMENT =
   /^(?:PGRST20[0-9]|PGRST106|PGRST125|PGRST300|42501|42883|42P01|42703)$/;
 
 /**
- * The fault passes without a fix: the API cannot reach the database or waited
+ * Faults that pass without a fix: the API cannot reach the database or waited
  * too long for a connection, lost connections, deadlocks, exhausted resources,
  * cancellations and shutdowns, system errors, a read-only database (25006:
- * the disk is full), a connection that has lost the statements that the API prepared
+ * the disk is full), a connection that has lost the API's prepared statements
  * (26000, 42P05). PGRST303 rejects the times in a token: the platform makes one per call,
  * and PostgREST before 14.18 and 16.3 sometimes took it to be issued in the future.
  */
@@ -42,9 +42,9 @@ const TRANSIENT =
  *
  * @param code SQLSTATE or PostgREST code; undefined or empty if there was no
  * answer, if a proxy in between answered, or if a connection in PostgREST's pool
- * had died: it answers 400 then (https://github.com/PostgREST/postgrest/issues/4681).
- * @param status The HTTP status of the answer. The project's gateway refuses a key
- * that was revoked with 401, and has no code.
+ * had died (https://github.com/PostgREST/postgrest/issues/4681).
+ * @param status The HTTP status of the answer. The project's gateway refuses a
+ * revoked key with 401 and without a code.
  */
 export function databaseErrorCode(
   code: string | undefined,
@@ -73,10 +73,10 @@ export function databaseError(
   const errorCode = databaseErrorCode(code, status);
   let logMessage = message;
   if (errorCode === "apply_failed") {
-    const what = code === HANDLER_RAISED
+    const summary = code === HANDLER_RAISED
       ? message.split(":")[0]
       : `The database refused the event with ${code}`;
-    logMessage = `${what}: see its row in failed_events`;
+    logMessage = `${summary}: see its row in failed_events`;
   }
   return new DeliveryError(errorCode, message, {
     logMessage,
@@ -89,8 +89,8 @@ export function databaseError(
  * Returns whether the database refused an event only because its subscription has no
  * account: a creation without an account id (BW005), or an event without one for a
  * subscription that is not recorded (BW001). A provider account that also sells other
- * products sends their events too. An event that merely arrives before its creation has
- * an account id, as providers put it into each one, or its customer has (BW006).
+ * products sends their events too. An event that merely arrives before its creation is
+ * not unmapped: it has an account id, or its customer's account is known (BW006).
  */
 export function isUnmapped(
   { sqlState }: DeliveryError,

@@ -12,8 +12,8 @@ import { callFunction, type DatabaseClient } from "./client.ts";
 const TIME_LIMIT = { timeLimitMs: 1_500 };
 
 /**
- * Describes a body, whatever it contains. An event without a usable id is filed under
- * `sha256:` and the hash of its body in hex, so that its retries share a row.
+ * Describes the body of a failed event, valid or not. An event without a usable id gets
+ * the id `sha256:` with the hash of its body in hex, so that its retries share a row.
  */
 export async function describeFailedBody(
   body: Uint8Array<ArrayBuffer>,
@@ -45,8 +45,8 @@ const ANSWERS = ["stored", "retry", "applied", "erased"] as const;
  * Stores a failed event for triage, or counts one more attempt.
  *
  * @returns `applied` if the event was applied before, or `erased` if its account was
- * erased: then nothing is stored. `retry` if a retry is requested, because what the event
- * lacked is there now.
+ * erased; neither is stored. `retry` if it is stored and a retry is requested, because
+ * the record or account that it lacked exists now.
  * @throws {DeliveryError} If the database call fails.
  */
 export async function recordFailure(

@@ -1,4 +1,4 @@
-/** How the events of every format become events on the wire. */
+/** Turns the events of every format into events on the wire. */
 import { z } from "zod/mini";
 import { DeliveryError } from "../errors.ts";
 import type { Payment, Report, ReportedItem } from "./event.ts";
@@ -17,29 +17,29 @@ import {
 import { fallbackOf, type Format, kindOf, type Parts } from "./format.ts";
 
 interface Definition extends Omit<Format, "read" | "occurredAt" | "partsOf"> {
-  /** By default in RFC 3339, as the end of a period is; either may be null. */
+  /** By default RFC 3339 or null, like `periodEnd`. */
   readonly occurredAt?: Format["occurredAt"];
   readonly periodEnd?: z.ZodMiniType<string | null>;
-  /** The status of a creation; by default it must be there. */
+  /** The status of a creation; required by default. */
   readonly firstStatus?: z.ZodMiniType<string | null>;
-  /** Whether it is about a subscription; by default if its type says so. */
+  /** By default, returns whether the event's type begins with `subscription.`. */
   isSubscription?(event: unknown): boolean;
-  /** Returns the parts that are not as they stand at their names. */
+  /** Returns the parts that differ from the values at their paths. */
   partsOf?(event: unknown, stated: Parts): Partial<Parts>;
-  /** It never throws. A column that is missing is null; a bad one must be null. */
+  /** It never throws. Optional columns default to null, and must be null if malformed. */
   report(data: unknown, planItem: PlanItem, event: unknown): StatedReport;
-  /** What an update replaced; by default no event says it. */
+  /** Returns the values that an update replaced; null if the event does not state them. */
   previous?(event: unknown, planItem: PlanItem): Partial<Report> | null;
-  /** What a failed payment or a notice says, if an account may be told of it. */
+  /** Returns the details of a failed payment or a notice; undefined for no notification. */
   payment(data: unknown, type: string): Omit<Payment, "kind"> | undefined;
-  /** The names that depend on the event. */
+  /** Returns the paths that depend on the event. */
   namesOf?(event: unknown, planItem: PlanItem): Record<string, unknown>;
 }
 
 /** The columns that a change must state. */
 type Essential = "plan_id" | "provider_status" | "current_period_end";
 
-/** A report whose essential columns are as the provider states them. */
+/** A report whose essential columns are not yet validated. */
 type StatedReport =
   & Partial<Omit<Report, Essential>>
   & Record<Essential, unknown>;
@@ -72,10 +72,10 @@ export function itemOf(stated: Partial<ReportedItem>): ReportedItem {
 export function defineFormat(definition: Definition): Format {
   const { names, idOf, occurredAt = z.nullish(instant) } = definition;
 
-  // Made when first needed: at startup, it would make a cold start longer.
+  // Created when first used: at startup, it would slow a cold start.
   const schema = z.lazy(() => schemaOf({ ...definition, occurredAt }));
 
-  // If updates make the record, deletions do too.
+  // If updates can create the record, deletions can too.
   const reporting = new Set<unknown>(["creation", "opening_update", "update"]);
   const opens = Object.values(definition.kinds).includes("opening_update");
   if (opens) reporting.add("deletion");
@@ -85,7 +85,7 @@ export function defineFormat(definition: Definition): Format {
 
   function partsOf(event: unknown): Parts {
     const { get } = readerOf(event);
-    // Null if it is about no subscription.
+    // Null if the event belongs to no subscription.
     const subscription_id = isSubscription(event)
       ? get(names.subscription_id) ?? undefined
       : get(names.payment_subscription_id) ?? null;
@@ -142,7 +142,7 @@ export function defineFormat(definition: Definition): Format {
       report: { customer_id },
     };
     if (valid.kind === "other") {
-      // Both say which account it belongs to, in case that was erased.
+      // Customer and subscription show whether the event's account was erased.
       const subscription_id = identifierOrNull(parts.subscription_id);
       return { ...common, report: { customer_id, subscription_id } };
     }
@@ -168,7 +168,7 @@ export function defineFormat(definition: Definition): Format {
       }
 
       case "deletion": {
-        // Only a record that it makes needs the rest, which may be bad.
+        // The rest may be malformed: it only matters if the deletion creates the record.
         const whole = report &&
           schema.safeParse({ ...stated, kind: "opening_update" }).data;
         return {
@@ -195,8 +195,8 @@ export function defineFormat(definition: Definition): Format {
 }
 
 /**
- * Returns the account in the first place that names one, good or bad; else the one that
- * the provider keeps with the customer.
+ * Returns the account in the first place that has one, valid or not; if none has, the
+ * account that the provider keeps with the customer.
  */
 function accountOf(parts: Parts) {
   const accounts = parts.accounts.map(accountIn);
@@ -208,13 +208,13 @@ function accountOf(parts: Parts) {
   };
 }
 
-/** A change that is valid; an update of Stripe's names no account. */
+/** A validated change; kind `update` has no account. */
 type Change = Pick<Report, Essential> & {
   readonly account_id?: string | undefined;
   readonly fallback_account?: string | undefined;
 };
 
-/** Returns what a change sets: its report, and the account that it names. */
+/** Returns the values that a change sets: its report and its account. */
 function changeOf(
   change: Change,
   optional: Partial<Omit<Report, Essential>>,
@@ -234,7 +234,7 @@ function changeOf(
   };
 }
 
-/** Returns what each kind must have. The rest is read as it comes. */
+/** Returns the schema of the fields that each kind requires. */
 function schemaOf(
   { occurredAt, periodEnd = maybe(instant), firstStatus = identifier }:
     & Definition
@@ -270,7 +270,7 @@ function schemaOf(
   ]);
 }
 
-/** Returns a schema that reads what is missing or malformed as null. */
+/** Returns a schema that reads a missing or malformed value as null. */
 export function maybe<T extends z.core.$ZodType>(schema: T) {
   return z.catch(z.nullable(schema), null);
 }

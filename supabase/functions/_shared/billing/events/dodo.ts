@@ -1,13 +1,13 @@
 /**
- * Dodo Payments. An event has its id in a header. Its data are those at the time of the
- * delivery, not of the event: a retry may have other ones.
+ * Dodo Payments. An event has its id in a header. Its data is the state at the time of
+ * the delivery, not of the event, so a retry may have other data.
  *
  * @see https://docs.dodopayments.com/developer-resources/webhooks
  */
 import { defineFormat, itemOf } from "./define_format.ts";
 import { dateTimeOrNull, listOf, readerOf } from "./fields.ts";
 
-/** Dodo's statuses, in the words that the access rule knows. */
+/** Dodo's statuses, mapped to those that the access rule knows. */
 const STATUSES = new Map<unknown, string>([
   ["pending", "incomplete"],
   ["active", "active"],
@@ -36,7 +36,7 @@ export const dodo = defineFormat({
     "subscription.unpaused": "opening_update",
     "subscription.cancelled": "deletion",
     "subscription.expired": "deletion",
-    // Its first payment failed: as a rule, there is no record.
+    // The first payment failed; usually there is no record.
     "subscription.failed": "deletion",
     "payment.failed": "payment_failed",
   },

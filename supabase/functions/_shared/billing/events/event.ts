@@ -1,10 +1,10 @@
 /** An event on the wire, in the form that `billing_apply_events` takes. */
 
-/** What an event does to its subscription. The ordering rule in SQL reads only this. */
+/** The effect of an event on its subscription. The ordering rule in SQL reads only this. */
 export type Kind =
   | "creation"
   | "update"
-  /** An update that makes the record if there is none. */
+  /** An update that creates the record if there is none. */
   | "opening_update"
   | "deletion"
   | "payment_failed"
@@ -14,27 +14,27 @@ export type HandledEvent = Readonly<{
   event_id: string;
   type: string;
   kind: Kind | "checkout" | "other";
-  /** In ISO 8601; null if the event does not say. */
+  /** In ISO 8601; null if the event has no time. */
   occurred_at: string | null;
   /** Missing if the event has no effect on a subscription. */
   subscription_id?: string | null;
   /**
-   * The account that a new record belongs to, in an event that may make one. If it is
-   * null, the database asks `account_of_customer`.
+   * The account that a new record belongs to; only in events that may create one. If it
+   * is null, the database asks `account_of_customer`.
    */
   account_id?: string | null;
-  /** The account that the provider keeps with the customer, if that function knows none. */
+  /** The account that the provider keeps with the customer; used if that function returns null. */
   fallback_account?: string | null;
-  /** In an event without `account_id`: the account that it names, which may be erased. */
+  /** Only in events without `account_id`: the account that they name, which may be erased. */
   named_account?: string;
-  /** The columns that the event sets, or would set if it made the record. */
+  /** The columns that the event sets, or would set if it created the record. */
   report: Partial<Report> & { subscription_id?: string | null };
-  /** In an update: what it replaced; null if it does not say. */
+  /** Only in updates: the values that it replaced; null if it does not state them. */
   previous?: Partial<Report> | null;
   payment?: Payment;
 }>;
 
-/** An event, and its text as signed if a handler of the app is to read it. */
+/** An event; with its signed text if a handler of the app reads it. */
 export type EventToApply = HandledEvent & { readonly payload?: string };
 
 /** The columns that belong to the newest creation or update; times in ISO 8601. */
@@ -62,7 +62,7 @@ export type ReportedItem = Readonly<{
   current_period_end: string | null;
 }>;
 
-/** What a notification says, by column of `billing.notifications`. */
+/** The details of a notification, by column of `billing.notifications`. */
 export type Payment = Readonly<{
   kind: string;
   trial_end?: string | null;

@@ -1,4 +1,4 @@
-/** The settings that reading an event needs; a provider's are in `settings/providers.ts`. */
+/** The settings for reading events; those of each provider are in `settings/providers.ts`. */
 import {
   cannotStart,
   choice,
@@ -44,7 +44,7 @@ export type EventSettings = Readonly<{
 /** See `HANDLE_EVENT_TYPES` in docs/handlers.md. */
 type HandledTypes = Readonly<{
   types: ReadonlySet<string>;
-  /** What is wrong with the setting; then `types` has those that are well formed. */
+  /** Why the setting is malformed; `types` then has only the valid ones. */
   fault?: string;
 }>;
 
@@ -81,8 +81,8 @@ function readNotify(env: Environment): ReadonlySet<string> {
 }
 
 /**
- * Reads `HANDLE_EVENT_TYPES`: types of events, separated by commas. A fault is not
- * thrown: it must not stop the events that need no handler.
+ * Reads `HANDLE_EVENT_TYPES`, event types separated by commas. A fault is returned and
+ * not thrown, so that events without a handler are still accepted.
  */
 function readHandledTypes(env: Environment): HandledTypes {
   const text = env["HANDLE_EVENT_TYPES"];
@@ -94,7 +94,7 @@ function readHandledTypes(env: Environment): HandledTypes {
     const handler = handlerName(type);
     const other = typeByHandler.get(handler);
     if (!/^[a-z0-9_.-]{1,100}$/.test(type)) {
-      faults.push(`"${type.slice(0, 100)}" is no type of an event`);
+      faults.push(`"${type.slice(0, 100)}" is not an event type`);
     } else if (other !== undefined && other !== type) {
       faults.push(`${other} and ${type} would have the same function`);
     } else {

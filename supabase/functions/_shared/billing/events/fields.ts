@@ -10,7 +10,7 @@ const MAX_INTEGER = 2_147_483_647;
 const NOT_BLANK = /\S/u;
 const STORABLE = /^[^\p{Cc}\p{Cs}\u2028\u2029]*$/u;
 
-// The schemas are made when first needed: at startup, they would make a cold start longer.
+// The schemas are created when first used: at startup, they would slow a cold start.
 
 /**
  * An id or a status. Postgres must be able to store it and a log line to show
@@ -40,8 +40,8 @@ export const unixSeconds = z.lazy(() => {
 });
 
 /**
- * A time in RFC 3339, as ISO 8601 text in UTC. Microseconds are kept: they order events,
- * and Postgres has no more.
+ * Reads a time in RFC 3339, and returns it as ISO 8601 text in UTC. Microseconds, the
+ * precision of Postgres, are kept, because they order events.
  */
 export const instant = z.lazy(() => {
   const error = "must be a date and time in RFC 3339, between 2000 and 2200";
@@ -73,7 +73,7 @@ const TYPES: Readonly<Record<string, string>> = {
 
 /**
  * Returns what is wrong with a field, for zod's option `error`. `zod/mini` has no
- * messages: without this, and if a check has none, it says "Invalid input".
+ * messages: without this function, or one in the check, it says "Invalid input".
  */
 export function describeFault(
   issue: z.core.$ZodRawIssue,
@@ -87,7 +87,7 @@ export function isIdentifier(value: unknown): value is string {
   return typeof value === "string" && faultOf(value) === undefined;
 }
 
-/** Zod and Postgres count characters, each of which is one or two units. */
+/** Measures in characters, as Postgres does; each has one or two UTF-16 units. */
 function isShort(text: string): boolean {
   return text.length <= MAX_IDENTIFIER_LENGTH ||
     (text.length <= 2 * MAX_IDENTIFIER_LENGTH &&
@@ -108,8 +108,8 @@ export function identifierOrNull(value: unknown): string | null {
 }
 
 /**
- * Returns the account in a field: a whole number counts as its digits, a blank text as
- * missing. A number that may have been rounded stays a number, which cannot be an id.
+ * Returns the account in a field: a whole number as text, and blank text as undefined.
+ * A number that may have been rounded stays a number, which is not a valid id.
  */
 export function accountIn(value: unknown): unknown {
   if (Number.isSafeInteger(value) && Number(value) >= 0) return `${value}`;
@@ -121,21 +121,21 @@ export function timeOrNull(value: unknown): string | null {
   return isUnixSeconds(value) ? dateTime(value) : null;
 }
 
-/** Returns a computed time as ISO 8601 text; null out of the range of stated ones. */
+/** Returns a computed time as ISO 8601 text; null if it is not between 2000 and 2200. */
 export function dateTimeOrNull(milliseconds: number): string | null {
   return isUnixSeconds(Math.floor(milliseconds / 1000))
     ? new Date(milliseconds).toISOString()
     : null;
 }
 
-function wholeNumberOrNull(value: unknown, most: number): number | null {
+function wholeNumberOrNull(value: unknown, max: number): number | null {
   return typeof value === "number" && Number.isInteger(value) && value >= 0 &&
-      value <= most
+      value <= max
     ? value
     : null;
 }
 
-/** Returns an amount in the smallest unit of its currency, sent as a number or as digits. */
+/** Reads an amount in the smallest unit of its currency, sent as a number or as digits. */
 function amountOrNull(value: unknown): number | null {
   const isDigits = typeof value === "string" && /^\d{1,15}$/.test(value);
   const amount = isDigits ? Number(value) : value;
@@ -168,19 +168,19 @@ export function listOf(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : [];
 }
 
-/** Returns what is at a path of a JSON value, such as `items.0.id`. */
+/** Returns the value at a path in JSON, such as `items.0.id`. */
 export function at(value: unknown, path: string): unknown {
   return path.split(".").reduce<unknown>(member, value);
 }
 
-/** Returns functions that read what is at a path of a JSON value, or null. */
+/** Returns functions that read at a path; all but `get` return null for a malformed value. */
 export function readerOf(value: unknown) {
   return {
     get: (path: string) => at(value, path),
     id: (path: string) => identifierOrNull(at(value, path)),
     instant: (path: string) => instant.safeParse(at(value, path)).data ?? null,
     seconds: (path: string) => timeOrNull(at(value, path)),
-    /** A number of things, if a column can hold it. */
+    /** A count that fits into a column. */
     count: (path: string) => wholeNumberOrNull(at(value, path), MAX_INTEGER),
     amount: (path: string) => amountOrNull(at(value, path)),
     currency: (path: string) => currencyOrNull(at(value, path)),

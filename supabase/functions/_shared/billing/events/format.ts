@@ -1,6 +1,6 @@
 /**
- * What the pipeline knows of a provider: how it signs, and how its events are read.
- * A format is one file beside this one, and a line in `formats.ts`.
+ * The interface of a format: how a provider signs, and how its events are read. Each
+ * format is one file beside this one, and a line in `formats.ts`.
  */
 import type { z } from "zod/mini";
 import { DeliveryError } from "../errors.ts";
@@ -9,16 +9,16 @@ import type { PlanItem } from "./event_settings.ts";
 import { accountIn, identifierOrNull, isIdentifier } from "./fields.ts";
 
 export interface Format {
-  /** Its signature scheme, if it has one of its own. */
+  /** The provider's own signature scheme, if it has one. */
   readonly scheme?: string;
-  /** The header of the signature, if the scheme names none. */
+  /** The signature header, if the scheme does not define one. */
   readonly header?: string;
 
-  /** Its types that have an effect here. */
+  /** The event types that have an effect here. */
   readonly kinds: Readonly<Record<string, Kind>>;
-  /** What those of kind `notice` tell the account. */
+  /** The notifications that the types of kind `notice` create. */
   readonly notices?: Readonly<Record<string, string>>;
-  /** The type that says which account a customer belongs to, and how to read it. */
+  /** The event type that names a customer's account, and how to read it. */
   readonly checkout?: {
     readonly type: string;
     accountOf(
@@ -46,8 +46,8 @@ export interface Format {
    * Validates an event.
    *
    * @param options.id See {@linkcode idOf}.
-   * @param options.isHandled Whether it is of one of `kinds`: else only a handler of
-   * the app reads it, and it may hold anything.
+   * @param options.isHandled Whether its kind takes effect. If not, it is for a
+   * checkout or a handler of the app, and may hold anything.
    * @throws {DeliveryError} `event_invalid`; names the path of each bad field, never
    * its value.
    */
@@ -62,13 +62,13 @@ export interface Format {
   ): HandledEvent;
 }
 
-/** Where a provider's events have the parts; the last two are for error messages. */
+/** The paths of the parts in an event; the last two are for error messages. */
 type Names = Readonly<{
   type: string;
   id: string;
   occurred_at: string;
   subscription_id: string;
-  /** In an event that is about something else; there it may be missing. */
+  /** In events that are not about a subscription; it may be missing. */
   payment_subscription_id: string;
   customer_id: string;
   account_ids: readonly [string, ...string[]];
@@ -78,7 +78,7 @@ type Names = Readonly<{
   provider_status: string;
 }>;
 
-/** The parts of an event as they stand, whatever it contains. */
+/** The parts of an event, not yet validated. */
 export type Parts = Readonly<{
   type: unknown;
   /** Undefined if the body has none: see {@linkcode Format.idOf}. */
@@ -86,19 +86,19 @@ export type Parts = Readonly<{
   occurred_at: unknown;
   subscription_id: unknown;
   customer_id: unknown;
-  /** Wherever the purchase itself may name its account. */
+  /** From all places where the purchase itself may name its account. */
   accounts: readonly unknown[];
   fallback_account?: unknown;
   data: unknown;
-  /** Anything but a boolean belongs to either mode. */
+  /** If it is not a boolean, the event belongs to both modes. */
   livemode?: unknown;
-  /** Whether it is of an account that is connected to yours. */
+  /** Whether the event is from an account that is connected to yours. */
   isConnected?: boolean;
-  /** Whether it names an object without its content. */
+  /** Whether the event names an object without its content. */
   isThin?: boolean;
 }>;
 
-/** Returns what events of this type do; undefined if they have no effect here. */
+/** Returns the kind of an event type; undefined if it has no effect here. */
 export function kindOf(format: Format, type: unknown): Kind | undefined {
   return typeof type === "string" && Object.hasOwn(format.kinds, type)
     ? format.kinds[type]
@@ -112,8 +112,8 @@ export function typesOf({ kinds }: Format): string[] {
 export type EventDescription = ReturnType<typeof describeEvent>;
 
 /**
- * Describes an event that failed, for triage: what can be read of it, each part by
- * itself. A part is undefined if it is missing or cannot be stored.
+ * Describes an event that failed, for triage. Each part is read separately, and is
+ * undefined if it is missing or cannot be stored.
  */
 export function describeEvent(event: unknown, format: Format) {
   const parts = format.partsOf(event);
@@ -133,7 +133,7 @@ export function describeEvent(event: unknown, format: Format) {
   };
 }
 
-/** Returns the account that an event names, wherever its provider puts one. */
+/** Returns the account that an event names; a checkout may name it in other places. */
 export function namedAccount(
   event: unknown,
   { type, accounts }: Parts,
@@ -144,14 +144,14 @@ export function namedAccount(
   return checkout?.accountOf(event).account_id ?? undefined;
 }
 
-/** Returns the account that the provider keeps with the customer, if that is usable. */
+/** Returns the account that the provider keeps with the customer, if it is a valid id. */
 export function fallbackOf({ fallback_account }: Parts): string | undefined {
   return identifierOrNull(accountIn(fallback_account)) ?? undefined;
 }
 
 /**
- * Returns whether an event names no account where its provider puts one. A malformed
- * account id is not a missing one.
+ * Returns whether an event has no account id in any of its provider's places. A
+ * malformed account id does not count as missing.
  */
 export function lacksAccountId(event: unknown, format: Format): boolean {
   const parts = format.partsOf(event);
@@ -160,8 +160,8 @@ export function lacksAccountId(event: unknown, format: Format): boolean {
 }
 
 /**
- * Returns a failure as it is; `account_unknown` with a message that names the places
- * where this format has an account.
+ * Returns a failure unchanged, except `account_unknown`: its message then names the
+ * places of the account in this format.
  */
 export function withPlaces(
   error: DeliveryError,

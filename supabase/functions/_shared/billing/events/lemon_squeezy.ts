@@ -1,6 +1,6 @@
 /**
  * Lemon Squeezy. An event has neither an id nor a time of its own, so both come from
- * what it is about. Its ids are small numbers, which other providers may have as well.
+ * its object. Object ids are small numbers, which other providers may have as well.
  *
  * @see https://docs.lemonsqueezy.com/help/webhooks
  */
@@ -13,14 +13,14 @@ import {
   sha256Hex,
 } from "./fields.ts";
 
-/** A canceled subscription lasts as long as it is paid: `subscription_expired` ends it. */
+/** A canceled subscription stays active while it is paid: `subscription_expired` ends it. */
 const STATUSES = new Map<unknown, string>([
   ["on_trial", "trialing"],
   ["cancelled", "active"],
   ["expired", "canceled"],
 ]);
 
-/** Returns a number, or digits, as an id that no other provider has. */
+/** Adds a prefix to an id, so that no other provider has the same one. */
 function prefixed(id: unknown): unknown {
   const text = digits(id);
   return typeof text === "string" && text.trim() !== "" ? `ls_${text}` : id;
@@ -35,13 +35,13 @@ function report(data: unknown) {
   const { get, id, instant, count } = readerOf(data);
   const status = get("status");
   const plan = digits(get("variant_id"));
-  // It is 0 if the price is by usage.
+  // 0 means that the price is by usage.
   const quantity = count("first_subscription_item.quantity") || null;
 
   const isCanceled = status === "cancelled";
   const current_period_end = instant(isCanceled ? "ends_at" : "renews_at");
 
-  // Paused in the mode `free`, it is given away meanwhile.
+  // A pause in mode `free` keeps the service available.
   const paused = id("pause.mode");
   const isFree = status === "paused" && paused === "free";
 
@@ -74,8 +74,8 @@ function payment(data: unknown) {
 }
 
 /**
- * Returns an id made from what an event is and what is kept of it: two updates of one
- * second are two events. It is not made from the body, whose links are signed with a time.
+ * Returns a hash of the event's type, object and stored data as its id: two updates in
+ * one second are two events. The body is not hashed, because its links contain a time.
  */
 async function idOf(event: unknown, { isWhole }: { isWhole: boolean }) {
   const data = at(event, "data.attributes");
@@ -95,7 +95,7 @@ export const lemonSqueezy = defineFormat({
 
   kinds: {
     subscription_created: "creation",
-    // Lemon Squeezy sends it beside each of the others.
+    // Lemon Squeezy sends it in addition to each of the others.
     subscription_updated: "opening_update",
     subscription_expired: "deletion",
     subscription_payment_failed: "payment_failed",

@@ -1,5 +1,5 @@
 /**
- * Paddle Billing. Each event has a snapshot of what it is about, and a time with
+ * Paddle Billing. Each event has a snapshot of its object, and a time with
  * microseconds.
  *
  * @see https://developer.paddle.com/webhooks/overview
@@ -45,15 +45,15 @@ export const paddle = defineFormat({
       billedAt;
 
     const changeAt = instant("scheduled_change.effective_at");
-    const isToEnd = get("scheduled_change.action") === "cancel";
-    const isPaused = status === "paused" && !isToEnd;
+    const willCancel = get("scheduled_change.action") === "cancel";
+    const isPaused = status === "paused" && !willCancel;
 
     return {
       plan_id: get("items.0.price.id"),
       current_period_end,
       provider_status: status,
       quantity: count("items.0.quantity"),
-      cancel_at: isToEnd ? changeAt : null,
+      cancel_at: willCancel ? changeAt : null,
       trial_end: instant("items.0.trial_dates.ends_at") ??
         (status === "trialing" ? billedAt : null),
       paused_until: isPaused
@@ -75,7 +75,7 @@ export const paddle = defineFormat({
     const { get, id, amount, currency } = readerOf(data);
     const amount_due = amount("details.totals.grand_total");
 
-    // The customer is changing the card, and sees that it is refused.
+    // The customer is changing the card, and sees the refusal.
     const isCardChange =
       get("origin") === "subscription_payment_method_change" ||
       amount_due === 0;

@@ -42,7 +42,10 @@ export function decodeBody(body: Uint8Array): string {
   }
 }
 
-/** Returns the id of an event whose body has none; else, or if it cannot be read, undefined. */
+/**
+ * Returns the id of an event whose body has none; undefined if the body has one, or if
+ * none can be derived.
+ */
 export async function readEventId(
   body: Uint8Array,
   { format, deliveryId, handledTypes }: {
@@ -57,30 +60,30 @@ export async function readEventId(
   try {
     event = JSON.parse(decodeBody(body));
   } catch {
-    // Parsing says what is wrong with it.
+    // parseEvent() reports it.
   }
 
   const isWhole = handledTypes.types.has(textOf(format.partsOf(event).type));
   try {
     return await format.idOf(event, { deliveryId, isWhole });
   } catch {
-    return undefined; // It is nested too deeply to be hashed.
+    return undefined; // The event is nested too deeply to be hashed.
   }
 }
 
 /**
  * Parses and validates the text of an authentic event.
  *
- * An event of another type is accepted with any data, and so is a failed invoice
- * without a subscription: a provider that gets errors for them disables the
- * endpoint in the long run.
+ * An event whose type has no effect is accepted with any data, and so is a failed
+ * invoice without a subscription: a provider that gets errors for them eventually
+ * disables the endpoint.
  *
- * @param options.nowSeconds The receiver's clock, in Unix seconds. An event that
- * is dated ahead of it is refused: it would freeze its subscription until then.
+ * @param options.nowSeconds The receiver's clock, in Unix seconds. An event dated
+ * later is refused: until then, its subscription would accept no other event.
  * @param options.id See {@linkcode Format.idOf}.
  * @throws {DeliveryError} `body_empty`, `body_not_json` or `event_invalid`. The
- * message names the path of each bad field, never its value. `deployment_fault` if the
- * setting that lists further types is wrong, and it may be one of them.
+ * message names the path of each bad field, never its value. `deployment_fault` if
+ * `HANDLE_EVENT_TYPES` is malformed, and may have been meant to list this type.
  */
 export function parseEvent(
   text: string,
@@ -118,7 +121,6 @@ export function parseEvent(
   const isCheckout = accountFromCheckout && type === format.checkout?.type;
   const hasHandler = handledTypes.types.has(type);
   if (!isHandled && !isCheckout) {
-    // The setting may have been meant to list this type.
     if (handledTypes.fault !== undefined) {
       throw new DeliveryError("deployment_fault", handledTypes.fault);
     }
@@ -126,18 +128,18 @@ export function parseEvent(
   }
 
   const reading = { id, planItem, isHandled, parts };
-  const { payment, ...unpaid } = format.read(json, reading);
-  checkTime(unpaid, format, { nowSeconds, toleranceSeconds });
+  const { payment, ...withoutPayment } = format.read(json, reading);
+  checkTime(withoutPayment, format, { nowSeconds, toleranceSeconds });
   // A failed payment for something other than a subscription.
-  if (unpaid.subscription_id === null && !hasHandler) {
+  if (withoutPayment.subscription_id === null && !hasHandler) {
     return ignored("no_subscription");
   }
 
-  const isTold = payment && notify.has(payment.kind) &&
+  const isNotified = payment && notify.has(payment.kind) &&
     !isOver(payment, nowSeconds);
   const event = {
-    ...unpaid,
-    ...(isTold && { payment }),
+    ...withoutPayment,
+    ...(isNotified && { payment }),
     ...(hasHandler && { payload: text }),
   };
   if (isCheckout) {
@@ -203,7 +205,7 @@ function checkTime(
   }
 }
 
-/** Returns whether a trial has ended, or has no end that is known. */
+/** Returns whether a notified trial has ended, or its end is unknown. */
 function isOver({ trial_end }: Payment, nowSeconds: number): boolean {
   if (trial_end === undefined) return false;
   return trial_end === null || Date.parse(trial_end) <= nowSeconds * 1000;

@@ -1,5 +1,5 @@
 /**
- * Polar. An event has its id in a header, and a snapshot of what it is about.
+ * Polar. An event has its id in a header, and a snapshot of its object.
  *
  * @see https://polar.sh/docs/integrate/webhooks/delivery
  */
@@ -11,7 +11,7 @@ export const polar = defineFormat({
 
   kinds: {
     "subscription.created": "creation",
-    // Polar sends it beside each of the others, with the same data.
+    // Polar sends it in addition to each of the others, with the same data.
     "subscription.updated": "opening_update",
     "subscription.revoked": "deletion",
     "subscription.past_due": "payment_failed",
@@ -25,8 +25,8 @@ export const polar = defineFormat({
     payment_subscription_id: "data.subscription_id",
     customer_id: "data.customer_id",
     account_ids: ["data.metadata.accountId"],
-    // Polar finds the customer by the buyer's e-mail address, and drops a checkout's
-    // external ID then: a second team of a person would be that of the first.
+    // Only a fallback: Polar finds the customer by the buyer's e-mail address, and then
+    // drops the checkout's external ID, so a person's second team would look like the first.
     fallback_account: "data.customer.external_id",
     data: "data",
     plan_id: "data.product_id",
@@ -49,7 +49,7 @@ export const polar = defineFormat({
         ? instant("ends_at") ?? current_period_end
         : null,
       trial_end: instant("trial_end"),
-      // A planned pause has it too.
+      // A planned pause has `resumes_at` too.
       paused_until: status === "paused" ? instant("resumes_at") : null,
       items: [
         itemOf({ product_id: id("product_id"), quantity, current_period_end }),
@@ -57,6 +57,6 @@ export const polar = defineFormat({
     };
   },
 
-  // The amount of a subscription has neither tax nor usage.
+  // The amount of a subscription includes neither tax nor usage.
   payment: () => ({}),
 });

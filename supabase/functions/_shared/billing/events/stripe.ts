@@ -1,7 +1,7 @@
 /**
  * Stripe's events: the types that are handled, and what is read from each.
  *
- * A field that nothing reads may hold anything. Stripe moved some fields between
+ * Fields that are not read may hold anything. Stripe moved some fields between
  * API versions: they are read where the specification puts them, or else where
  * current versions put them. Only the place that is used must be valid.
  */
@@ -31,10 +31,9 @@ import type { Parts } from "./format.ts";
 const OF_SUBSCRIPTION = "customer.subscription.";
 
 /**
- * Returns what a subscription of Stripe's reports: the columns of
- * `billing.subscriptions` that belong to the newest creation or update. A further
- * one is added here, and in `supabase/schemas`. A value that is missing or malformed
- * is null.
+ * Returns the report of a Stripe subscription: the columns of
+ * `billing.subscriptions` that belong to the newest creation or update. A new column
+ * is added here, and in `supabase/schemas`. A missing or malformed value is null.
  */
 function report(
   event: unknown,
@@ -52,7 +51,7 @@ function report(
     cancel_at: cancelAt(subscription),
     trial_end: seconds("trial_end"),
     // A pause without a usable behavior is null like any malformed value, so it
-    // shuts nobody out: only `void` means that nothing is paid for.
+    // blocks no account: only `void` means that nothing is paid for.
     paused: id("pause_collection.behavior"),
     paused_until: seconds("pause_collection.resumes_at"),
     livemode: livemode(event, subscription),
@@ -69,7 +68,7 @@ function reportItem(item: unknown, subscription: unknown) {
     product_id: expandableId(get("price.product")),
     quantity: count("quantity"),
     usage_type: usageType(item),
-    // Older versions have it in the subscription only.
+    // Older API versions have it in the subscription only.
     current_period_end: timeOrNull(
       get("current_period_end") ?? member(subscription, "current_period_end"),
     ),
@@ -92,9 +91,9 @@ function planOf(subscription: unknown, planItem: PlanItem): unknown {
 }
 
 /**
- * Returns what an update replaced: each value that the subscription reported
- * before it, if it differs. A value that was null counts. Null if the update does
- * not say. These values only break ties, so a bad one is not an error.
+ * Returns the values that an update replaced: the old value, maybe null, of each
+ * column that it changed. Null if the event does not state them. They only break
+ * ties, so a malformed one is not an error.
  */
 function replaced(event: unknown, planItem: PlanItem): Partial<Report> | null {
   const attributes = at(event, "data.previous_attributes");
@@ -102,7 +101,7 @@ function replaced(event: unknown, planItem: PlanItem): Partial<Report> | null {
 
   const subscription = objectOf(event);
   const old = { ...Object(subscription), ...attributes };
-  // They hold the old items whole, but of this object only the changed members.
+  // The event has the old `items` as a whole, but only the changed members of this object.
   const changed = member(attributes, "pause_collection");
   if (isRecord(changed)) {
     const pause = member(subscription, "pause_collection");
@@ -119,19 +118,19 @@ function replaced(event: unknown, planItem: PlanItem): Partial<Report> | null {
 }
 
 /**
- * Returns what an account needs to know to act: the end of its trial, or what an
- * invoice states about its payment. A field that is missing or odd is null, because the
+ * Returns the details that an account needs to act: the end of its trial, or the
+ * payment of an invoice. A missing or malformed field is null, because the
  * notification matters more than its details.
  *
- * If the next attempt is missing or odd, the number of attempts is null too: with it,
- * the last attempt would seem to have failed.
+ * If the next attempt is missing or malformed, the number of attempts is null too: with
+ * it, the lack of a next attempt would mean that this was the last.
  */
 function payment(data: unknown, type: string) {
   const { get, id, seconds, count, amount, currency } = readerOf(data);
   const isTrial = type.startsWith(OF_SUBSCRIPTION);
   if (isTrial) return { trial_end: seconds("trial_end") };
 
-  // The customer is looking at the form of the first payment.
+  // The customer sees the first payment fail in the checkout form.
   if (get("billing_reason") === "subscription_create") return undefined;
 
   const next = get("next_payment_attempt");
@@ -147,8 +146,8 @@ function payment(data: unknown, type: string) {
 }
 
 /**
- * Returns the account that a checkout names, or null; and whether what it names cannot
- * be an account ID: apps use the second field for other things.
+ * Returns the account that a checkout names, or null. `isUnusable` is true if it has
+ * values that cannot be an account ID: apps use `client_reference_id` for other things.
  */
 function accountOf(event: unknown) {
   const session = objectOf(event);
@@ -160,7 +159,7 @@ function accountOf(event: unknown) {
 }
 
 /**
- * Returns the parts that are not in one place.
+ * Returns the parts that have several places, and those that only Stripe has.
  *
  * @see https://docs.stripe.com/connect/webhooks for events of connected accounts, and
  * https://docs.stripe.com/event-destinations for thin ones
@@ -184,7 +183,7 @@ function isSubscription(event: unknown): boolean {
   return textOf(member(event, "type")).startsWith(OF_SUBSCRIPTION);
 }
 
-/** Stands for what cannot be read, and may name an account. */
+/** Stands for malformed metadata, which may name an account. */
 const UNREADABLE: unknown = [];
 
 function accountOfMetadata(metadata: unknown): unknown {
@@ -210,11 +209,11 @@ type Found = Readonly<{ value: unknown; path: string }>;
 
 /**
  * Finds the end of the current period: that of the subscription, or else the
- * earliest of its items (Stripe since 2025-03-31.basil), which is what older
- * versions report for items of several lengths. A bad end is found first, since it
- * may be the earliest.
+ * earliest of its items (Stripe since 2025-03-31.basil), as older versions report
+ * it if the periods differ. A malformed end is returned first, since it may be the
+ * earliest.
  *
- * @param planItem With `licensed`, the end of a licensed item counts alone.
+ * @param planItem With `licensed`, only the end of the first licensed item counts.
  */
 function periodEnd(
   subscription: unknown,
@@ -242,14 +241,14 @@ function periodEnd(
   return bad ?? earliest ?? end;
 }
 
-/** Where an invoice may have its subscription, in order of preference. */
+/** The paths of the subscription in an invoice, in order of preference. */
 const IN_INVOICE = [
   "subscription",
   // Stripe since 2025-03-31.basil.
   "parent.subscription_details.subscription",
 ];
 
-/** Where a line may have it, for an invoice whose parent is of another kind. */
+/** The paths in a line, for an invoice whose parent is not a subscription. */
 const IN_LINE = [
   "subscription",
   "parent.subscription_item_details.subscription",
@@ -257,8 +256,8 @@ const IN_LINE = [
 ];
 
 /**
- * Finds the id of the subscription that an invoice belongs to, as an id or as an
- * expanded object; null if neither the invoice nor a line names one.
+ * Finds the id of an invoice's subscription, expanded or not; null if neither the
+ * invoice nor a line names one.
  */
 function invoiceSubscription(invoice: unknown): Found {
   const first = linesOf(invoice).findIndex((line) =>
@@ -281,7 +280,7 @@ function cancelAt(subscription: unknown): string | null {
     (isAtPeriodEnd ? timeOrNull(periodEnd(subscription).value) : null);
 }
 
-/** Returns the customer of an object, expanded or not; or the object, if it is one. */
+/** Returns the id of an object's customer, expanded or not; or of the customer itself. */
 function customerId(object: unknown): string | null {
   const isCustomer = member(object, "object") === "customer";
   return expandableId(isCustomer ? object : member(object, "customer"));
@@ -354,7 +353,7 @@ export const stripe = defineFormat({
   report(subscription, planItem, event) {
     return {
       ...report(event, subscription, planItem),
-      // What must be there, as it stands.
+      // The essential columns, not yet validated.
       plan_id: at(planOf(subscription, planItem), "price.id"),
       provider_status: member(subscription, "status"),
       current_period_end: periodEnd(subscription, planItem).value,
@@ -367,8 +366,8 @@ export const stripe = defineFormat({
 const MAX_URL_LENGTH = 2_048;
 
 /**
- * Returns a link that may stand in a mail: https, without a user name or password
- * that would pass for a host, and without characters that are not seen.
+ * Returns a link that is safe in an e-mail: https, without a user name or password
+ * that would look like a host, and without invisible characters.
  */
 function httpsUrlOrNull(value: unknown): string | null {
   if (typeof value !== "string" || value.length > MAX_URL_LENGTH) return null;

@@ -67,7 +67,7 @@ function required(env: Environment, name: string, text = name): string {
  *
  * @throws {Error} If the key contains a line break or a NUL character. `fetch`
  * refuses such a key too, but its error repeats the key, and errors are logged.
- * White space around the key is no fault: `fetch` removes it.
+ * White space around the key is allowed: `fetch` removes it.
  */
 export function checkKey(key: string, name: string): string {
   if (/\0|\S\s*[\r\n]\s*\S/.test(key)) {

@@ -1,13 +1,13 @@
 /**
- * The providers, and what both functions and the commands read of their settings. How
- * a provider signs is in `billing-webhook/signatures/providers.ts`.
+ * The providers, and those of their settings that both functions and the commands read.
+ * How a provider signs is in `billing-webhook/signatures/providers.ts`.
  */
 import { choice, type Environment } from "../environment.ts";
 import { DeliveryError } from "../errors.ts";
 import type { EventMode } from "../events/event_settings.ts";
 import { FORMAT_NAMES, type FormatName } from "../events/formats.ts";
 
-/** Header and scheme are the defaults, unless the format has its own. */
+/** Each with its default header and scheme; a format may have its own. */
 export const PROVIDERS = [
   { name: "a", header: "provider-a-signature", scheme: "stripe" },
   { name: "b", header: "provider-b-signature", scheme: "hmac-sha256-hex" },
@@ -21,13 +21,13 @@ export type ProviderSettings = Readonly<{
   format: FormatName;
   /** Events of the other mode are ignored. */
   mode: EventMode;
-  /** Whether events of connected accounts count. */
+  /** Whether events of connected accounts are applied. */
   connect: boolean;
-  /** Whether a failure that is stored is answered 200. */
+  /** Whether the receiver answers 200 to an event whose failure is stored. */
   acknowledges: boolean;
 }>;
 
-/** Returns how the names of a provider's settings begin: `PROVIDER_A_`. */
+/** Returns the prefix of a provider's settings, such as `PROVIDER_A_`. */
 export function settingsPrefix(provider: string): string {
   return `PROVIDER_${provider.toUpperCase()}_`;
 }
@@ -62,7 +62,7 @@ function readWord<Word extends string>(
   });
 }
 
-/** Reads a value for each provider, by name; leaves out those for which it throws. */
+/** Returns a value by provider name, without the providers for which `read` throws. */
 export function readOfEach<T>(
   env: Environment,
   read: (env: Environment, provider: string) => T,
