@@ -105,7 +105,7 @@ export function openApi(
   };
 }
 
-/** Returns the settings that a worker answered; undefined if it did not. */
+/** Returns the settings in a worker's answer; undefined if it is not 200. */
 export function settingsOf(
   { status, body }: Pick<Reply, "status" | "body">,
 ): Partial<Settings> | undefined {

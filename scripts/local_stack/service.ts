@@ -113,7 +113,7 @@ export function createService(
     if (!running) return;
     const { id, ended } = running;
 
-    // A running service could start another child before it ends.
+    // Stopped first, so that it cannot start another child.
     signalTo(id, "SIGSTOP");
     const ids = [...await runningProcesses()]
       .filter(([pid, { parent }]) => pid === id || parent === id)

@@ -34,7 +34,7 @@ export async function openStateFolder(given: string) {
 
   return {
     path,
-    /** The stack's files in the folder. It may have others. */
+    /** The stack's paths in the folder, which may contain other files. */
     binaries: join(path, "binaries"),
     database,
     /** The Supabase CLI's own files, kept out of the user's home. */

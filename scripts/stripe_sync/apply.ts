@@ -64,8 +64,8 @@ export async function importPages(
     }
   }
 
-  // Subscriptions that do not name their account come last. The database finds it by
-  // the customer's other subscriptions, which may have different accounts.
+  // Subscriptions that do not name their account come last: the database finds it by
+  // the customer's other subscriptions, and must know all of them to see if they differ.
   const last: Page[] = [];
   for await (const page of pages) {
     const { named = [], unnamed = [] } = Object.groupBy(

@@ -115,7 +115,7 @@ export function accountOf(
   return [metadata.get("accountId"), other].find((account) => account?.trim());
 }
 
-/** Returns the customer's ID, or an empty text, which Stripe's types do not foresee. */
+/** Returns the customer's ID; an empty text if it is missing, despite the types. */
 export function customerOf({ customer }: Stripe.Subscription): string {
   return typeof customer === "string" ? customer : customer?.id ?? "";
 }
