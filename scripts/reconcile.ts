@@ -68,11 +68,13 @@ async function reconcile(
   );
 
   const found = await findDifferences(context);
-  const isFixed = apply && found.differences.some(isFault);
-  if (isFixed && !json) print(...differenceLines(found.differences, { apply }));
+  const isFixing = apply && found.differences.some(isFault);
+  if (isFixing && !json) {
+    print(...differenceLines(found.differences, { apply }));
+  }
 
-  const errors = isFixed ? await fix(found, context) : new Map();
-  const left = isFixed ? await findDifferences(context) : found;
+  const errors = isFixing ? await fix(found, context) : new Map();
+  const left = isFixing ? await findDifferences(context) : found;
 
   if (json) {
     print(JSON.stringify({
@@ -85,7 +87,7 @@ async function reconcile(
       differences: left.differences,
     }));
   } else {
-    if (isFixed) print("", "After --apply:");
+    if (isFixing) print("", "After --apply:");
     for (const [id, error] of errors) print(`not fixed      ${id}: ${error}`);
     print(...differenceLines(left.differences, { apply }));
   }
@@ -94,12 +96,12 @@ async function reconcile(
 }
 
 /**
- * Fixes what can be fixed: first the records, then the missed events. They find
- * the records that were missing, and failed payments find the right account.
- * Updates are older than the corrections, and only set `past_due_since`: a
- * correction has just the time at which Stripe was asked.
+ * Fixes the records, and then applies the missed events. In this order, the
+ * events find their records, and failed payments the right account. A missed
+ * update is older than the correction of its record, so it only sets
+ * `past_due_since`, which a correction does not know.
  *
- * @returns why, by subscription or event, for what could not be fixed.
+ * @returns the errors, by the ID of the subscription or event.
  */
 export async function fix(
   { doubtful, listed, undelivered }: Found,

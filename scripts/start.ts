@@ -29,7 +29,7 @@ import {
 
 const FUNCTIONS = join(PROJECT, "supabase", "functions");
 
-/** How long the last lines of the output may take. */
+/** The time limit for writing the last lines of the output. */
 const FLUSH_WITHIN_MS = 1_000;
 
 /** On a hosted project, pg_cron wakes the worker once per minute. */
@@ -106,7 +106,12 @@ async function run(
       (line) => log(line, "notification"),
     );
     const fault = watchFault();
-    if (fault) log(`changes need a restart of start (${fault})`, "reload");
+    if (fault) {
+      log(
+        `changes are not served until you restart this command (${fault})`,
+        "reload",
+      );
+    }
 
     await using stack = await startStack({
       dataDir,
@@ -183,14 +188,14 @@ async function wakeWorker({ urls, keys }: Stack): Promise<void> {
   await response.body?.cancel();
 }
 
-/** Returns the width of the terminal. One that does not know its size says 0. */
+/** Returns the terminal's width. A terminal that does not know it reports 0. */
 function columns(): number {
   return Deno.consoleSize().columns || 80;
 }
 
 /**
- * Returns why the functions' folder cannot be watched. On Linux, editors may
- * already watch as many files as one account may.
+ * Returns why the functions' folder cannot be watched. On Linux, the account's
+ * editors may have used up its limit of watched files.
  */
 function watchFault(): string | undefined {
   try {

@@ -1,6 +1,6 @@
 /**
- * `deno task token`: prints a token with which the local stack takes its bearer
- * for a user who has signed in. The local stack has no Supabase Auth.
+ * `deno task token`: prints a token of a signed-in user for the local stack,
+ * which has no Supabase Auth.
  */
 import {
   type CommandLine,
@@ -40,7 +40,7 @@ async function token(args: readonly string[]): Promise<number> {
   const { user, email, account } = values;
   if (!user) throw new UsageError("The user is missing: --user=ID.");
 
-  // auth.uid() is a uuid, and refuses any other text in the middle of a query.
+  // auth.uid() casts the ID to uuid, so any other text makes queries fail.
   if (!UUID.test(user)) {
     throw new UsageError(
       "--user takes a UUID, such as 11111111-1111-4111-8111-111111111111.",
@@ -49,7 +49,7 @@ async function token(args: readonly string[]): Promise<number> {
 
   if (!await findRunningStack(Deno.env.toObject())) {
     throw new Error(
-      `A token is for the local stack only, and none runs. Start it with: ${
+      `A token is for the local stack, which is not running. Start it with: ${
         asTyped("start")
       }`,
     );

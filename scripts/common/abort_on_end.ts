@@ -3,10 +3,10 @@ import { lookUpProcess } from "./processes.ts";
 
 const CHECK_EVERY_MS = 1_000;
 
-/** npm as it calls itself: "npm exec ...", or "node /usr/bin/npx ...". */
+/** A command line of npm: "npm exec ...", or "node /usr/bin/npx ...". */
 const NPM = /(^|\/)np[mx](-cli\.js)?( |$)/;
 
-/** npm, or "deno task ...". */
+/** A command line of npm or of `deno task`. */
 const LAUNCHER = new RegExp(`${NPM.source}|(^|[ /])deno( -\\S+)* task `);
 
 /**
@@ -43,9 +43,9 @@ export async function watchLauncher(
   const all = await ancestors();
   const script = env["npm_lifecycle_script"] ?? "";
 
-  const isByNpx = env["npm_lifecycle_event"] === "npx" &&
+  const isFromNpx = env["npm_lifecycle_event"] === "npx" &&
     /\b(deno|billing-webhook-receiver)\b/.test(script);
-  if (isByNpx && !all.some(({ command }) => NPM.test(command))) {
+  if (isFromNpx && !all.some(({ command }) => NPM.test(command))) {
     return onGone(); // it ended before this process began
   }
 

@@ -1,6 +1,6 @@
 /**
- * Command lines: a table of options per command gives the values, with their
- * types, and the text of `--help`.
+ * Parses command lines. Each command has a table of its options, which defines
+ * the types of their values and the text of `--help`.
  */
 import "./deno_version.ts";
 import { parseArgs } from "node:util";
@@ -42,14 +42,14 @@ export class HelpRequest extends Error {
   override name = "HelpRequest";
 }
 
-/** A fault in several lines. None of them may begin with text from outside. */
+/** An error message of several lines. No line may begin with text from outside. */
 export class FaultInLines extends Error {
   override name = "FaultInLines";
 }
 
 const HELP = { "--help": "show this text" };
 
-/** Where the texts of options begin, in lines of 80 columns. */
+/** The column at which the texts of options begin. */
 const TEXT_COLUMN = 23;
 
 /** Parses the arguments of a command. No error repeats a value: it may be secret. */

@@ -1,4 +1,4 @@
-/** Used by the commands, and by the npm package's program, which runs on Node.js. */
+/** Plain JavaScript, because the npm package's program uses it on Node.js. */
 
 /**
  * Returns the name that was probably meant; undefined if none is close.

@@ -3,7 +3,7 @@
  * functions with them, and `trigger` signs with the same secrets.
  */
 import { join } from "node:path";
-// Not by name, which an older Deno does not have: see deno_version.ts.
+// An import by name would fail in an older Deno, before deno_version.ts does.
 import * as util from "node:util";
 import { LOCAL_SIGNING_SECRETS } from "../../supabase/functions/billing-webhook/signatures/local_stack.ts";
 import { PROJECT } from "./how_started.ts";
@@ -26,10 +26,9 @@ export async function readEnvFile(file = ENV_FILE): Promise<Environment> {
 
 /**
  * Returns the user's settings for the functions. The environment wins over the
- * file, and both win over the local secrets, which are only for names that are
- * not set at all: a secret that is set to nothing stays empty, so that the user
- * sees the receiver refuse it. Like the platform, this ignores the user's names
- * that begin with SUPABASE_.
+ * file, and both win over the local secrets. A secret that is set to an empty
+ * text stays empty, so that the user sees the receiver refuse it. Like the
+ * platform, this ignores the user's names that begin with SUPABASE_.
  */
 export function functionEnvironment(
   command: Environment,

@@ -15,13 +15,14 @@ const PACKAGE_COMMAND = Deno.env.get("BILLING_COMMAND");
 /** Whether this is the npm package: then the user is in their own project. */
 export const isFromPackage = PACKAGE_COMMAND !== undefined;
 
-/** The folder whose `supabase` the commands are about. */
+/** The folder that contains the `supabase` folder of the commands. */
 export const PROJECT = isFromPackage ? Deno.cwd() : REPOSITORY;
 
 const TASK = Deno.env.get("npm_command") === "exec"
   ? `npx -y deno@${Deno.version.deno} task`
   : "deno task";
 
+/** Returns how the user types a command. */
 export function asTyped(command: string): string {
   return `${PACKAGE_COMMAND ?? TASK} ${command}`;
 }

@@ -1,5 +1,5 @@
 /**
- * Values of options and variables that several commands read. A wrong value is a
+ * Reads options and variables that several commands have. A wrong value throws a
  * `UsageError`, which repeats no secret.
  */
 import { checkKey } from "../../supabase/functions/_shared/billing/settings/deployment.ts";
@@ -11,7 +11,7 @@ import { isLoopback, LOCAL_PROJECT_URL } from "./loopback.ts";
 import type { RunningStack } from "./running_stack.ts";
 import { PROVIDER_NAMES, type ProviderName } from "./sign.ts";
 
-/** The surroundings that decide what a command line means. */
+/** The context in which a command line is parsed. */
 export interface Surroundings {
   readonly env: Environment;
   /** Receives warnings, for standard error. */
@@ -30,7 +30,7 @@ export function readProvider(value: string = "a"): ProviderName {
   return oneOf(PROVIDER_NAMES, { value, what: "provider" });
 }
 
-/** Returns the choice that a value names. The message repeats it: no secrets. */
+/** Returns the choice with this name. The error repeats it, so pass no secret. */
 export function oneOf<T extends string>(
   choices: readonly T[],
   { value, what }: { value: string; what: string },
@@ -45,7 +45,7 @@ export function oneOf<T extends string>(
   );
 }
 
-/** Returns the name whose last parts were probably meant, as `paid` of `invoice.paid`. */
+/** Returns the name with the closest ending, such as `invoice.paid` for `paid`. */
 function closestByEnd(written: string, names: readonly string[]) {
   const count = written.split(/[._]/).length;
   const endOf = (name: string) =>
@@ -62,10 +62,10 @@ export function chooseOne(choices: readonly string[]): string {
 }
 
 /**
- * Returns the URL of the project that --project-url, or else SUPABASE_URL, names,
- * without slashes at its end; undefined if neither does.
+ * Returns the project's URL from --project-url, or else from SUPABASE_URL, without
+ * slashes at its end; undefined if neither is set.
  *
- * @throws {UsageError} Without the URL, which may contain a password.
+ * @throws {UsageError} Its message omits the URL, which may contain a password.
  */
 export function givenProjectUrl(
   option: string | undefined,
@@ -95,8 +95,8 @@ export function safeUrl(text: string): URL | undefined {
 
 /**
  * Returns a secret, which can be sent in a header; undefined if its variable is
- * not set. No option takes one: every user of the machine sees it in the list of
- * processes, and `deno task` prints it.
+ * not set. No option takes a secret: every user of the machine could read it in
+ * the list of processes, and `deno task` prints it.
  */
 export function readSecret(
   variable: string,

@@ -10,9 +10,8 @@ export interface ProcessEntry {
 const isLinux = Deno.build.os === "linux";
 
 /**
- * Looks up a process. One that has ended but was not collected by its parent
- * counts as gone: in containers whose process 1 collects none, it would stay
- * forever.
+ * Looks up a process. A process that has ended but was not collected by its
+ * parent counts as gone: in containers whose process 1 collects none, it stays.
  */
 export async function lookUpProcess(
   id: number,
@@ -20,7 +19,7 @@ export async function lookUpProcess(
   return isLinux ? await readProc(id) : (await askPs("-p", `${id}`)).get(id);
 }
 
-/** Sends a signal to a process, or to the group -`id`, if it is still there. */
+/** Signals a process, or a group by its negative ID, if it still exists. */
 export function signalTo(id: number, signal: Deno.Signal): void {
   try {
     Deno.kill(id, signal);

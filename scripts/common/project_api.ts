@@ -1,6 +1,6 @@
 /**
- * A project's REST API. Requests are plain, without the typed client: a payload
- * has to pass as the text that it is, and JSON.parse would round its large numbers.
+ * A project's REST API. Requests are sent without the typed client, because a
+ * payload must keep its exact text: JSON.parse would round large numbers.
  */
 import type { Database } from "../../supabase/functions/_shared/billing/database/database.types.ts";
 import type { Settings } from "../../supabase/functions/billing-worker/handle_wake.ts";
@@ -34,7 +34,7 @@ export class ProjectError extends Error {
 
   constructor(
     message: string,
-    /** PostgREST's or Postgres's, if there is one. */
+    /** PostgREST's or Postgres's code, if there is one. */
     readonly code = "",
     /** Whether the change may have been made. */
     readonly isUnknown = false,
@@ -105,6 +105,7 @@ export function openApi(
   };
 }
 
+/** Returns the settings in a worker's answer; undefined if it is not 200. */
 export function settingsOf(
   { status, body }: Pick<Reply, "status" | "body">,
 ): Partial<Settings> | undefined {
@@ -124,7 +125,7 @@ const LOCAL = `Use the URL and the key that ${
   asTyped("start")
 } prints. It applies the migration when it starts.`;
 
-/** By status: what a refusal means, and what to do for a hosted project. */
+/** The meaning of each status, and what to do if the project is hosted. */
 const REFUSALS: Record<number, readonly [string, string]> = {
   401: [
     "the REST API refuses the secret key",
@@ -132,7 +133,7 @@ const REFUSALS: Record<number, readonly [string, string]> = {
   ],
   404: [
     "the receiver's migration is not applied, or the REST API has not noticed it",
-    "Run supabase db push --remote, then in the SQL editor: notify pgrst, 'reload schema'; The key has to begin with sb_secret_.",
+    "Check that the key begins with sb_secret_. Run supabase db push --remote, then in the SQL editor: notify pgrst, 'reload schema';",
   ],
   406: [
     "the REST API does not expose schema public",
@@ -150,7 +151,7 @@ function meaningOf(
   { code = "", message = "", hint }: ApiError,
 ): string {
   if (code === "57014") {
-    return 'The database took too long. Try again. If it stays so, look at its load and at its locks: docs/operate.md, "Locks".';
+    return 'The database took too long. Try again. If that fails too, look at its load and its locks: docs/operate.md, "Locks".';
   }
 
   const isMissing = /^(PGRST20[0-5]|42883|42P01|42703|42501)$/.test(code);

@@ -2,7 +2,7 @@
 export interface RequestTools {
   readonly fetch: typeof globalThis.fetch;
   readonly clock: () => number;
-  /** By default as long as the most patient provider waits. */
+  /** The default is how long the most patient provider waits. */
   readonly timeoutMs?: number;
 }
 
@@ -12,7 +12,7 @@ export interface Reply extends Pick<Response, "status" | "headers"> {
   readonly endedAtMs: number;
 }
 
-/** The text around the reason, such as "Connection refused", in Deno's message. */
+/** Deno's text before and after the reason, such as "Connection refused". */
 const CONNECTING =
   /^error sending request .*?\): (?:client error \(\w+\): )?(?:tcp connect error: )?/;
 const OS_ERROR = / \(os error \d+\)$/;

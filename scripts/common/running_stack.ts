@@ -1,7 +1,6 @@
 /**
- * Where the local stack has its data, and where it runs. `start` writes that into
- * the data's folder, and the other commands read it, so that they need no ports
- * and keys.
+ * The local stack's data folder and URLs. `start` writes the URLs into the folder,
+ * and the other commands read them, so that the user need not pass them.
  */
 import { join } from "node:path";
 import process from "node:process";
@@ -36,7 +35,7 @@ export async function defaultStateFolder(): Promise<string> {
   return `/var/tmp/billing-webhook-${name}`;
 }
 
-/** Writes where a stack runs, for this account only, until it is disposed of. */
+/** Writes a stack's URLs into a file, until the result is disposed of. */
 export async function publishRunningStack(
   folder: string,
   { apiUrl, dbUrl }: Place,
@@ -51,8 +50,8 @@ export async function publishRunningStack(
 }
 
 /**
- * Finds the local stack of this clone, or of the folder in BILLING_STACK_DATA. One
- * that was killed, and has left its file behind, does not run.
+ * Finds the local stack of this clone, or of the folder in BILLING_STACK_DATA. The
+ * file that a killed stack left behind is ignored.
  */
 export async function findRunningStack(
   env: Environment,
@@ -73,7 +72,7 @@ async function readRunning(file: string): Promise<Place | undefined> {
     if ((await Deno.lstat(file)).uid !== Deno.uid()) return undefined;
     const text = await Deno.readTextFile(file);
     const { processId, apiUrl, dbUrl } = JSON.parse(text);
-    process.kill(processId, 0); // throws if it has ended, or is no number
+    process.kill(processId, 0); // throws if it has ended, or is not a number
     const isLocal = isLoopback(apiUrl) && isLoopback(dbUrl);
     return isLocal ? { apiUrl, dbUrl } : undefined;
   } catch {

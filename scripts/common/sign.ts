@@ -1,6 +1,6 @@
 /**
- * Signs as the providers do, by code that is not the receiver's: Node's HMAC.
- * The tests verify it with Stripe's package and that of Standard Webhooks.
+ * Signs as the providers do, with Node's HMAC instead of the receiver's code. The
+ * tests verify the result with the packages of Stripe and Standard Webhooks.
  */
 import { Buffer } from "node:buffer";
 import { createHmac } from "node:crypto";
@@ -17,7 +17,7 @@ import {
 import type { Format } from "../../supabase/functions/_shared/billing/events/format.ts";
 import type { Environment } from "./environment.ts";
 
-/** The providers of the receiver's table, as they are named in options. */
+/** The names of the receiver's providers, as options take them. */
 export const PROVIDER_NAMES = PROVIDERS.map(({ name }) => name);
 export type ProviderName = typeof PROVIDER_NAMES[number];
 
@@ -47,7 +47,7 @@ export function providerSettings(
     );
   }
 
-  // During a rotation there are several; the first is the new one.
+  // During a rotation there are several secrets; the first is the new one.
   const secret = env[`${prefix}SIGNING_SECRET`]?.split(",")[0];
   if (!secret?.trim()) {
     throw new Error(
@@ -94,7 +94,7 @@ export function signatureHeaders({
 
     default: { // standard-webhooks, polar
       const prefix = header.replace(/signature$/i, "");
-      // The key of Polar's older secrets is the text.
+      // In Polar's older secrets, the text itself is the key.
       const isText = scheme === "polar" && !BASE64_SECRET.test(secret);
       const key = isText
         ? secret

@@ -1,5 +1,5 @@
 /**
- * What the tests need besides the packages of `deno install`: the Deno that
+ * Downloads for the tests, besides the packages of `deno install`: the Deno that
  * Supabase's edge runtime is built on, with the packages that the functions
  * import; a browser; and the Deno that npm installs with the npm package.
  */
@@ -15,9 +15,9 @@ export const EDGE_DENO_VERSION = "2.1.4";
 export const FUNCTIONS = ["billing-webhook", "billing-worker"];
 
 /**
- * Tests in a browser, with the providers' packages, and on another Postgres. They have
- * their own import maps and lock files, so that `deno install`, and with it `start`, need
- * not download their packages.
+ * Folders of tests in a browser, with the providers' packages, and on another Postgres.
+ * They have their own import maps and lock files, so that `deno install`, and with it
+ * `start`, need not download their packages.
  */
 export const OWN_PACKAGES = [
   "tests/console",
@@ -39,15 +39,15 @@ export function ownDownload(folder: string): string[] {
   return ["cache", ...ownOptions(folder), entry];
 }
 
-/** The commands of the npm package: the tasks whose scripts users have, too. */
+/** The commands of the npm package: the tasks with a script in `scripts`. */
 export const COMMANDS = Object.keys(denoConfig.tasks)
   .filter((name) => existsSync(join(REPOSITORY, "scripts", `${name}.ts`)));
 
 /** The environment in which a test cannot reach the registry. */
 export const NO_DOWNLOADS = {
   npm_config_offline: "true",
-  // The discard port, where nothing listens: Deno has no switch for all the
-  // processes below it. The machine's NO_PROXY may have the registry on it.
+  // The discard port, where nothing listens, because Deno has no switch that its
+  // child processes inherit. The machine's NO_PROXY may list the registry.
   HTTPS_PROXY: "http://127.0.0.1:9",
   https_proxy: "http://127.0.0.1:9",
   NO_PROXY: "127.0.0.1,localhost",
@@ -55,14 +55,15 @@ export const NO_DOWNLOADS = {
 };
 
 /**
- * Downloads what is not there yet, but for {@linkcode OWN_PACKAGES}.
+ * Downloads what is missing, except for {@linkcode OWN_PACKAGES}.
  *
  * @returns the path of the Deno that Supabase's edge runtime is built on
  * @throws {Error} if the registry cannot be reached
  */
 export async function downloadForTests(signal?: AbortSignal): Promise<string> {
   console.log("\n== downloads, if missing: packages");
-  // With the npm package, npm installs this, as npx has if it runs the gate.
+  // npm installs this Deno with the npm package. If npx started the tests, it has
+  // downloaded it already.
   if (Deno.env.get("npm_command") !== "exec") {
     await run("npx", ["-y", `deno@${Deno.version.deno}`, "--version"], signal);
   }
@@ -72,27 +73,27 @@ export async function downloadForTests(signal?: AbortSignal): Promise<string> {
     const entry = `supabase/functions/${name}/index.ts`;
     const options = platformOptions(name);
     await run(edgeDeno, ["cache", ...options, entry], signal);
-    // As `start` of the npm package serves them. To read a lock of this form,
-    // this Deno asks the registry, the first time.
+    // The npm package's `start` serves them like this. To read such a lock file,
+    // this Deno asks the registry the first time.
     await run(Deno.execPath(), ["cache", ...options, entry], signal);
   }
   return edgeDeno;
 }
 
-/** Downloads the packages of such tests, if they are not there yet. */
+/** Downloads the packages of a folder in {@linkcode OWN_PACKAGES}. */
 export async function downloadOwn(folder: string, signal?: AbortSignal) {
   console.log(`\n== downloads, if missing: packages of ${folder}`);
   await run(Deno.execPath(), [...ownDownload(folder), "--frozen"], signal);
 }
 
-/** Returns the path of that Deno, which npm downloads if it is not there yet. */
+/** Returns the path of the edge runtime's Deno, which npm downloads if needed. */
 export async function edgeDenoPath(signal?: AbortSignal): Promise<string> {
   const path = await run("npx", [
     "-y",
     `deno@${EDGE_DENO_VERSION}`,
     "eval",
     "--no-config",
-    "--no-lock", // the lock file has another form
+    "--no-lock", // it cannot read the lock file
     "console.log(Deno.execPath())",
   ], signal);
   return path.trim();

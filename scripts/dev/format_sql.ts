@@ -1,4 +1,4 @@
-/** How the SQL that people read is laid out, as far as a formatter can. */
+/** Lays out the SQL of `supabase/schemas`, as far as a formatter can. */
 import { format } from "sql-formatter";
 
 /** The most columns of a line. */
@@ -8,8 +8,8 @@ export const SQL_WIDTH = 100;
 const BLANK = "--¶";
 
 /**
- * Lays out the tables, types and indexes of a schema file. All else is laid out by hand:
- * the formatter would write the head of a function on one line.
+ * Lays out the tables, types and indexes of a schema file. Everything else is laid out by
+ * hand: the formatter would write the head of a function on one line.
  */
 export function formatSql(text: string): string {
   return text.replace(

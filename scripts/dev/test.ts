@@ -1,8 +1,8 @@
 /**
- * `deno task test`: the whole gate, on the real parts.
+ * `deno task test`: runs all checks and tests, on real Postgres and PostgREST.
  *
- * Side by side: formatting, lint and types; unit tests; and, in lanes, what needs
- * a stack. With arguments, only the named test files or folders run.
+ * In parallel: formatting, lint and types; unit tests; and, in lanes, tests that
+ * need a stack. With arguments, only the named test files or folders run.
  */
 import { existsSync } from "node:fs";
 import { glob } from "node:fs/promises";
@@ -58,14 +58,14 @@ const PGTAP = "tests/pgtap.test.ts";
 
 /**
  * Suits two cores, because tests wait a lot. Each lane has its own stack: tests
- * count on empty tables, and end its services.
+ * rely on empty tables, and stop its services.
  */
 const LANES = 4;
 
 const ending = new AbortController();
 const { signal } = ending;
 const count = { passed: 0, failed: 0 };
-/** Whether several run at once, so that the output of each comes in one piece. */
+/** Whether several run at once: then each prints its output when it has ended. */
 let isSideBySide = false;
 
 if (import.meta.main) {
@@ -116,8 +116,8 @@ async function testOnStacks(opened: AsyncDisposableStack): Promise<void> {
   const denoPath = await downloads;
 
   // What takes long or waits comes first, so that the lanes end together. The
-  // functions are served by the Deno that Supabase's runtime is built on; what a
-  // server may answer by itself is asked of the local stack's Deno, too.
+  // functions are served by the Deno that Supabase's runtime is built on. The cases
+  // that a server may answer by itself also run on the local stack's Deno.
   const all = (name: string) => asOneModule(name, opened);
   await runInLanes(template, [
     tests("deployment", await all("deploy"), { denoPath }),
@@ -137,8 +137,8 @@ async function testOnStacks(opened: AsyncDisposableStack): Promise<void> {
 }
 
 /**
- * Makes one module of a folder's tests: for each module, Deno makes an array of
- * 80 MB, which takes as long as all unit tests.
+ * Makes one module of a folder's tests: Deno allocates 80 MB per module, which
+ * takes as long as all unit tests.
  */
 async function asOneModule(name: string, opened: AsyncDisposableStack) {
   const folder = resolve("tests", name);
@@ -153,7 +153,7 @@ async function asOneModule(name: string, opened: AsyncDisposableStack) {
 async function testNamed(paths: readonly string[], filter?: string) {
   const missing = paths.find((path) => !existsSync(path));
   if (missing) throw new UsageError(`There is no ${missing}.`);
-  // Some serve functions with the platform's Deno, or install the npm package.
+  // Some tests need the platform's Deno, or install the npm package.
   const denoPath = paths.some((path) => /^tests(\/deploy|\/?$)/.test(path))
     ? await downloadForTests(signal)
     : undefined;
@@ -195,7 +195,7 @@ function tests(
   return { name, args, packages, env };
 }
 
-/** Runs what needs a stack. Whichever lane is done takes the next run. */
+/** Runs tests that need a stack. A lane that is done takes the next run. */
 async function runInLanes(template: string, queue: Run[], lanes: number) {
   await settle(Array.from({ length: lanes }, async () => {
     await using lane = await openLane(template, signal);
@@ -207,7 +207,7 @@ async function runInLanes(template: string, queue: Run[], lanes: number) {
   }));
 }
 
-/** Waits until each has ended, and cleaned up; then reports the first fault. */
+/** Waits until all have ended and cleaned up, and then throws the first error. */
 async function settle(work: Promise<unknown>[]): Promise<void> {
   for (const result of await Promise.allSettled(work)) {
     if (result.status === "rejected") throw result.reason;
@@ -215,8 +215,8 @@ async function settle(work: Promise<unknown>[]): Promise<void> {
 }
 
 /**
- * Runs `deno`, shows what it prints, and counts its tests. A run that prints no count
- * of tests is one check.
+ * Runs `deno`, shows its output, and counts its tests. A run that prints no count of
+ * tests counts as one.
  */
 async function run({ name, args, env }: Run): Promise<void> {
   signal.throwIfAborted();
@@ -228,7 +228,7 @@ async function run({ name, args, env }: Run): Promise<void> {
     command: Deno.execPath(),
     args,
     options: {
-      // Commands name themselves the same with and without npx.
+      // Commands print the same names for themselves with and without npx.
       env: { npm_command: "", ...env, TMPDIR },
       stdout: "piped",
       stderr: "inherit",

@@ -11,15 +11,15 @@ const STYLES: Readonly<Record<string, Style>> = {
   failed: "red",
   acknowledged: "red",
 };
-/** Below these, a line says why, and what to do. */
+/** Outcomes with lines below that say why, and what to do. */
 const FAILURES = /^(?:failed|refused|acknowledged)$/;
 
 const MIN_COLUMNS = 80;
-/** A delivery without its IDs: 8, 3, 9, 22 and 7 columns, and six gaps. */
+/** The width without the IDs: 8, 3, 9, 22 and 7 columns, and six gaps. */
 const FIXED_COLUMNS = 55;
 const OUTCOME_COLUMNS = 9;
 const MAX_ID = 30;
-/** The part of the space for both IDs. At 80 columns, `sub_local_a` fits. */
+/** The subscription's part of the space for IDs. `sub_local_a` fits into 80 columns. */
 const SUBSCRIPTION_SHARE = 0.47;
 const INDENT = 4;
 
@@ -28,9 +28,9 @@ export function plainLine(line: string, source: string): string {
 }
 
 /**
- * Returns a view of the functions' log, with one line per delivery. In a second
- * with many, the webhook itself counts the rest of the successes in one line. A
- * terminal of less than 80 columns gets plain lines.
+ * Returns a view of the functions' log, with one line per delivery. If a second has
+ * many, the webhook itself logs the remaining successes as one line. A terminal of
+ * less than 80 columns gets plain lines.
  */
 export function createLiveView(
   { print, columns, paint, clock }: {
@@ -54,7 +54,7 @@ export function createLiveView(
         .join(": ");
       show(noteLines({ word: "...", text, isFailure: false }));
     } else if (typeof duration_ms === "number") {
-      // Scanners and the doctor send unsigned requests, too: a 401 is no failure.
+      // Scanners and the doctor send unsigned requests: a 401 is not a failure.
       const other = fields["status"] === 401 ? "refused" : "failed";
       const [outcome = other] = Object.keys(outcomes);
       show(deliveryLines(fields, outcome));
@@ -118,9 +118,9 @@ export function createLiveView(
 }
 
 /**
- * Returns a text of exactly that many columns. A longer one loses its middle:
- * the beginning of an ID says what it is, and its end which. What is not ASCII
- * may be two columns wide, so it is shown as "?".
+ * Pads a text to a width, or cuts out its middle: the beginning of an ID shows its
+ * kind, and the end tells it apart. A character outside ASCII may be two columns
+ * wide, so it is shown as "?".
  */
 function fit(text: unknown, width: number): string {
   const plain = `${text ?? "-"}`.replace(/[^ -~]/gu, "?");

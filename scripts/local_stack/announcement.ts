@@ -18,8 +18,8 @@ import type { Stack } from "./stack.ts";
 type Fact = readonly [name: string, value: string];
 
 /**
- * Returns what a developer needs to know about a stack that runs: URLs, keys,
- * secrets, and what to do next. Nothing but long paths is wider than 80 columns.
+ * Returns the text that `start` prints when the stack is ready: URLs, keys,
+ * secrets, and what to do next. Only long paths are wider than 80 columns.
  */
 export function announcement(
   stack: Pick<Stack, "urls" | "keys" | "dbUrl">,

@@ -5,13 +5,13 @@ import { isListening } from "../common/loopback.ts";
 import type { LocalKeys } from "./keys.ts";
 import type { ServiceSpec } from "./service.ts";
 
-/** Lines of Deno itself: while it watches, it cannot be quiet. */
-export const OF_DENO =
+/** Matches lines of Deno itself, which cannot be quiet while it watches. */
+export const DENO_LINES =
   /^(?:deno serve: Listening|Watcher Process (?:started|finished)|Download )/;
 
 /**
- * Returns the options with which Deno reads what is uploaded with a function,
- * its own `deno.json` and `deno.lock`, and nothing else of this repository.
+ * Returns the options with which Deno uses a function's own `deno.json` and
+ * `deno.lock`, and no other configuration of this repository.
  */
 export function platformOptions(name: string): string[] {
   const folder = `supabase/functions/${name}`;
@@ -29,7 +29,7 @@ export function platformOptions(name: string): string[] {
 /**
  * Returns how to serve a function: in its own process, which may use the network
  * and read its environment, and nothing else, as on the platform. Another
- * version of Deno uses what was downloaded for it before and downloads nothing.
+ * version of Deno downloads nothing: its packages were downloaded before.
  */
 export function functionService(
   name: string,
@@ -60,7 +60,7 @@ export function functionService(
       `${port}`,
       `supabase/functions/${name}/index.ts`,
     ],
-    // Its errors are printed beside lines that have no colours.
+    // The other lines of the output have no colours either.
     env: { ...toolEnvironment(), NO_COLOR: "1", ...env },
     cwd: PROJECT,
     // `deno serve` listens once the module is loaded.

@@ -17,7 +17,7 @@ const MESSAGES = {
   403: "Only the webhook is served under this name: use 127.0.0.1 or localhost",
   404: "No service has this path",
   502: "The service ended before it answered",
-  503: "The service does not answer: it starts, or it has ended",
+  503: "The service does not answer: it is starting, or it has ended",
 } as const;
 
 // After the prefix comes nothing, a segment or a query.
@@ -28,15 +28,15 @@ const PREFIXES = [
   ["/api/billing/webhook", "webhook", ""],
 ] as const;
 
-type Target = typeof PREFIXES[number][1];
+type ServiceName = typeof PREFIXES[number][1];
 
 /** Headers of tunnels and proxies, which may put this machine's name into Host. */
 const FORWARDED =
   /^(forwarded|x-forwarded-for|x-forwarded-host|cf-connecting-ip)$/;
 
 /**
- * Headers of a connection (RFC 9110, section 7.6.1). Transfer-Encoding stays:
- * the coding of a body is the same on both sides.
+ * Headers about a single connection (RFC 9110, section 7.6.1). Transfer-Encoding
+ * is kept, because the body is encoded the same on both sides.
  */
 const HOP_BY_HOP =
   /^(connection|keep-alive|proxy-.*|te|trailer|upgrade|expect)$/i;
@@ -46,13 +46,13 @@ const MAX_HEAD_BYTES = 65_536;
 const CLOSE_WITHIN_MS = 2_000;
 
 /**
- * Listens on 127.0.0.1 and passes requests on as Supabase's gateway does, with
- * the body as it comes, piece by piece. Port 0 is any free one.
+ * Listens on 127.0.0.1 and passes requests on as Supabase's gateway does. It
+ * streams their bodies. Port 0 stands for any free port.
  */
 export async function startGateway(
   port: number,
   { targets, keys }: {
-    targets: Partial<Record<Target, number>>;
+    targets: Partial<Record<ServiceName, number>>;
     keys: LocalKeys;
   },
 ) {
@@ -65,9 +65,9 @@ export async function startGateway(
     const target = route && targets[route.to];
     if (!target) return refuse(answer, 404);
 
-    // The keys of the local stack are public, so what they give access to is
-    // for this machine only: not for a tunnel, nor for a web page whose name
-    // resolves to 127.0.0.1 (DNS rebinding). The webhook verifies signatures.
+    // The keys of the local stack are public, so only this machine may use
+    // them: no tunnel, and no web page whose name resolves to 127.0.0.1 (DNS
+    // rebinding). The webhook verifies signatures instead.
     if (route.to !== "webhook" && !isLocal(request)) {
       return refuse(answer, 403);
     }
@@ -87,7 +87,7 @@ export async function startGateway(
       method: request.method,
       headers: headers.flat(),
       setHost: false,
-      // After HEAD, PostgREST 12 closes without announcing it.
+      // After HEAD, PostgREST 12 closes the connection without notice.
       agent: request.method === "HEAD" ? false : agent,
     });
   }
@@ -139,7 +139,7 @@ function passOn(
   });
 
   answer.on("close", () => {
-    // Answered before all of the body is there; or the client is gone.
+    // The service answered before it got the whole body, or the client is gone.
     if (!request.complete || !answer.writableFinished) upstream.destroy();
     request.unpipe().resume();
   });
@@ -148,13 +148,13 @@ function passOn(
 }
 
 /**
- * Returns the service that a request is for, and the path under which it sees
- * it. The target, as in the request line (RFC 9112, section 3.2), is cut, never
+ * Returns the service that a request is for, and the path that the service sees.
+ * The target of the request line (RFC 9112, section 3.2) is cut, but never
  * decoded or normalized.
  */
 export function routeOf(
   target: string,
-): { readonly to: Target; readonly path: string } | undefined {
+): { readonly to: ServiceName; readonly path: string } | undefined {
   const full = target.replace(/^https?:\/\/[^/?]*/i, "");
   const found = PREFIXES.find(([prefix]) =>
     full.startsWith(prefix) && /^($|[/?])/.test(full.slice(prefix.length))
@@ -179,8 +179,8 @@ async function authorize(
     [keys.publishable, keys.anon],
   ]).get(key);
   if (!token && !await isValidToken(key, Date.now() / 1000)) return undefined;
-  const isOwn = authorization && !/^bearer\s+sb_/i.test(authorization);
-  return isOwn ? authorization : `Bearer ${token ?? key}`;
+  const hasToken = authorization && !/^bearer\s+sb_/i.test(authorization);
+  return hasToken ? authorization : `Bearer ${token ?? key}`;
 }
 
 function isLocal({ headers, rawHeaders }: http.IncomingMessage): boolean {
@@ -202,6 +202,6 @@ function refuse(answer: Answer, status: keyof typeof MESSAGES) {
     ...(status === 503 && { "retry-after": "1" }),
   });
   answer.end(JSON.stringify({ message: MESSAGES[status] }));
-  // Closing while bytes are unread could take the answer from the client.
+  // If unread bytes remain when it closes, the client may lose the answer.
   answer.req.resume();
 }

@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
-/** How many lines are kept that the reader has not taken yet. */
+/** The most lines that wait for the reader. */
 const MAX_WAITING = 10_000;
 
-/** Another process may have made the same terminal or pipe non-blocking. */
+/** Pause if the output is full: another process may have made it non-blocking. */
 const FULL_RETRY_MS = 50;
 
 /**

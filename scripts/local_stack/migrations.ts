@@ -13,9 +13,9 @@ import { withDatabase } from "./databases.ts";
 const MIGRATIONS = join(PROJECT, "supabase", "migrations");
 
 /**
- * Applies the migrations to the database of a stack, with the Supabase CLI, which
- * takes seconds: only if one is not applied yet. Throws if the database was made
- * by another version of them: a migration that is applied is never applied again.
+ * Applies the migrations to the database of a stack. The Supabase CLI takes
+ * seconds, so it runs only if a migration is not applied yet. Throws if an applied
+ * migration has changed since, because it is never applied again.
  */
 export async function updateDatabase(
   dbUrl: string,
@@ -34,7 +34,7 @@ export async function updateDatabase(
 
   if ([...applied].some(([version, text]) => files.get(version) !== text)) {
     throw new Error(
-      `Cannot start: the local data was made by another version of the migration. If it may go, with the same --data as here: ${
+      `Cannot start: the local data was made by another version of the migration. To delete it, run with the same --data: ${
         asTyped("reset")
       }`,
     );
@@ -42,7 +42,7 @@ export async function updateDatabase(
   if (applied.size > 0 && applied.size === files.size) return;
 
   const remote = `--remote=${dbUrl}?sslmode=disable`;
-  // From another branch, one may be older than the last applied one.
+  // A migration from another branch may be older than the last applied one.
   await runSupabaseCli(["migration", "up", "--include-all", remote, "--yes"], {
     purpose: "apply the migrations",
     home: cliHome,
@@ -75,9 +75,8 @@ async function copyOurs(folder: string): Promise<string> {
 }
 
 /**
- * Returns the migrations that the local stack applies: in a clone, every file that
- * the Supabase CLI takes for one; in the user's project, those that `add` has put
- * there. The user's own may need what the local stack does not have, such as
+ * Returns the migrations that the local stack applies: in a clone, all that the
+ * Supabase CLI recognizes; in the user's project, those that `add` has put there. The user's own may need what the local stack does not have, such as
  * Supabase's tables of users.
  */
 function ourMigrations(): string[] {
@@ -103,7 +102,7 @@ function readApplied(dbUrl: string): Promise<ReadonlyMap<string, string>> {
   });
 }
 
-/** Removes what is between statements, which the Supabase CLI does not store. */
+/** Removes space and semicolons: the Supabase CLI stores none between statements. */
 function essence(text: string): string {
   return text.replaceAll(/[\s;]+/g, "");
 }

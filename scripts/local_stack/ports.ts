@@ -6,7 +6,7 @@ const NAMES = [
   "webhook", // the functions' own processes
   "worker",
   "postgrest",
-  "postgrestAdmin", // where PostgREST says whether it is ready
+  "postgrestAdmin", // answers whether PostgREST is ready
 ] as const;
 
 type PortName = typeof NAMES[number];
@@ -23,8 +23,8 @@ const FREE_COUNT = 15_000;
 
 /**
  * Chooses all ports before anything is started, and holds each until it is
- * freed, right before a part listens there. A wanted port may be 0 or undefined
- * for any free one; throws if one is in use.
+ * freed, right before a part listens there. A wanted port of 0 or undefined
+ * stands for any free port. Throws if a wanted port is in use.
  */
 export async function holdPorts(wanted: Partial<StackPorts>) {
   using held = new DisposableStack();

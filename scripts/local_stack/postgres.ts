@@ -16,7 +16,7 @@ export interface PostgresPlace {
 /** The environment of Postgres's programs, without anything from the user's. */
 const ENV = { LC_ALL: "C", TZ: "UTC" };
 
-// Linux's usual number, if the list of accounts does not name `nobody`.
+// Linux's usual number, used if the list of accounts lacks `nobody`.
 const NOBODY = 65534;
 
 const INITDB_OPTIONS = [
@@ -33,8 +33,8 @@ const LOCALE = [
 ];
 
 /**
- * Copies a folder, open to all, whatever the umask is now and was when npm
- * unpacked it. Renamed when complete, so that an incomplete copy is never used.
+ * Copies a folder so that all accounts can read it, whatever the umask is, or was
+ * when npm unpacked it. The copy gets its name when it is complete.
  */
 const COPY = 'rm -rf "$2.new" && mkdir -p "$3" && cp -RP "$1" "$2.new" && \
 chmod -R u+rwX,go=u-w "$2.new" "$3" && mv "$2.new" "$2"';
@@ -76,8 +76,8 @@ export async function copyPostgresBinaries(folder: string): Promise<string> {
 
 /**
  * Copies the server out of a package's folder, once per version, to a place that
- * the account that runs it can read. A repository in a home folder is often
- * closed to other accounts. Tests also add extensions to the copy.
+ * the account of Postgres can read. Other accounts often cannot read a repository
+ * in a home folder. Tests also add extensions to the copy.
  */
 export async function copyServer(
   root: string,
@@ -111,7 +111,7 @@ export async function initializeDatabase(
 ): Promise<void> {
   if (existsSync(data)) return;
 
-  // Renamed when complete, so that an incomplete one is never used.
+  // Renamed when complete, so that an incomplete cluster is never used.
   const unfinished = `${data}.new`;
   const password = `${data}.password`;
   await rm(unfinished, { recursive: true, force: true });
@@ -182,8 +182,8 @@ export function postgresService(
 }
 
 /**
- * Removes the `postmaster.pid` of a server that was killed, if another program
- * has its id by now: the next server would not start.
+ * Removes the `postmaster.pid` of a killed server if another program has its
+ * process ID by now, because then the next server would not start.
  */
 export async function removeStalePidFile(data: string): Promise<void> {
   const { processId = 0 } = await readPostmasterFile(data) ?? {};

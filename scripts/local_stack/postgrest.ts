@@ -45,8 +45,8 @@ export function postgrestService(
 }
 
 /**
- * Finds the program: in its npm package, which exists for Linux on x64 only, or
- * else in PATH.
+ * Finds the program in its npm package, which exists for Linux x64 only, or else
+ * in PATH.
  */
 function findPostgrest(): string {
   const isPackaged = Deno.build.os === "linux" && Deno.build.arch === "x86_64";

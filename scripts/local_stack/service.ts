@@ -18,7 +18,7 @@ export interface ServiceSpec {
   readonly cwd: string;
   readonly user?: { readonly uid: number; readonly gid: number } | undefined;
   readonly isReady: (processId: number) => boolean | Promise<boolean>;
-  /** Matches a line which says that it will not become ready. */
+  /** Matches a log line that means that it will not become ready. */
   readonly failure?: RegExp;
   readonly stopSignal: Deno.Signal;
 }
@@ -86,15 +86,15 @@ export function createService(
 
     const hasEnded = () =>
       !running || lastLines.some((line) => failure?.test(line.trim()));
-    const isKnown = await waitUntil(
+    const isInTime = await waitUntil(
       async () => hasEnded() || await isReady(child.pid),
       { timeoutMs: READY_WITHIN_MS, signal },
     );
-    wanted = isKnown && !hasEnded();
+    wanted = isInTime && !hasEnded();
     if (wanted) return;
 
     await kill();
-    const why = isKnown ? "ended at once" : "was not ready after a minute";
+    const why = isInTime ? "ended at once" : "was not ready after a minute";
     throw new FaultInLines(
       `Cannot start ${name}: it ${why}.\n${lastLines.join("\n")}`,
     );
@@ -107,13 +107,13 @@ export function createService(
     await kill();
   }
 
-  /** Sends SIGKILL to it and its children, and waits until they are gone. */
+  /** Kills the service and its children, and waits until they are gone. */
   async function kill(): Promise<void> {
     wanted = false;
     if (!running) return;
     const { id, ended } = running;
 
-    // Otherwise it may start another child before it ends.
+    // Stopped first, so that it cannot start another child.
     signalTo(id, "SIGSTOP");
     const ids = [...await runningProcesses()]
       .filter(([pid, { parent }]) => pid === id || parent === id)

@@ -1,7 +1,11 @@
 import type { Environment } from "../common/environment.ts";
 import { localKeys } from "./keys.ts";
 import { databaseUrls, setUpServer } from "./databases.ts";
-import { functionService, OF_DENO, platformEnvironment } from "./functions.ts";
+import {
+  DENO_LINES,
+  functionService,
+  platformEnvironment,
+} from "./functions.ts";
 import { startGateway } from "./gateway.ts";
 import { updateDatabase } from "./migrations.ts";
 import { holdPorts, type StackPorts } from "./ports.ts";
@@ -19,7 +23,7 @@ import {
 } from "./service.ts";
 import { openStateFolder } from "./state_folder.ts";
 
-/** A stack that runs. Disposing of it stops all parts, the last started first. */
+/** A running stack. Disposing of it stops its parts, the last started first. */
 export type Stack = Awaited<ReturnType<typeof startStack>>;
 
 export interface StackOptions {
@@ -37,8 +41,8 @@ export interface StackOptions {
 }
 
 /**
- * Starts Postgres, applies the migrations, starts PostgREST and the functions,
- * and last the gateway. If one does not start, those before it are stopped.
+ * Starts Postgres, applies the migrations, and starts PostgREST, the functions
+ * and the gateway. If a part does not start, those before it are stopped.
  */
 export async function startStack(options: StackOptions) {
   const { signal, onLog = () => {}, fsync = true } = options;
@@ -58,7 +62,7 @@ export async function startStack(options: StackOptions) {
   const keys = await localKeys();
 
   const observer: ServiceObserver = {
-    onLog: (line, source) => OF_DENO.test(line) || onLog(line, source),
+    onLog: (line, source) => DENO_LINES.test(line) || onLog(line, source),
     onUnexpectedEnd: failed.resolve,
     onSpawn: folder.record,
     detached: options.detached ?? false,

@@ -7,8 +7,8 @@ import {
 import type { Environment } from "../common/environment.ts";
 
 /**
- * By default, the first two ports are those of `supabase start`. Only the stack
- * itself uses the last two: any free ones (0).
+ * The first two are the ports of `supabase start`. Only the stack itself uses the
+ * last two, so they are any free ports (0).
  */
 const DEFAULTS = {
   api: 54321,
@@ -45,12 +45,12 @@ const START = {
   },
   details:
     `On a terminal, it shows one line per delivery: time, status, outcome, type,
-subscription, event and milliseconds; else the functions' log lines. A saved
-change of a function, or of supabase/functions/.env, is served at once; a
+subscription, event and milliseconds; otherwise, the functions' log lines. A
+saved change of a function, or of supabase/functions/.env, is served at once; a
 request in progress is cut off.
 
-The functions get the environment of this command, and for variables that are
-not set there, supabase/functions/.env. The other commands find the stack by
+The functions get the environment of this command, and supabase/functions/.env
+for variables that are not set there. The other commands find the stack by
 themselves; if its data is elsewhere, they need the same BILLING_STACK_DATA. Two
 stacks need two folders and two bases.
 
@@ -104,10 +104,10 @@ function variableOf(name: PortName): string {
   return `BILLING_${name.toUpperCase()}_PORT`;
 }
 
-function numberUpTo(most: number, text: string, names: string): number {
+function numberUpTo(max: number, text: string, names: string): number {
   const number = /^\d{1,5}$/.test(text) ? Number(text) : 0;
-  if (number > 0 && number <= most) return number;
+  if (number > 0 && number <= max) return number;
   throw new UsageError(
-    `${names} take a number from 1 to ${most}, not "${text}".`,
+    `${names} take a number from 1 to ${max}, not "${text}".`,
   );
 }

@@ -7,18 +7,18 @@ const LOCK = "lock";
 const END_WITHIN_MS = 10_000;
 const OUR_NAMES = /^(binaries|cli|database|lock|running)(\.|$)/;
 
-/** A line of the lock: a process of the stack, and when it began. */
+/** A line of the lock file: a process of the stack, and when it began. */
 const RECORD = /^(\d+) (.+)$/gm;
 
 /**
  * Locks a state folder for this process, and creates it if it is missing. Ends
- * what a stack that was killed has left running. The lock is released when this
- * process ends, in whatever way. Throws if another stack uses the folder, or if
+ * the processes that a killed stack left running. The lock is released when this
+ * process ends, even if it is killed. Throws if another stack uses the folder, or if
  * it is not a state folder of this account.
  */
 export async function openStateFolder(given: string) {
   await Deno.mkdir(given, { recursive: true });
-  checkOwn(given);
+  checkFolder(given);
   const path = await Deno.realPath(given);
   if (Deno.uid() === 0) await Deno.chmod(path, 0o755); // for Postgres's account
 
@@ -34,12 +34,12 @@ export async function openStateFolder(given: string) {
 
   return {
     path,
-    /** The places in the folder. Nothing else in it is the stack's. */
+    /** The stack's paths in the folder, which may contain other files. */
     binaries: join(path, "binaries"),
     database,
     /** The Supabase CLI's own files, kept out of the user's home. */
     cli: join(path, "cli"),
-    /** Notes a process. If this one is killed, the next stack ends it. */
+    /** Records a process, so that the next stack ends it if this one is killed. */
     record: async (id: number) => {
       const started = await startOf(id);
       if (started) await write(`${id} ${started}`);
@@ -81,7 +81,7 @@ async function takeLock(path: string) {
  * is changed. For root, the default folder has a predictable name below a folder
  * that everyone can write to, so someone else may have created it, or a link.
  */
-function checkOwn(given: string): void {
+function checkFolder(given: string): void {
   const { isSymlink, uid } = Deno.lstatSync(given);
   if (isSymlink) refuse(given, "it is a symbolic link");
   if (uid !== Deno.uid()) refuse(given, "another account owns it");

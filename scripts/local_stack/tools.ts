@@ -1,4 +1,4 @@
-/** Programs that do their work and end, above all the Supabase CLI. */
+/** Runs programs that end by themselves, above all the Supabase CLI. */
 import { join } from "node:path";
 import importMap from "../../import_map.json" with { type: "json" };
 import type { Environment } from "../common/environment.ts";
@@ -85,8 +85,8 @@ export type ProcessGroup = ReturnType<typeof spawnGroup>;
 
 /**
  * Starts a program in its own session, so that Ctrl-C at the terminal does not
- * reach it, and so that it can be ended together with what it has started. That
- * happens once the signal is aborted. Its standard input is empty.
+ * reach it. Aborting the signal ends it together with the programs that it has
+ * started. Its standard input is empty.
  */
 export function spawnGroup(
   { command, args, options, signal }: {
@@ -113,9 +113,9 @@ export function spawnGroup(
 }
 
 /**
- * Runs a command to its end, and returns its standard output. If it fails, throws
- * `Cannot <purpose>: ...` with its output; if the signal ended it, the signal's
- * reason.
+ * Runs a command to its end, and returns its standard output. Throws `Cannot
+ * <purpose>: ...` with its output if it fails, and the signal's reason if the
+ * signal ended it.
  */
 export async function runTool(
   { purpose, command, args, env, cwd, user }: {

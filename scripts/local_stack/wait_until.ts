@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
 /**
- * Waits until a condition holds, by asking for it again and again. Returns false
- * if the time is up, and throws the signal's reason once it is aborted.
+ * Waits until a condition holds, by checking it repeatedly. Returns false if the
+ * time is up, and throws the signal's reason once it is aborted.
  */
 export async function waitUntil(
   isMet: () => boolean | Promise<boolean>,

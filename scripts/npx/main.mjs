@@ -12,7 +12,7 @@ import { fileURLToPath } from "node:url";
 import { closest } from "../common/closest.mjs";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
-/** The folder that npx installs into, and uses again as it is. */
+/** The folder that npx installs into, and reuses. */
 const INSTALLED = dirname(dirname(ROOT));
 const require = createRequire(import.meta.url);
 const { name, version, optionalDependencies } = require("../../package.json");
@@ -23,8 +23,8 @@ const COMMANDS = Object.entries(tasks)
 
 const [command = "--help", ...args] = process.argv.slice(2);
 /**
- * How Deno finds the packages, whatever the project has: those that the command
- * imports, or for `start`, which runs Postgres, all of them.
+ * Options with which Deno finds the packages, whatever the project's configuration:
+ * those that the command imports, or for `start`, which runs Postgres, all of them.
  */
 const PACKAGES = command === "start"
   ? [`--config=${join(ROOT, "deno.json")}`]
@@ -37,9 +37,9 @@ const PACKAGES = command === "start"
   ];
 
 if (["--help", "-h", "help"].includes(command)) {
-  say(helpText());
+  print(helpText());
 } else if (["--version", "-v"].includes(command)) {
-  say(version);
+  print(version);
 } else if (COMMANDS.some(([name]) => name === command)) {
   run();
 } else {
@@ -73,7 +73,7 @@ function run() {
   });
 }
 
-/** Returns the path of the Deno that npm installed; undefined if it did not. */
+/** Returns the path of the Deno that npm installed; undefined if npm did not. */
 function findDeno() {
   try {
     return require("deno/install_api.cjs").runInstall();
@@ -108,7 +108,7 @@ function commandLine() {
   return `npx --yes ${/^(?:\/|\.\.\/)/.test(spec) ? "file:" : ""}${spec}`;
 }
 
-/** Returns the package that npx was given; it notes that where it installs. */
+/** Returns the package that npx was given, which npx stores where it installs. */
 function npxSpec() {
   try {
     return require(join(INSTALLED, "package.json"))._npx.packages[0];
@@ -134,7 +134,7 @@ ${lines.join("\n")}
 Each command has --help.`;
 }
 
-function say(text) {
+function print(text) {
   process.stdout.write(`${text}\n`);
 }
 

@@ -16,8 +16,8 @@ import type { Page } from "./stripe_source.ts";
 /**
  * Brings the records to the state of Stripe's subscriptions, page by page.
  *
- * @returns how many subscriptions were compared, what differed before, why some
- * could not be recorded, by ID, and which belong to erased accounts.
+ * @returns the number of subscriptions read, the differences found, the errors of
+ * those that could not be recorded, both by ID, and those of erased accounts.
  * @throws {DeliveryError} If the database keeps failing.
  */
 export async function importPages(
@@ -38,7 +38,7 @@ export async function importPages(
 
     different.set(subscription, difference);
     if (error !== undefined) errors.set(subscription, error);
-    // Until a mark that is ahead is set back, no correction changes the record.
+    // No correction changes the record until a mark that is ahead is set back.
     const ahead = fields.find(({ field }) => field.endsWith("_as_of"));
     if (ahead) {
       errors.set(
@@ -58,22 +58,22 @@ export async function importPages(
     const { failed } = await context.tables.apply(
       compared.map(({ corrections }) => corrections),
     );
-    // The first failure of a subscription is the reason of the others.
+    // A subscription's first failure is the reason for its others.
     for (const [{ subscription_id }, message] of failed.reverse()) {
       errors.set(subscription_id!, message);
     }
   }
 
-  // Subscriptions that do not name their account come last: until then the database
-  // does not know all subscriptions of a customer, which may have different accounts.
+  // Subscriptions that do not name their account come last: the database finds it by
+  // the customer's other subscriptions, and must know all of them to see if they differ.
   const last: Page[] = [];
   for await (const page of pages) {
-    const { named = [], nameless = [] } = Object.groupBy(
+    const { named = [], unnamed = [] } = Object.groupBy(
       page.data,
       (subscription) =>
-        accountOf(subscription, context.accountFrom) ? "named" : "nameless",
+        accountOf(subscription, context.accountFrom) ? "named" : "unnamed",
     );
-    last.push({ ...page, data: nameless });
+    last.push({ ...page, data: unnamed });
     await importPage({ ...page, data: named });
   }
   for (const page of last) await importPage(page);
@@ -83,11 +83,11 @@ export async function importPages(
 
 /**
  * Applies the events that Stripe could not deliver, under their own IDs. An event
- * that the app has a handler for is left to a delivery or a retry, which run the
- * handler: once applied, the event would be a duplicate.
+ * with a handler of the app is left to a delivery or a retry, which run the
+ * handler: once it is applied here, those would be duplicates.
  *
  * @param undelivered The newest first, as Stripe lists them.
- * @returns why, by event, for those that were not applied.
+ * @returns the reasons why events were not applied, by ID.
  * @throws {DeliveryError} If the database keeps failing.
  */
 export async function applyMissed(
@@ -99,17 +99,17 @@ export async function applyMissed(
 
   const missed = await missedEvents(undelivered, context);
   const handlers = await context.tables.handlers();
-  const lacking = (await context.tables.openFailures())
+  const withoutHandler = (await context.tables.openFailures())
     .filter(({ error_code }) => error_code === "handler_missing")
     .map(({ event }) => event);
 
   // The database orders the events of one call, but there may be several calls.
   for (const event of missed.reverse()) {
     const name = handlerName(event.type);
-    if (handlers.has(name) || lacking.includes(event.id)) {
+    if (handlers.has(name) || withoutHandler.includes(event.id)) {
       errors.set(
         event.id,
-        `billing.${name} has to run for it, which only a delivery or a retry does. Have Stripe send it again`,
+        `billing.${name} must run for it, which only a delivery or a retry does. Have Stripe send it again`,
       );
       continue;
     }

@@ -1,6 +1,6 @@
 /**
- * What `deno task import` and `deno task reconcile` share: their options, and how
- * they run.
+ * The common part of `deno task import` and `deno task reconcile`: their options,
+ * and how they run.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { readEventSettings } from "../../supabase/functions/_shared/billing/events/event_settings.ts";
@@ -61,15 +61,15 @@ export interface Context extends
   readonly wait: Wait;
 }
 
-/** Longer than a project that exists takes to answer. */
+/** Longer than any existing project takes to answer. */
 const CHECK_LIMIT_MS = 10_000;
 
-/** Not 1, which means that something differs. */
+/** The exit code after an error; 1 means that something differs. */
 const FAILED = 3;
 
 /**
- * Runs `import` or `reconcile`, and ends the process. Ctrl-C ends it at any
- * moment: what is applied is whole, and the next run does the rest.
+ * Runs `import` or `reconcile`, and ends the process. It may be interrupted at any
+ * moment: nothing is applied in part, and the next run does the rest.
  *
  * @param work Returns the exit code.
  */
@@ -100,7 +100,7 @@ export function readTarget(
   const apiKey = env["STRIPE_API_KEY"] ?? "";
   const stripeUrl = values["stripe-url"];
 
-  // The API key is sent there.
+  // The API key is sent to this URL.
   if (stripeUrl !== undefined && !isLoopback(stripeUrl)) {
     throw new UsageError("--stripe-url takes a URL on this machine.");
   }
@@ -122,7 +122,7 @@ function readSettings(env: Surroundings["env"], provider: ProviderName) {
     const format = readFormatName(env, provider);
     if (format !== "stripe") {
       throw new Error(
-        `import and reconcile are Stripe's, but ${
+        `import and reconcile are for Stripe only, but ${
           settingsPrefix(provider)
         }FORMAT is ${format}. If the other provider is Stripe, name it with --provider.`,
       );
@@ -133,7 +133,7 @@ function readSettings(env: Surroundings["env"], provider: ProviderName) {
   }
 }
 
-/** Returns a key's mode. Unless a test key meets a local project, `--mode` confirms it. */
+/** Returns a key's mode. Only a test key for a local project needs no `--mode`. */
 function readMode(
   apiKey: string,
   confirmed: string | undefined,
@@ -163,7 +163,7 @@ function readMode(
   );
 }
 
-/** Finds out at once, without retries, if the project refuses this command. */
+/** Opens Stripe and the project. Fails at once if the project refuses a call. */
 async function openContext<Arguments extends Target>(
   target: Arguments,
 ): Promise<Arguments & Context> {

@@ -16,7 +16,7 @@ export interface Comparison {
   readonly corrections: readonly BillingEvent[];
 }
 
-/** The columns with the times of the newest events that the record took. */
+/** The columns with the times of the newest events that changed the record. */
 const MARKS = ["account_as_of", "changed_as_of", "canceled_as_of"] as const;
 
 /** How far a mark may be ahead of the moment at which Stripe was asked. */
@@ -24,7 +24,7 @@ const LONGEST_AHEAD_SECONDS = 300;
 
 /**
  * How far a correction is dated before that moment: an event may become visible a
- * little later than it is dated, and the clocks of Stripe's machines may differ.
+ * little after its date, and the clocks of Stripe's machines may differ.
  */
 const MARGIN_SECONDS = 5;
 
@@ -115,7 +115,7 @@ export function accountOf(
   return [metadata.get("accountId"), other].find((account) => account?.trim());
 }
 
-/** Returns an empty text if there is none, whatever Stripe's types promise. */
+/** Returns the customer's ID; an empty text if it is missing, despite the types. */
 export function customerOf({ customer }: Stripe.Subscription): string {
   return typeof customer === "string" ? customer : customer?.id ?? "";
 }
@@ -138,13 +138,13 @@ function changes(
   const here: Readonly<Record<string, FieldValue>> = {
     ...record,
     items: textOf(record.items),
-    // The time of handling: only whether there is one can be compared.
+    // The time of handling is unknown to Stripe, so only its presence is compared.
     canceled_at: record.canceled_at && "set",
   };
   const there: Readonly<Record<string, FieldValue>> = {
     ...values,
     ...(isAsCreated && { status: "active" }),
-    // A deletion sets the status only, and not what an update reported last.
+    // A deletion leaves the `provider_status` that the last update reported.
     ...(status === "canceled" &&
       { provider_status: record.provider_status, canceled_at: "set" }),
     ...Object.fromEntries(
@@ -161,7 +161,7 @@ function changes(
     .filter(({ here, there }) => here !== there);
 }
 
-/** Returns items as text: the values of each, in the order of their names. */
+/** Returns items as text: the values of each, sorted by their names. */
 function textOf(items: unknown): string | null {
   if (!Array.isArray(items)) return null;
   const texts = items.map((item) =>
@@ -170,7 +170,7 @@ function textOf(items: unknown): string | null {
   return texts.join("; ");
 }
 
-/** Returns a value with times written alike: those of the database differ. */
+/** Returns a value in one notation for times: the database has its own. */
 function comparable(value: FieldValue): FieldValue {
   const isTime = /^\d{4}-\d\d-\d\dT[\d:.]+(Z|[+-]\d\d:\d\d)$/.test(`${value}`);
   const ms = isTime ? Date.parse(`${value}`) : NaN;
@@ -184,7 +184,7 @@ function isoTime(milliseconds: number): string {
 /**
  * Returns an event that makes a record match Stripe's subscription. The same
  * correction has the same ID. It is dated between two seconds, before Stripe was
- * asked: so it wins against every event that the answer is certain to contain, and
+ * asked, so it wins against every event that the answer is certain to contain, and
  * loses against every event that may be newer (docs/decisions.md).
  *
  * @throws {DeliveryError} If the subscription lacks a field that is needed.
@@ -212,6 +212,6 @@ function correctionEvent(
       planItem,
     },
   );
-  if (!parsed.handled) throw new Error(`Nobody handles ${type}`);
+  if (!parsed.handled) throw new Error(`${type} is not handled`);
   return { ...parsed.event, occurred_at: date, provider };
 }

@@ -1,6 +1,6 @@
 /** The differences between Stripe and the tables, and how they are shown. */
 
-/** The value of a field; times as in ISO 8601. */
+/** The value of a field. Times are in ISO 8601. */
 export type FieldValue = string | number | boolean | null;
 
 export interface FieldDifference {
@@ -36,7 +36,7 @@ export interface Difference {
   readonly error_code?: string;
 }
 
-/** What to do by hand about differences of some kinds. */
+/** Advice on differences that have to be solved by hand. */
 const ADVICE: { [Kind in Difference["kind"]]?: string } = {
   unmapped:
     "no account: set metadata.accountId at Stripe and run this again, or use --account-from <metadata key> or --account-from customer. For subscriptions of another product, set UNMAPPED_SUBSCRIPTIONS=ignore (docs/reconcile.md).",

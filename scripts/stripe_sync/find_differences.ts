@@ -13,15 +13,15 @@ import type { Page } from "./stripe_source.ts";
 export type Found = Awaited<ReturnType<typeof findDifferences>>;
 
 /**
- * An event on its way makes a difference that goes away by itself, so differences
- * are checked again after this time.
+ * An event in transit causes a difference that disappears by itself, so
+ * differences are checked again after this time.
  */
 const SECOND_LOOK_AFTER_MS = 2_000;
 
 export async function findDifferences(context: Context) {
   const { stripe, tables, unmappedSubscriptions } = context;
 
-  // Read before Stripe is asked: Stripe has whatever is recorded by now.
+  // Read before Stripe is asked, so Stripe has every recorded subscription.
   const recorded = await tables.subscriptionIds();
   const listed = await compareAll(stripe.subscriptions(), context);
   // The list leaves out subscriptions of test clocks, for example.
@@ -32,7 +32,7 @@ export async function findDifferences(context: Context) {
   const undelivered = await stripe.undeliveredEvents(typesOf(format));
 
   const compared = new Map([...listed, ...unlisted]);
-  // Unmapped ones, too, even if they are ignored below.
+  // Includes unmapped ones, even if they are ignored below.
   const doubtful = [...compared.keys()].filter((id) => compared.get(id));
   const missed = await missedEvents(undelivered, context);
   if (doubtful.length + missed.length > 0) {
@@ -106,8 +106,8 @@ export async function comparePage(
 }
 
 /**
- * Returns the undelivered events that would change the tables and have not, and
- * that were not resolved by hand. Events that the receiver acknowledges without
+ * Returns the undelivered events that would change the tables, and were neither
+ * applied nor resolved by hand. Events that the receiver acknowledges without
  * an effect are not missed; Stripe lists them if another endpoint of the account
  * fails.
  */
@@ -145,7 +145,7 @@ async function describeMissed(
   };
 }
 
-/** Returns an empty text for a one-off invoice. */
+/** Returns the subscription's ID; an empty text for a one-off invoice. */
 function subscriptionOf(event: Stripe.Event): string {
   return describeEvent(event, format).subscription_id ?? "";
 }

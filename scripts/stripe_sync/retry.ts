@@ -4,7 +4,7 @@ import { DeliveryError } from "../../supabase/functions/_shared/billing/errors.t
 /** Waits this many milliseconds, and shows why if a reason is given. */
 export type Wait = (milliseconds: number, reason?: string) => Promise<void>;
 
-/** Together longer than a rate limit, a deployment or a restart lasts. */
+/** In total, longer than a rate limit, a deployment or a restart lasts. */
 const WAITS_MS = [500, 1_000, 2_000, 4_000, 8_000, 16_000];
 
 /** A longer `Retry-After` is cut to this. */
@@ -38,7 +38,7 @@ export function isTransient(error: unknown): error is Error {
       error instanceof Stripe.errors.StripeAPIError;
 }
 
-/** RFC 9110, section 10.2.3, in seconds: Stripe sends no date. */
+/** Reads `Retry-After` (RFC 9110, section 10.2.3). Stripe sends seconds, not a date. */
 function retryAfterMs(error: Error): number | undefined {
   if (!(error instanceof Stripe.errors.StripeError)) return undefined;
   const text = error.headers?.["retry-after"] ?? "";

@@ -5,10 +5,10 @@ import { retry, type Wait } from "./retry.ts";
 /** The largest page that Stripe gives. */
 const ITEMS_PER_PAGE = 100;
 
-/** A page of a busy account takes long. */
+/** A page of a busy account may take long. */
 const TIMEOUT_MS = 60_000;
 
-/** Stripe's answer, and Stripe's clock before it was asked. */
+/** Stripe's answer, and the time on Stripe's clock when it was asked. */
 export interface StripeAnswer<T> {
   readonly data: T;
   /** In Unix seconds, no later than when Stripe read its data. */
@@ -21,8 +21,8 @@ export type StripeSource = ReturnType<typeof openStripeSource>;
 
 /**
  * Returns a reader of the account that an API key belongs to. It does not use the retries
- * and the paging of Stripe's package: those lack 429, `Retry-After`, answers that break
- * off, and the time of each page.
+ * and the paging of Stripe's package, which ignore 429, `Retry-After` and answers that
+ * break off, and do not give the time of each page.
  *
  * @throws {Error} While reading, if an object is of the other mode.
  */
@@ -82,8 +82,8 @@ export function openStripeSource(
   }
 
   /**
-   * Reads some subscriptions, without those that are gone: one by one, or from the list
-   * (of `listed`) if that takes fewer calls.
+   * Reads some subscriptions, if they still exist: one by one, or from the list of all
+   * (`listed` is their number) if that takes fewer calls.
    */
   async function* someSubscriptions(
     ids: readonly string[],

@@ -24,7 +24,7 @@ const TIME_LIMIT_MS = 10_000;
 /** The default maximum of rows per answer of Supabase's API. */
 const ROWS_PER_PAGE = 1_000;
 
-/** The ids are part of the URL, which has to stay short. */
+/** The IDs are part of the URL, which must stay short. */
 const IDS_PER_CALL = 100;
 
 /** Most groups have two events: about as many as the receiver sends per call. */
@@ -66,7 +66,7 @@ export function openTables(
     return rows;
   }
 
-  /** Reads by key, not by offset: rows that come or go in between shift nothing. */
+  /** Reads by key, not by offset: rows added or deleted meanwhile shift nothing. */
   async function readPages<Key extends string, Row extends Record<Key, string>>(
     key: Key,
     query: (last: string) => Query<Row[]>,
@@ -132,7 +132,7 @@ export function openTables(
       return new Set([...applied, ...resolved].map(({ event }) => event));
     },
 
-    /** Asks `billing.account_of_customer`; undefined if it knows no account. */
+    /** Returns what `billing.account_of_customer` finds; undefined if nothing. */
     async accountOfCustomer(customer_id: string): Promise<string | undefined> {
       const customer = { provider, customer_id };
       const [account] = await send(() => ({
@@ -145,6 +145,7 @@ export function openTables(
       return account ?? undefined;
     },
 
+    /** Returns the IDs of the subscriptions that belong to an erased account. */
     async erasedOf(
       owners: readonly {
         subscription_id: string;
@@ -165,8 +166,8 @@ export function openTables(
     },
 
     /**
-     * Applies events as the receiver does, each group in one call. Repeats a call also
-     * while an event fails that may succeed later: the others are duplicates then.
+     * Applies events as the receiver does, each group in one call. A call is also
+     * repeated while one of its events may still succeed: the others are then duplicates.
      *
      * @returns the events that failed, and why.
      */

@@ -88,7 +88,10 @@ Deno.test("what is missing or does not fit is refused, and no key repeated", () 
       [`${TEST} UNMAPPED_SUBSCRIPTIONS=yes`, "fail or ignore"],
       [`${TEST} --apply --dry-run`, "not both"],
       // Of the chosen provider, before anything about a key of Stripe's.
-      ["PROVIDER_A_FORMAT=paddle", "are Stripe's, but PROVIDER_A_FORMAT is"],
+      [
+        "PROVIDER_A_FORMAT=paddle",
+        "are for Stripe only, but PROVIDER_A_FORMAT is",
+      ],
       [`${TEST} PROVIDER_B_FORMAT=polar --provider b`, "B_FORMAT is polar"],
       [`${TEST} PROVIDER_A_FORMAT=padle`, "PROVIDER_A_FORMAT must be"],
     ] as const
