@@ -1,4 +1,4 @@
-/** Ports, processes and memory of this machine. */
+/** Ports, servers, processes and memory of this machine. */
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
 import * as fs from "node:fs/promises";
@@ -39,6 +39,29 @@ export async function freePort(): Promise<number> {
       if (code !== "EADDRINUSE") throw error;
     }
   }
+}
+
+/**
+ * Serves requests on a free port of 127.0.0.1. Its end waits for no answer: a failed
+ * test may hold one back for ever.
+ */
+export function serveHere(
+  answer: (request: Request) => Response | Promise<Response>,
+): AsyncDisposable & { readonly url: string } {
+  const ending = new AbortController();
+  const server = Deno.serve({
+    hostname: "127.0.0.1",
+    port: 0,
+    signal: ending.signal,
+    onListen() {},
+  }, answer);
+  return {
+    url: `http://127.0.0.1:${server.addr.port}`,
+    [Symbol.asyncDispose]: async () => {
+      ending.abort();
+      await server.finished;
+    },
+  };
 }
 
 export async function processTree(
