@@ -1,8 +1,7 @@
 /**
- * The npm package as a user has it: a project made by the CLI, the package as a
- * file in it, and neither a clone nor Deno; from `npx` to the first event. npx
- * takes seconds to unpack the file each time, so some commands run what it has
- * installed. Nothing is downloaded, so what the lock files of the package name
+ * The npm package as a user has it: a file in a project made by the CLI, with neither a
+ * clone nor Deno. npx takes seconds to unpack the file each time, so some commands run
+ * what it has installed. Nothing is downloaded, so what the lock files of the package name
  * has to be what this repository is tested with.
  */
 import { assertEquals, assertStringIncludes } from "@std/assert";
@@ -18,7 +17,7 @@ import {
 } from "../support/terminal.ts";
 
 const PACKAGE = "./billing-webhook-receiver.tgz";
-/** How the user starts a command, as hints have to name it. */
+/** Hints have to name commands like this. */
 const NPX = `npx --yes ${PACKAGE}`;
 
 function assertEnds({ code, said }: Typed, wanted: number, says: string): void {
@@ -30,6 +29,7 @@ async function makeUser(opened: AsyncDisposableStack) {
   const made = await Deno.makeTempDir({ prefix: "billing-webhook-npm-" });
   opened.defer(() => Deno.remove(made, { recursive: true }));
   const path = await Deno.realPath(made);
+
   const clone = opened.use(await openTerminal(REPOSITORY));
   const packing = await clone.type(`
     cd '${path}' && mkdir supabase && echo 'project_id = "app"' > supabase/config.toml
@@ -45,6 +45,7 @@ async function makeUser(opened: AsyncDisposableStack) {
   assertEquals(packing.code, 0, packing.said);
   const info = await clone.type("deno info --json");
   await commitAll(path);
+
   const user = opened.use(await openTerminal(path, {}, { hasTools: false }));
   const place = await placeForStack(opened);
   Object.assign(user.env, place.env, {
@@ -52,6 +53,7 @@ async function makeUser(opened: AsyncDisposableStack) {
     npm_config_cache: `${path}/home/.npm`,
     DENO_DIR: JSON.parse(info.said).denoDir,
   });
+
   const npx = (command: string, env = {}) =>
     user.type(`${NPX} ${command}`, { env });
   const installed = (command: string, env = {}) =>
@@ -108,12 +110,14 @@ Deno.test("npx adds the receiver to a project, runs it and sends events", async 
       '$&\n"migrations/20991231000000_billing_second.sql": "",',
     );
     await Deno.writeTextFile(manifest, added);
+
     await using stack = await user.start(`${NPX} start`);
     await withDatabase(user.dbUrl, async (sql) => {
       const [row] = await sql`
         select obj_description('billing'::regnamespace, 'pg_namespace') as note`;
       assertEquals(row?.["note"], "Second");
     });
+
     const at = `--url ${user.apiUrl}/functions/v1/billing-webhook`;
     const event = `trigger customer.subscription.created ${at}`;
     const sent = await installed(event);
@@ -126,6 +130,7 @@ Deno.test("npx adds the receiver to a project, runs it and sends events", async 
     };
     const doctor = await installed(`doctor ${at}`, env);
     assertEnds(doctor, 0, " ok, 0 FAIL, 1 skipped");
+
     assertEquals(await stack.stop(), []);
     assertStringIncludes(stack.said(), `${NPX} trigger customer.subscription.`);
     assertStringIncludes(stack.said(), "from PROVIDER_A_SIGNING_SECRET");

@@ -1,8 +1,7 @@
 /**
- * The commands in the docs are typed here by a newcomer, in order, beside one
- * `start` at a terminal of 80 columns, which shows what happens. Those that need what
- * this test does not have are listed with the test that types them, or with the reason
- * why none does.
+ * The commands in the docs are typed by a newcomer, in order, beside one `start` at a
+ * terminal of 80 columns. The others are listed with the test that types them, or with the
+ * reason why none does.
  */
 import {
   assert,
@@ -46,7 +45,7 @@ const typed = new Set<string>();
 const ofPage = (page: string) =>
   commands.filter(({ place }) => place.startsWith(`${page}:`));
 
-/** The page's first block with a command that begins so, one command a line. */
+/** Returns the page's first block with a command that begins so, one command a line. */
 function blockOf(page: string, start: string): string {
   const found = ofPage(page).find(({ text }) => text.startsWith(start));
   assert(found !== undefined, `${page} has no command ${start}`);
@@ -56,7 +55,7 @@ function blockOf(page: string, start: string): string {
   return block.join("\n");
 }
 
-/** The page's command that is so, or else its first that begins so. */
+/** Returns the page's command that is so, or else its first that begins so. */
 function commandOf(page: string, start: string): string {
   const texts = ofPage(page).map(({ text }) => text);
   const text = texts.find((text) => text === start) ??
@@ -78,6 +77,7 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
   // tests/deploy/npm_package.test.ts starts from nothing.
   const template = setting("TEST_STACK_TEMPLATE");
   await copyStackTemplate(template, env.BILLING_STACK_DATA);
+
   const { secret } = await localKeys();
   const signing = LOCAL_SIGNING_SECRETS.PROVIDER_A_SIGNING_SECRET;
   const terminal = opened.use(
@@ -93,14 +93,16 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
     }),
   );
   Object.assign(terminal.env, env);
+
   const type = (command: string, input = "") =>
     terminal.type(command, { input });
   const tell = (page: string, start: string) => type(commandOf(page, start));
   const settings = `${path}/supabase/functions/.env`;
+
   const start = commandOf("README.md", "npx -y deno@2.9.6 task start");
   const stack = opened.use(await terminal.start(start, { columns: 80 }));
   let timesServed = 0;
-  /** Waits until the settings of now are served, and what is asked for holds. */
+  /** Waits until the present settings are served, and a condition holds. */
   async function served(holds: () => Promise<boolean>) {
     const count = () =>
       stack.lines().filter((line) => line.endsWith("settings are served"))
@@ -120,6 +122,7 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
       "applied. The row in billing.subscriptions:",
     );
     assertWorks(await tell("README.md", "psql"), '"status":"active"');
+
     const canceled = "customer.subscription.deleted";
     assertStringIncludes(readPage("README.md"), `\`${canceled}\``);
     assertWorks(await type(`deno task trigger ${canceled}`), "200 OK");
@@ -131,7 +134,7 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
   await test.step("a saved change is served, and so is what corrects a mistake", async () => {
     const file = `${path}/supabase/functions/billing-webhook/handle_webhook.ts`;
     const code = await Deno.readTextFile(file);
-    /** Saves it, and once more if need be: Deno misses some saves while it restarts. */
+    /** Saves the file, if need be again: Deno misses some saves while it restarts. */
     const saved = async (
       text: string,
       isServed: (reply: Awaited<ReturnType<typeof deliver>>) => boolean,
@@ -147,6 +150,7 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
         return isServed(await deliver(webhook, ignored));
       });
     };
+
     const changed = code.replace('"OK"', '"OK, changed"');
     await saved(changed, ({ body }) => body === "OK, changed");
     const why = /SyntaxError: Expression expected/;
@@ -167,6 +171,7 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
     await Deno.writeTextFile(settings, changed);
     await served(works(commandOf("docs/deploy.md", "deno task trigger")));
     assertWorks(await tell("docs/deploy.md", "deno task doctor"), "0 FAIL");
+
     await Deno.remove(settings);
     assertWorks(await type(blockOf("docs/stripe.md", "echo PROVIDER_A")), "");
     await served(works("deno task trigger invoice.payment_failed"));
@@ -182,12 +187,12 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
     const pasted = `${secret}\n${dbUrl}\n${signing}\n`;
     const { code, said } = await type(`${block}\n${ofRewrites}`, pasted);
     assertWorks({ code, said }, "13 ok, 0 FAIL, 1 skipped");
-    for (const one of [secret, signing, dbUrl]) {
-      assertEquals(said.includes(one), false, `${one} is in: ${said}`);
+    for (const hidden of [secret, signing, dbUrl]) {
+      assertEquals(said.includes(hidden), false, `${hidden} is in: ${said}`);
     }
+
     const rotation = blockOf("SECURITY.md", "deno task doctor");
     assertWorks(await type(rotation, signing), "0 FAIL");
-    // Its secret was that of a stack without any.
     await Deno.remove(settings);
   });
 
@@ -210,6 +215,7 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
       (await type(token)).said,
       /\[\{"id":"sub_local_a","status":"active","plan_id":"price_\w+"\}\]/,
     );
+
     for (const [command, input] of [[psql, asUser], [token]] as const) {
       const other = (text = "") =>
         text.replaceAll(account, crypto.randomUUID());
@@ -223,7 +229,7 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
     const { said } = await tell("docs/operate.md", "deno task trigger");
     assertStringIncludes(said, "422 Event is not valid");
     assertMatch(said, /error_code +account_unknown/);
-    // From the worker, which start wakes; what may heal raises no alert yet.
+    // The worker, which start wakes, alerts; a failure that may heal raises no alert yet.
     await stack.line(/ alert +account_unknown: \d new, \d open/);
   });
 
@@ -234,9 +240,9 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
     const next = await stack.line(/subscription_unknown: Apply its creation/);
     const lines = stack.lines();
     assertEquals(lines.indexOf(next), lines.indexOf(failed) + 1);
+
     const [advised = ""] =
-      /deno task trigger \S+created .*sub_late/.exec(said) ??
-        [];
+      /deno task trigger \S+created .*sub_late/.exec(said) ?? [];
     assertWorks(await type(advised), "200 OK");
     const psql = commandOf("docs/app.md", "psql");
     const status =
@@ -268,7 +274,7 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
   });
 
   await test.step("README: reset; no line was wider than the terminal", async () => {
-    // But for the paths in Deno's own messages.
+    // Deno's own messages may have long paths.
     const wide = stack.lines().filter((line) =>
       line.length >= 80 && !/^ +(?:at .*)?[("]?(?:file:)?\//.test(line)
     );
