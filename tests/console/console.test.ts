@@ -299,10 +299,7 @@ const LIBRARIES = fileURLToPath(
   new URL("../bin/al2023.tar.br", import.meta.resolve("@sparticuz/chromium")),
 );
 
-/**
- * Starts a browser from npm: a build of Chromium that needs no installed browser,
- * no fonts and no libraries but the C library's. The tests do not skip.
- */
+/** Starts a Chromium from npm that needs no fonts, and no library but the C library. */
 async function startBrowser(): Promise<Browser> {
   const home = await Deno.makeTempDir();
   const fonts = `${home}/fonts.conf`;

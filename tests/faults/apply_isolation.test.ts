@@ -1,7 +1,6 @@
 /**
- * An event that meets a lock fails alone, and soon: the others of its call are
- * applied. Calls that meet each other wait for each other, briefly, and never in
- * a circle.
+ * An event that meets a lock fails alone, and soon. Calls that meet each other wait for
+ * each other, briefly, and never in a circle.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { assertEquals } from "@std/assert";
@@ -111,7 +110,6 @@ Deno.test("an event whose call took too long holds up no other the next time", a
 
   await withGate(gate, async () => assertEquals(await send(slow), 503));
 
-  // On a busy machine, some tries are too late.
   await eventually(() =>
     withGate(gate, async (open) => {
       const again = send(slow);
@@ -137,7 +135,6 @@ Deno.test("a creation without an account waits as long as others", async () => {
     account_id: null,
     report: { plan_id: "plan_1", customer_id: "cus_1" },
   });
-  // On a busy machine, some tries are too late.
   await eventually(async () => {
     const outcomes = await callWhileHeld(
       lockSubscriptions(unnamed.subscription_id),

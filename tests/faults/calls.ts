@@ -41,7 +41,6 @@ export function update(subscription_id: string): WireEvent {
   });
 }
 
-/** Creates subscriptions, and returns their IDs. */
 export async function recorded(count: number): Promise<string[]> {
   const ids = Array.from(
     { length: count },
@@ -139,10 +138,8 @@ export async function waitsForLock(text: string): Promise<void> {
 }
 
 /**
- * Runs work while calls stop at a trigger, with all that they have locked, until
- * the work opens it.
- *
- * @param at When the trigger is executed.
+ * Runs work while calls stop at a trigger, with all that they have locked, until the work
+ * opens it. The trigger is executed `at` that event.
  */
 export async function withGate<T>(
   at: string,

@@ -1,8 +1,7 @@
 /**
  * Deliveries over 16 connections, two workers, an account that answers 429 now and then,
- * people who retry, repair, resolve and lock, pruning, and backends that are killed.
- * Nothing is lost or applied twice, nothing deadlocks, every notification gets through,
- * and a fault of the database is answered with 503.
+ * people who retry, repair, resolve and lock, pruning, and backends that are killed. A
+ * good event that meets a fault of the database is answered with 503.
  *
  * `EVERYTHING_SECONDS=60 deno task test tests/faults/everything_at_once.test.ts`
  * runs it for a minute.

@@ -1,6 +1,5 @@
 /**
- * The app's own handlers: whatever fails, each effect is there exactly once; and
- * whatever a handler does, it hurts no other event.
+ * The app's own handlers, when they fail, and when services are killed.
  *
  * `HANDLED_EVENTS=2000 deno task test tests/faults/handlers.test.ts` has more events.
  */

@@ -1,7 +1,4 @@
-/**
- * Postgres is killed in the middle of a run; `deno task start` ends in every way. If it
- * is killed itself, its processes are left until the next start.
- */
+/** Postgres is killed in the middle of a run, and `deno task start` at any place. */
 import { assert, assertEquals } from "@std/assert";
 import {
   spawnGroup,

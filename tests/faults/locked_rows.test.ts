@@ -31,7 +31,6 @@ Deno.test.beforeEach(() => emptyTables(sql));
 
 let occurred = Date.parse("2027-01-15T08:00:00Z");
 
-/** What is stored of a failure. */
 interface Failed {
   readonly error_code?: string;
   readonly error?: string;
@@ -300,7 +299,6 @@ function customerAdded(customer_id: string, account_id = "acc_1"): Lock {
 /** What a failure lacks. Its subscription and its customer have the same ID. */
 interface Lack {
   readonly error_code: string;
-  /** Brings what the failure lacks. */
   readonly brought: (id: string) => Lock;
 }
 
@@ -384,7 +382,6 @@ const newCreationWithoutAccount: OfAccount = (id) =>
   });
 
 interface EventOfAccount {
-  /** By what the account is known before. */
   readonly known: OfAccount;
   readonly event: OfAccount;
 }

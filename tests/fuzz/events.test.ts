@@ -1,7 +1,4 @@
-/**
- * Mutated events of every format: each is read or refused as `event_invalid`, nothing
- * else is thrown, and Postgres can hold what is read.
- */
+/** Mutated events of every format. */
 import { assert, assertEquals } from "@std/assert";
 import fc from "fast-check";
 import type { JSONValue } from "postgres";

@@ -189,7 +189,6 @@ Deno.test("an account has the features of all its items, for its users in polici
   const older = await accountWith({
     items: sql.json([{ product_id: "prod_pro", price_id: "price_pro_2026" }]),
   });
-  const plan = await accountWith({ plan_id: "prod_starter", items: null });
   await using _ = await applySql(
     sql,
     RIGHTS,
@@ -217,7 +216,6 @@ Deno.test("an account has the features of all its items, for its users in polici
   assertEquals(await amounts(server, ann), [7, null, 1, 0]);
   assertEquals(await amounts(server, ben), nothing);
   assertEquals(await amounts(server, older), [1, 20, 1, 0]);
-  assertEquals(await amounts(server, plan), [0, 3, 0, 0]);
 
   await sql`
     insert into public.documents values ('of_ann', ${ann}), ('of_ben', ${ben})`;

@@ -1,6 +1,4 @@
-/**
- * The SQL in the pages and the snippets runs with the role of the SQL editor.
- */
+/** The SQL in the pages and the snippets runs with the role of the SQL editor. */
 import {
   assert,
   assertEquals,

@@ -1,7 +1,4 @@
-/**
- * The providers' own packages as judges: they accept what our code signs and builds, and
- * the receiver's verification accepts what they sign.
- */
+/** The providers' own packages as judges of what our code signs and verifies. */
 import { assertEquals, assertRejects } from "@std/assert";
 import { Paddle } from "@paddle/paddle-node-sdk";
 import { webhooks as polar } from "@polar-sh/sdk/2026-10";

@@ -1,7 +1,4 @@
-/**
- * Each notification that is sent is true in the database at that moment, each that is
- * withdrawn is not, and each event that is news causes one, whatever comes again.
- */
+/** Notifications beside a model of what is true, and of which events are news. */
 import { assert, assertEquals } from "@std/assert";
 import fc from "fast-check";
 import { endLease, putOffAll } from "../support/queues.ts";

@@ -11,8 +11,6 @@ const MOST_IDLE_ROUNDS = 200;
  * Delivers the first few of every queue in one call, then the next, and so on,
  * and what fails again at the end of its queue, as a provider would. The queues
  * must have no subscription in common.
- *
- * @throws {Error} If some do not get through any more.
  */
 export async function deliverTogether(
   queues: readonly (readonly HistoryEvent[])[],
@@ -39,12 +37,7 @@ export async function deliverTogether(
   }
 }
 
-/**
- * Makes one call, and stores failures as the receiver does. Returns the events
- * that failed.
- *
- * @throws {Error} If there was a deadlock.
- */
+/** Makes one call, and stores and returns the events that failed. */
 export async function apply(
   events: readonly HistoryEvent[],
   sql: Sql,

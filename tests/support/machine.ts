@@ -95,9 +95,8 @@ export async function leftOf(
 }
 
 /**
- * Has the tests' files made in memory, if there is room: on a disk, a tenth of the
- * processor time goes into that. They take 1.5 GiB at most, and their processes
- * as much.
+ * Has the tests' files made in memory, if there is room: a disk takes a tenth of the
+ * processor time. They take 1.5 GiB at most, and their processes as much.
  */
 export async function useMemory(): Promise<void> {
   const mounts = await Deno.readTextFile("/proc/self/mounts").catch(() => "");

@@ -1,7 +1,4 @@
-/**
- * Where notifications arrive: an account's endpoint, and a stand-in for Resend's
- * API. Both listen on a port of 127.0.0.1.
- */
+/** Stand-ins for an account's endpoint and for Resend's API. */
 import { Webhook } from "standardwebhooks";
 import type { Environment } from "../../scripts/common/environment.ts";
 import { eventually } from "./hang_limit.ts";
@@ -56,7 +53,6 @@ export function startNotifiedEndpoint() {
     arrivals.filter((arrival) => arrival.eventId === eventId);
 
   return {
-    /** The settings with which a worker notifies it. */
     env: {
       NOTIFICATION_URL: `${server.url}?token=${URL_SECRET}`,
       NOTIFICATION_SIGNING_SECRET: NOTIFICATION_SECRET,
@@ -100,8 +96,6 @@ export interface MailRequest {
  * Starts Resend's API, with its limit: more requests than that within any second
  * get 429, and count as well.
  *
- * @param options.perSecond The limit; by default there is none.
- * @param options.now Its clock, in milliseconds.
  * @see https://resend.com/docs/api-reference/rate-limit
  */
 export function startMailApi({ perSecond = Infinity, now = Date.now } = {}) {

@@ -99,7 +99,6 @@ export async function settledRow(sql: Sql, eventId: string): Promise<Row> {
   });
 }
 
-/** Ends the wait of a notification, and all pauses. */
 export async function makeDue(sql: Sql, eventId: string): Promise<void> {
   await endPauses(sql);
   await sql`

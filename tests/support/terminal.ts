@@ -1,7 +1,4 @@
-/**
- * A user at a terminal, who types commands as the docs have them, but for what
- * stands for something (`<project-ref>`, `whsec_...`) and for ports.
- */
+/** A user at a terminal, who types the commands of the docs. */
 import { stripVTControlCharacters } from "node:util";
 import { createCommand } from "../../scripts/common/create_command.ts";
 import {
@@ -26,10 +23,9 @@ export interface Typed {
 export type Terminal = Awaited<ReturnType<typeof openTerminal>>;
 
 /**
- * Opens a terminal whose `deno`, also if npx fetches it, is this Deno, whose
- * `psql` runs the same SQL, and whose `supabase` is the pinned CLI, not used yet.
- * `filledIn` has what the user types instead of which texts, in this order; without
- * tools, the user has only Node.js.
+ * Opens a terminal whose `deno`, also if npx fetches it, is this Deno, whose `psql` runs
+ * the same SQL, and whose `supabase` is the pinned CLI, not used yet. The user types the
+ * values of `filledIn` instead of its names; without tools, there is only Node.js.
  */
 export async function openTerminal(
   path: string,
@@ -55,9 +51,7 @@ export async function openTerminal(
 
   return {
     path,
-    /** Its own folder, with tools and what the Supabase CLI keeps. */
     home,
-    /** Its environment. A test may add to it. */
     env,
     async type(
       block: string,
@@ -105,6 +99,7 @@ async function outputOf({ child, ended }: ProcessGroup) {
   const said = () => plain(raw);
   const lines = () =>
     said().slice(said().indexOf(READY)).split("\n").slice(1).filter(Boolean);
+
   let isStopped = false;
   async function stop() {
     if (isStopped) return [];
@@ -115,6 +110,7 @@ async function outputOf({ child, ended }: ProcessGroup) {
     await Promise.all([end, ...read]);
     return await leftOf(tree);
   }
+
   return {
     said,
     lines,
