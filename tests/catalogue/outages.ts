@@ -123,6 +123,7 @@ export const OUTAGES: Rows = {
         const numbers = Array(9_000).fill(number).join(",");
         const body = JSON.stringify(event).replace("{", `{"n":[${numbers}],`);
         await deliver(stage, { event, body, kept: "text", ...INVALID });
+
         const [row] = await sql`
           select octet_length(f::text)::int as bytes from billing.failed_events f
           where event_id = ${event.id}`;
@@ -147,6 +148,7 @@ export const OUTAGES: Rows = {
           where event_id = ${event.id}`;
         await deliverTogether(stage, { locked: [event], others: 39 });
       });
+
       assertEquals((await failureOf(sql, event.id)).resolved_at, null);
       await deliver(stage, { body: event, ...APPLIED });
       assertEquals((await failureOf(sql, event.id)).resolution, "applied");
@@ -161,6 +163,7 @@ export const OUTAGES: Rows = {
         creation({ subscription }),
         ...Array.from({ length: 5 }, () => update({ subscription })),
       ];
+
       await sql.begin(async (holder) => {
         await holder`
           update billing.subscriptions set account_id = account_id
@@ -198,6 +201,7 @@ export const OUTAGES: Rows = {
           assertEquals(status, 503);
           assert(Number(headers.get("retry-after")) > 0);
         }
+
         for (const { id } of events) {
           const { status, duration_ms } = await receiver.logged((line) =>
             line.message === "delivery failed" && line.event_id === id
@@ -205,6 +209,7 @@ export const OUTAGES: Rows = {
           assertEquals(status, 503);
           assert(Number(duration_ms) < LATEST_MS, `after ${duration_ms} ms`);
         }
+
         const [row] = await stage.sql`
           select count(*)::int from (
             select event_id from billing.processed_events union all

@@ -137,6 +137,7 @@ export const REQUESTS: Rows = {
           receiver.log.filter(({ code }) => code === "body_too_slow");
         await eventually(() => lines().length > 3);
         assertEquals(lines().map(({ status }) => status), [408, 408, 408, 408]);
+
         for (const { duration_ms } of lines()) {
           const tookMs = Number(duration_ms);
           assert(tookMs > 9_500 && tookMs < 30_000, `${tookMs} ms`);
@@ -154,6 +155,7 @@ export const REQUESTS: Rows = {
         { line, lines: ["Content-Length: 1000"], body: "{" },
         { line, lines: [CHUNKED], body: '5\r\n{"id"\r\n' },
       ];
+
       const sent = Array(20).fill(parts).flat();
       for (const part of sent) await abandonedRequest(receiver.url, part);
       const seen = () =>

@@ -148,6 +148,7 @@ export const WORKERS: Rows = {
       await endpoint.arrived(event).finally(() => killed.kill());
       assertEquals(await call, "cut off");
       held.resolve();
+
       const left = await outboxRow(sql, event);
       assertEquals([left.status, left.attempts], ["pending", 1]);
 
@@ -158,6 +159,7 @@ export const WORKERS: Rows = {
         claimed: 1,
         sent: 1,
       });
+
       const row = await outboxRow(sql, event);
       assertEquals([row.status, row.attempts], ["sent", 2]);
       const ids = endpoint.about(event).map(({ id }) => id);
@@ -193,6 +195,7 @@ export const WORKERS: Rows = {
             /[^\n\u0020-\u007e\u00a0-\uffff]|[\u202a-\u202e]|^FORGED/m
               .exec(output);
           assertEquals(found, null, `${name}: ${JSON.stringify(output)}`);
+
           if (args.length > 0 && code === 1) {
             assert(result.out.includes("\\u001b"));
             JSON.parse(result.out);
@@ -235,6 +238,7 @@ async function mailAll(sql: Sql) {
     addressOf: (account) => Promise.resolve(`${account}@example.com`),
     clock,
   });
+
   const { secret: secretKey } = await localKeys();
   const worker = {
     database: createClient(

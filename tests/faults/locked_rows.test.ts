@@ -526,6 +526,7 @@ for (const what of ["records", "failures", "customers"] as const) {
 Deno.test("no event of another account waits for an erasure", async () => {
   const [id, account] = [uniqueId("id"), uniqueId("acc")];
   await sql.begin(record(id, account));
+
   const others = Array.from({ length: 50 }, (_, i) => uniqueId(`sub_${i}`));
   const named = others.map((other) =>
     creation({
@@ -534,6 +535,7 @@ Deno.test("no event of another account waits for an erasure", async () => {
       report: reportOf(`cus_${other}`),
     })
   );
+
   const unnamed = others.map((other) =>
     creation({
       subscription_id: `${other}_2`,
@@ -541,6 +543,7 @@ Deno.test("no event of another account waits for an erasure", async () => {
       report: reportOf(`cus_${other}`),
     })
   );
+
   const checkouts = others.map((other) =>
     creation({
       kind: "checkout",

@@ -197,6 +197,7 @@ Deno.test("an account has the features of all its items, for its users in polici
     DOCUMENTS,
     WITH_FEATURE,
   );
+
   const amounts = (app: Client, account: string): Promise<unknown[]> =>
     Promise.all(
       ["seats", "projects", "documents", "unknown"].map(async (feature) => {
@@ -205,6 +206,7 @@ Deno.test("an account has the features of all its items, for its users in polici
         return reply.error ? reply.error.code : reply.data;
       }),
     );
+
   const ofAnn = await appOf({ sub: ann });
   assertEquals(await amounts(ofAnn, ann), Array(4).fill(DENIED));
   await sql.unsafe(sqlOf('"All read what plans include"'));

@@ -132,6 +132,7 @@ for (const { place, sql: block } of blocks) {
         const jobs = await tx`select jobname, schedule, command from cron.job`;
         assertEquals(jobs.length, 1);
         const { jobname: name, schedule, command } = jobs[0]!;
+
         const [made] = await tx`
           select pg_get_functiondef('billing.schedule_worker'::regproc) as by`;
         assertStringIncludes(made!["by"], `('${name}', '${schedule}', `);

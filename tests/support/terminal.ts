@@ -65,6 +65,7 @@ export async function openTerminal(
       }).spawn();
       // A command that reads nothing may have ended by now.
       await new Blob([input]).stream().pipeTo(child.stdin).catch(() => {});
+
       const { code, stdout, stderr } = await child.output();
       const said = [stdout, stderr]
         .map((bytes) => new TextDecoder().decode(bytes)).join("");
