@@ -75,10 +75,10 @@ Deno.test("docs/deploy.md: a project of its own, in CI: by token and password, a
     SUPABASE_DB_PASSWORD: LOCAL_PASSWORD,
   };
   const link = login.replace("supabase login\n", "");
-  const { code, said } = await type(`${setLocalPort}\n${link}\n${push}`, {
+  const { code, output } = await type(`${setLocalPort}\n${link}\n${push}`, {
     env: ci,
   });
-  assertStringIncludes(said, "Confirmation required");
+  assertStringIncludes(output, "Confirmation required");
   assertEquals(code, 1);
 
   assertWorks(await type(push, { env: { ...env, ...ci } }));
@@ -225,9 +225,9 @@ Deno.test("docs/deploy.md: an app gets the receiver, updates it, has it beside i
     assertWorks(await add("--yes"));
 
     await sql`create table public.billing_subscriptions (user_id int)`;
-    const { code, said } = await type(push, { env });
+    const { code, output } = await type(push, { env });
     const taken = "these names are taken: table billing_subscriptions";
-    assertStringIncludes(said, `Nothing was created, because ${taken}`);
+    assertStringIncludes(output, `Nothing was created, because ${taken}`);
     assertEquals([code, await appliedNames()], [1, THEIRS]);
     await sql`drop table public.billing_subscriptions`;
 

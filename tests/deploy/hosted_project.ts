@@ -175,9 +175,9 @@ project_host: loopback.invalid
   return terminal;
 }
 
-export function assertWorks({ code, said }: Typed): string {
-  assertEquals(code, 0, said);
-  return said;
+export function assertWorks({ code, output }: Typed): string {
+  assertEquals(code, 0, output);
+  return output;
 }
 
 export const ACCESS_TOKEN = `sbp_${"0123456789".repeat(4)}`;

@@ -20,9 +20,13 @@ const PACKAGE = "./billing-webhook-receiver.tgz";
 /** Hints have to name commands like this. */
 const NPX = `npx --yes ${PACKAGE}`;
 
-function assertEnds({ code, said }: Typed, wanted: number, says: string): void {
-  assertEquals(code, wanted, said);
-  assertStringIncludes(said, says);
+function assertEnds(
+  { code, output }: Typed,
+  wanted: number,
+  says: string,
+): void {
+  assertEquals(code, wanted, output);
+  assertStringIncludes(output, says);
 }
 
 async function makeUser(opened: AsyncDisposableStack) {
@@ -42,7 +46,7 @@ async function makeUser(opened: AsyncDisposableStack) {
     # Deno must read neither.
     echo '{ "name": "app", "imports": 1 }' | tee '${path}/package.json' > '${path}/deno.json'
     echo home > '${path}/.gitignore'`);
-  assertEquals(packing.code, 0, packing.said);
+  assertEquals(packing.code, 0, packing.output);
   const info = await clone.type("deno info --json");
   await commitAll(path);
 
@@ -51,7 +55,7 @@ async function makeUser(opened: AsyncDisposableStack) {
   Object.assign(user.env, place.env, {
     HOME: `${path}/home`,
     npm_config_cache: `${path}/home/.npm`,
-    DENO_DIR: JSON.parse(info.said).denoDir,
+    DENO_DIR: JSON.parse(info.output).denoDir,
   });
 
   const npx = (command: string, env = {}) =>
@@ -71,14 +75,14 @@ Deno.test("npx adds the receiver to a project, runs it and sends events", async 
 
   await test.step("what needs the receiver says so, before it is there", async () => {
     assertEnds(await npx("token"), 2, "The user is missing");
-    const said = `Run this there first: ${NPX} add .`;
-    assertEnds(await installed("start"), 1, said);
+    const output = `Run this there first: ${NPX} add .`;
+    assertEnds(await installed("start"), 1, output);
   });
 
   await test.step("help", async () => {
-    const { said } = await installed("");
-    assertStringIncludes(said, `Usage: ${NPX} <command> [options]`);
-    const named = said.matchAll(/^ {2}([a-z]+) {2,}/gm);
+    const { output } = await installed("");
+    assertStringIncludes(output, `Usage: ${NPX} <command> [options]`);
+    const named = output.matchAll(/^ {2}([a-z]+) {2,}/gm);
     assertEquals(Array.from(named, ([, name]) => name), [...COMMANDS]);
     const meant = 'no command "trigge". Did you mean trigger? See --help.';
     assertEnds(await installed("trigge"), 2, meant);
@@ -132,8 +136,11 @@ Deno.test("npx adds the receiver to a project, runs it and sends events", async 
     assertEnds(doctor, 0, " ok, 0 FAIL, 1 skipped");
 
     assertEquals(await stack.stop(), []);
-    assertStringIncludes(stack.said(), `${NPX} trigger customer.subscription.`);
-    assertStringIncludes(stack.said(), "from PROVIDER_A_SIGNING_SECRET");
-    assertEquals(stack.said().includes("[migration]"), false, stack.said());
+    assertStringIncludes(
+      stack.output(),
+      `${NPX} trigger customer.subscription.`,
+    );
+    assertStringIncludes(stack.output(), "from PROVIDER_A_SIGNING_SECRET");
+    assertEquals(stack.output().includes("[migration]"), false, stack.output());
   });
 });

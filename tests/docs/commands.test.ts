@@ -65,9 +65,9 @@ function commandOf(page: string, start: string): string {
   return text;
 }
 
-function assertWorks({ code, said }: Typed, says: string): void {
-  assertStringIncludes(said, says);
-  assertEquals(code, 0, said);
+function assertWorks({ code, output }: Typed, says: string): void {
+  assertStringIncludes(output, says);
+  assertEquals(code, 0, output);
 }
 
 Deno.test("the commands in the docs work for a newcomer", async (test) => {
@@ -118,7 +118,7 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
     const first = await tell("README.md", "npx -y deno@2.9.6 task trigger");
     assertWorks(first, "200 OK");
     assertStringIncludes(
-      first.said,
+      first.output,
       "applied. The row in billing.subscriptions:",
     );
     assertWorks(await tell("README.md", "psql"), '"status":"active"');
@@ -185,10 +185,14 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
       "deno task doctor --url https://<your domain>",
     );
     const pasted = `${secret}\n${dbUrl}\n${signing}\n`;
-    const { code, said } = await type(`${block}\n${ofRewrites}`, pasted);
-    assertWorks({ code, said }, "13 ok, 0 FAIL, 1 skipped");
+    const { code, output } = await type(`${block}\n${ofRewrites}`, pasted);
+    assertWorks({ code, output }, "13 ok, 0 FAIL, 1 skipped");
     for (const hidden of [secret, signing, dbUrl]) {
-      assertEquals(said.includes(hidden), false, `${hidden} is in: ${said}`);
+      assertEquals(
+        output.includes(hidden),
+        false,
+        `${hidden} is in: ${output}`,
+      );
     }
 
     const rotation = blockOf("SECURITY.md", "deno task doctor");
@@ -205,14 +209,14 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
     for (const sql of [RIGHTS, sqlOf('"Users read')]) {
       assertWorks(await type(psql, sql), "");
     }
-    assertEquals((await type(ask)).said, "false");
+    assertEquals((await type(ask)).output, "false");
 
     assertWorks(await tell("docs/app.md", "deno task trigger"), "200 OK");
     assertWorks(await type(psql, asUser), 'has_access":true');
-    assertEquals((await type(ask)).said, "true");
+    assertEquals((await type(ask)).output, "true");
     const token = blockOf("docs/app.md", "token=");
     assertMatch(
-      (await type(token)).said,
+      (await type(token)).output,
       /\[\{"id":"sub_local_a","status":"active","plan_id":"price_\w+"\}\]/,
     );
 
@@ -221,34 +225,34 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
         text.replaceAll(account, crypto.randomUUID());
       const answer = await type(other(command), other(input));
       assertWorks(answer, "[]");
-      assertEquals(/has_access|sub_local/.test(answer.said), false);
+      assertEquals(/has_access|sub_local/.test(answer.output), false);
     }
   });
 
   await test.step("operate.md: an event that fails", async () => {
-    const { said } = await tell("docs/operate.md", "deno task trigger");
-    assertStringIncludes(said, "422 Event is not valid");
-    assertMatch(said, /error_code +account_unknown/);
+    const { output } = await tell("docs/operate.md", "deno task trigger");
+    assertStringIncludes(output, "422 Event is not valid");
+    assertMatch(output, /error_code +account_unknown/);
     // The worker, which start wakes, alerts; a failure that may heal raises no alert yet.
     await stack.line(/ alert +account_unknown: \d new, \d open/);
   });
 
   await test.step("what is advised for an update without a creation leads to what it reports", async () => {
     const update = "deno task trigger customer.subscription.updated";
-    const { said } = await type(`${update} --subscription sub_late`);
+    const { output } = await type(`${update} --subscription sub_late`);
     const failed = await stack.line(/500 failed .*sub_late/);
     const next = await stack.line(/subscription_unknown: Apply its creation/);
     const lines = stack.lines();
     assertEquals(lines.indexOf(next), lines.indexOf(failed) + 1);
 
     const [advised = ""] =
-      /deno task trigger \S+created .*sub_late/.exec(said) ?? [];
+      /deno task trigger \S+created .*sub_late/.exec(output) ?? [];
     assertWorks(await type(advised), "200 OK");
     const psql = commandOf("docs/app.md", "psql");
     const status =
       "select status from billing.subscriptions where id = 'sub_late';";
     await eventually(async () =>
-      (await type(psql, status)).said.includes("past_due")
+      (await type(psql, status)).output.includes("past_due")
     );
   });
 
@@ -259,8 +263,8 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
     assertWorks(await tell("docs/handlers.md", "echo HANDLE"), "");
     await served(async () => {
       const { code } = await tell("docs/handlers.md", "deno task trigger");
-      const { said } = await type(psql, "select * from failed_payments;");
-      return code === 0 && said.includes('"failed_at":');
+      const { output } = await type(psql, "select * from failed_payments;");
+      return code === 0 && output.includes('"failed_at":');
     });
   });
 
@@ -268,8 +272,8 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
     const page = "docs/providers.md";
     assertWorks(await tell(page, "echo PROVIDER_A"), "");
     await served(async () => {
-      const { code, said } = await tell(page, "deno task trigger");
-      return code === 0 && said.includes("(paddle)");
+      const { code, output } = await tell(page, "deno task trigger");
+      return code === 0 && output.includes("(paddle)");
     });
   });
 

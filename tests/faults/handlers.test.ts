@@ -27,9 +27,9 @@ const env = {
   ...functionEnvironment({}),
   HANDLE_EVENT_TYPES: [REFUND, CREATION, HARM].join(),
 };
-const own = await startOwnStack({ env });
-const { stack, sql } = own;
-Deno.test.afterAll(() => own[Symbol.asyncDispose]());
+const started = await startOwnStack({ env });
+const { stack, sql } = started;
+Deno.test.afterAll(() => started[Symbol.asyncDispose]());
 const url = `${stack.urls.webhookProcess}/billing-webhook`;
 const headers = { apikey: stack.keys.secret };
 

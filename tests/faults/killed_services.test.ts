@@ -23,8 +23,8 @@ const KILLED_AT = 100;
 
 Deno.test("no event is lost or applied twice if Postgres is killed in the middle of a run", async () => {
   const seed = freshSeed();
-  await using own = await startOwnStack({ fsync: true });
-  const { stack: { postgres, urls }, sql } = own;
+  await using running = await startOwnStack({ fsync: true });
+  const { stack: { postgres, urls }, sql } = running;
   const histories = sampleHistories(HISTORIES, { seed, prefix: "own" });
 
   let answers = 0;

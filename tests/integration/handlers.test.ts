@@ -15,15 +15,15 @@ const PAID_LATER = "checkout.session.async_payment_succeeded";
 const REFUNDED = "charge.refunded";
 const INVOICE = "invoice.paid";
 
-const own = await startOwnStack({
+const started = await startOwnStack({
   env: {
     HANDLE_EVENT_TYPES: [FAILED, COMPLETED, PAID_LATER, REFUNDED, INVOICE]
       .join(", "),
     ACCOUNT_FROM_CHECKOUT: "true",
   },
 });
-const { stack, sql } = own;
-Deno.test.afterAll(() => own[Symbol.asyncDispose]());
+const { stack, sql } = started;
+Deno.test.afterAll(() => started[Symbol.asyncDispose]());
 const webhook = `${stack.urls.webhookProcess}/billing-webhook`;
 
 const PLANS = `insert into public.plan_credits

@@ -43,8 +43,8 @@ Deno.test(`of ${PAIRS} subscriptions whose updates overtake their creations, eve
   await using endpoint = startNotifiedEndpoint();
   await using alerts = startNotifiedEndpoint();
   const env = { ...endpoint.env, ...alertEnvironment(alerts) };
-  await using own = await startOwnStack({ env });
-  const { stack, sql } = own;
+  await using started = await startOwnStack({ env });
+  const { stack, sql } = started;
   const webhook = `${stack.urls.webhookProcess}/billing-webhook`;
 
   const events = Array.from({ length: PAIRS }, (_, i) => overtaken(i)).flat()

@@ -76,8 +76,8 @@ Deno.test("a worker delivers for callers with a secret key of its project, under
 
 Deno.test("an account is mailed at the address it signs in with, woken by the webhook alone, and no log has the address", async () => {
   await using api = startMailApi();
-  await using own = await startOwnStack({ env: api.env });
-  const { stack, sql, log } = own;
+  await using started = await startOwnStack({ env: api.env });
+  const { stack, sql, log } = started;
   const account = crypto.randomUUID();
   const address = "owner@example.com";
   await sql`create table auth.users (id uuid primary key, email text)`;

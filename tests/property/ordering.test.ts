@@ -164,10 +164,10 @@ Deno.test("billing_apply_events() neither deadlocks nor loses under overlapping 
       // Every connection sends all of them, cut and shuffled in its own way; or they
       // are dealt out, so that arrays have subscriptions in common, but no events.
       await Promise.all(Array.from({ length: CONNECTIONS }, async (_, i) => {
-        const own = isDealt
+        const sent = isDealt
           ? events.filter((_, j) => j % CONNECTIONS === i)
           : events;
-        let waiting = shuffled(own, random);
+        let waiting = shuffled(sent, random);
         for (let calls = 0; waiting.length > 0; calls++) {
           assert(calls < MOST_CALLS, "Deliveries do not get through");
           const length = Math.ceil(random() ** 2 * TOGETHER);

@@ -349,12 +349,18 @@ Deno.test("what was erased is no difference, and is not recorded again", async (
   await sql`select billing.erase_account('acc_0', force => true)`;
   await using api = serveStripeApi(account);
   const args = ["--stripe-url", api.url];
-  const said = `erased: skipped ${one}\n`;
+  const skipped = `erased: skipped ${one}\n`;
   const compared = await runScript("reconcile", { args });
-  assertEquals([compared.code, compared.out], [0, `${said}No differences.\n`]);
+  assertEquals([compared.code, compared.out], [
+    0,
+    `${skipped}No differences.\n`,
+  ]);
   const imported = await runScript("import", { args });
   assertEquals(imported.code, 0, imported.err);
-  assertStringIncludes(imported.out, `${said}1 read, 0 imported, 0 corrected`);
+  assertStringIncludes(
+    imported.out,
+    `${skipped}1 read, 0 imported, 0 corrected`,
+  );
   await sql`delete from billing.erasures`;
 });
 

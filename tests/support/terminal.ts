@@ -17,7 +17,7 @@ export const READY = "Stop with Ctrl-C";
 
 export interface Typed {
   readonly code: number;
-  readonly said: string;
+  readonly output: string;
 }
 
 export type Terminal = Awaited<ReturnType<typeof openTerminal>>;
@@ -67,9 +67,9 @@ export async function openTerminal(
       await new Blob([input]).stream().pipeTo(child.stdin).catch(() => {});
 
       const { code, stdout, stderr } = await child.output();
-      const said = [stdout, stderr]
+      const output = [stdout, stderr]
         .map((bytes) => new TextDecoder().decode(bytes)).join("");
-      return { code, said: plain(said) };
+      return { code, output: plain(output) };
     },
     start(command: string, { columns }: { columns?: number } = {}) {
       const { text, options } = bash(`exec ${command}`);
@@ -97,9 +97,11 @@ async function outputOf({ child, ended }: ProcessGroup) {
   await waitUntil(isReady, { timeoutMs: Infinity });
   if (isEnded) throw new Error(`Cannot start:\n${raw}`);
 
-  const said = () => plain(raw);
+  const output = () => plain(raw);
   const lines = () =>
-    said().slice(said().indexOf(READY)).split("\n").slice(1).filter(Boolean);
+    output().slice(output().indexOf(READY)).split("\n").slice(1).filter(
+      Boolean,
+    );
 
   let isStopped = false;
   async function stop() {
@@ -113,7 +115,7 @@ async function outputOf({ child, ended }: ProcessGroup) {
   }
 
   return {
-    said,
+    output,
     lines,
     line: (pattern: RegExp): Promise<string> =>
       eventually(
