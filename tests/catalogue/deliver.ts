@@ -57,7 +57,6 @@ export interface Sent extends Partial<Outcome> {
   readonly says?: string | undefined;
   readonly logs?: string;
   readonly outcome?: string;
-  /** Whether nothing may be stored any more. */
   readonly isDuplicate?: boolean;
   readonly faults?: Readonly<Record<string, Fault>>;
   readonly resolution?: string;

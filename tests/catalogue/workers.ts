@@ -67,7 +67,6 @@ const HOSTILE =
 export const WORKERS: Rows = {
   "61: NOTIFICATION_URL not https and not loopback, or with credentials": {
     check: async () => {
-      // Unit tests hold the other URLs.
       const env = {
         NOTIFICATION_URL: "https://me:x@example.com/CATALOGUE",
         NOTIFICATION_SIGNING_SECRET: NOTIFICATION_SECRET,

@@ -12,6 +12,7 @@ import { localKeys } from "../../scripts/local_stack/keys.ts";
 import { checkDeployment } from "../../scripts/doctor.ts";
 import type { Target } from "../../scripts/doctor/check.ts";
 import { checkDatabase } from "../../scripts/doctor/database.ts";
+import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { withDatabase } from "../../scripts/local_stack/databases.ts";
 import { startGateway } from "../../scripts/local_stack/gateway.ts";
 import { AUTHORITY, CERTIFICATE, KEY } from "../support/certificates.ts";
@@ -22,6 +23,7 @@ import {
 } from "../support/databases.ts";
 import { serveFunction } from "../support/functions.ts";
 import { freePort } from "../support/machine.ts";
+import { recordFailure } from "../support/queues.ts";
 import { runCommand } from "../support/run_script.ts";
 import { post } from "../support/send.ts";
 import { startPostgrest } from "../support/stacks.ts";
@@ -124,6 +126,13 @@ Deno.test("a working deployment passes, and nothing is stored", async () => {
   const not = Object.entries(others).filter(([, text]) => !/^ok/.test(text));
   assertEquals(not, []);
   assertEquals(await rowCounts(sql), before);
+});
+
+Deno.test("an open failure is found", async () => {
+  await recordFailure(sql, { event_id: uniqueId("evt") });
+  const found = await look();
+  assertEquals(failed(found), ["failures"]);
+  assertStringIncludes(found["failures"]!, "1 open, the oldest since 20");
 });
 
 /**

@@ -253,7 +253,6 @@ function erasing(account: string): Lock {
   return (via) => via`select billing.erase_account(${account}, force => true)`;
 }
 
-/** Starts an erasure while a lock makes it wait, and returns when it is over. */
 async function eraseWhileHeld(
   lock: Lock,
   account: string,
@@ -265,7 +264,6 @@ async function eraseWhileHeld(
   });
 }
 
-/** Resolves as soon as a call of this function sleeps. */
 async function sleepsIn(name: string): Promise<void> {
   await eventually(async () => {
     const rows = await sql`

@@ -99,14 +99,12 @@ const creation = fc.oneof(
   }),
 );
 
-/** Seconds between bursts. */
 const gap = fc.oneof(
   { weight: 1, arbitrary: fc.constant(0) },
   { weight: 1, arbitrary: fc.constant(1) },
   { weight: 2, arbitrary: fc.integer({ min: 2, max: 100_000 }) },
 );
 
-/** Another creation of the same subscription. */
 const another = fc.constantFrom(
   "creation" as const,
   "creation without account" as const,
