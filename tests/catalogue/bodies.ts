@@ -1,6 +1,6 @@
 /**
- * Rows 28 to 48 and 74: a valid signature over a body that is broken,
- * hostile, unusual or not for this endpoint.
+ * Rows 28 to 48 and 74: a valid signature over a body that is broken, hostile, unusual or
+ * not for this endpoint.
  */
 import { assertEquals } from "@std/assert";
 import { Buffer } from "node:buffer";
@@ -44,17 +44,15 @@ const YEAR_2200 = 7_258_118_400;
 /** The default of SIGNATURE_TOLERANCE_SECONDS. */
 const TOLERANCE_SECONDS = 300;
 
-/** The newest shape, with the fields where Stripe moved them. */
+/** Returns the newest shape, with the fields where Stripe moved them. */
 const moved = () => creation(NEWEST);
 const ALL = [creation, moved, update, deletion, failedInvoice];
 
 type Make = () => { id: string; data: unknown };
 
 /**
- * Returns an event of each kind with each of the values at the path. They are
- * filed, with the path in the error.
- *
- * @param says The path, if it is not that of the value.
+ * Returns an event of each kind with each of the values at the path. They are filed, with
+ * this path in the error, or with another one that `says` names.
  */
 function bad(
   makers: readonly Make[],
@@ -71,7 +69,7 @@ function bad(
   );
 }
 
-/** An event whose text is kept, because JSON in Postgres cannot hold a value. */
+/** Delivers an event whose text is kept, because Postgres' JSON cannot hold a value. */
 const asText = (event: { id: string }, body = JSON.stringify(event)): Sent => ({
   event,
   body,
@@ -81,6 +79,31 @@ const asText = (event: { id: string }, body = JSON.stringify(event)): Sent => ({
 const withNumber = (event: { id: string }, number: string): Sent => ({
   event,
   body: withText(event, `":${YEAR_2000}`, `":${number}`),
+});
+
+const invalidText = (...bytes: number[]): Sent => {
+  const body = new TextEncoder().encode(JSON.stringify(creation()));
+  body.set(bytes, body.length - 20);
+  return { body, kept: "base64" };
+};
+
+function withByteOrderMark(): Sent {
+  const event = creation();
+  return { event, body: `\ufeff${JSON.stringify(event)}` };
+}
+
+const withZeroAt = (path: string): Sent =>
+  asText(edited(creation(), { [path]: "with_\0_in_it" }));
+
+function withLoneSurrogate(lone: string): Sent {
+  const event = deletion({ subscription: "sub_lone" });
+  return asText(event, withText(event, "sub_lone", lone));
+}
+
+const endingAt = (periodEnd: number): Sent => ({
+  body: creation({ periodEnd }),
+  record: { current_period_end: new Date(periodEnd * 1_000) },
+  ...APPLIED,
 });
 
 function harmless(from: string, to: string): Sent {
@@ -103,6 +126,25 @@ const CONTROLS = ["\x1b[2J", "\u2028", `\n${FORGED}`]
 const DEEP_LIST = "[".repeat(100_000) + "]".repeat(100_000);
 const DEEP_OBJECT = '{"a":'.repeat(100_000) + "1" + "}".repeat(100_000);
 
+/** The fields that name something. */
+const NAMING = ["id", "data.object.id", ACCOUNT, PLAN];
+
+/** White space makes the same few values new bodies in every run. */
+const otherValues = ["12", "null", "true", "[]", "{}", '""']
+  .map((text) => text + " ".repeat(Date.now() % 100_000));
+
+const withoutAccount = [
+  ...bad([creation], ACCOUNT, [undefined, null, "", " \t"]),
+  ...bad([creation], "data.object.metadata", [undefined, null]),
+].map((sent) => ({ ...sent, ...UNKNOWN }));
+
+/** A whole number counts as its digits. */
+const ofNumberedAccounts = [0, 12, 2 ** 53 - 1].map((number): Sent => ({
+  body: edited(creation(), { [ACCOUNT]: number }),
+  record: { account_id: `${number}` },
+  ...APPLIED,
+}));
+
 export const BODIES: Rows = {
   "28: the same plain-HMAC delivery again": {
     ...APPLIED,
@@ -124,13 +166,10 @@ export const BODIES: Rows = {
   "31: invalid UTF-8": {
     ...filed(400, "body_not_text"),
     sent: [
-      ...[[0xff], [0xc0, 0x80], [0xed, 0xa0, 0x80], [0xe2, 0x82]].map(
-        (bytes): Sent => {
-          const body = new TextEncoder().encode(JSON.stringify(creation()));
-          body.set(bytes, body.length - 20);
-          return { body, kept: "base64" };
-        },
-      ),
+      invalidText(0xff),
+      invalidText(0xc0, 0x80),
+      invalidText(0xed, 0xa0, 0x80),
+      invalidText(0xe2, 0x82),
       // It is text, and Postgres cannot hold its zero bytes.
       {
         body: new Uint8Array(Buffer.from(uniqueId("evt"), "utf16le")),
@@ -142,10 +181,7 @@ export const BODIES: Rows = {
   "32: a byte order mark first": {
     ...APPLIED,
     sent: [
-      ...[creation()].map((event) => ({
-        event,
-        body: `\ufeff${JSON.stringify(event)}`,
-      })),
+      withByteOrderMark(),
       { body: `\ufeff\ufeff${JSON.stringify(creation())}`, ...NOT_JSON },
     ],
   },
@@ -154,9 +190,7 @@ export const BODIES: Rows = {
     sent: [
       JSON.stringify([creation()]),
       JSON.stringify(uniqueId("evt")),
-      // White space makes the same few values new bodies in every run.
-      ...["12", "null", "true", "[]", "{}", '""']
-        .map((text) => text + " ".repeat(Date.now() % 100_000)),
+      ...otherValues,
     ].map((body) => ({ body })),
   },
   "34: duplicate keys": {
@@ -176,15 +210,8 @@ export const BODIES: Rows = {
   "36: nesting of 100,000 levels, in an unused field and in a used one": {
     ...INVALID,
     sent: [
-      ...[DEEP_LIST, DEEP_OBJECT].flatMap((deep): Sent[] => {
-        const unowned = edited(creation(), { "data.object.metadata": {} });
-        const unnamed = creation({ subscription: "sub_deep" });
-        return [
-          harmless(MARK, deep),
-          { ...asText(unowned, withText(unowned, MARK, deep)), ...UNKNOWN },
-          asText(unnamed, withText(unnamed, '"sub_deep"', deep)),
-        ];
-      }),
+      ...nested(DEEP_LIST),
+      ...nested(DEEP_OBJECT),
       ...inPreviousAttributes(DEEP_LIST),
     ],
   },
@@ -192,8 +219,9 @@ export const BODIES: Rows = {
     ...INVALID,
     sent: [
       harmless(MARK, `"${PAYLOAD_MARK}\\u0000"`),
-      ...["data.object.id", ACCOUNT, PLAN]
-        .map((path) => asText(edited(creation(), { [path]: "with_\0_in_it" }))),
+      withZeroAt("data.object.id"),
+      withZeroAt(ACCOUNT),
+      withZeroAt(PLAN),
       {
         ...asText(edited(creation(), { id: `${uniqueId("evt")}\0` })),
         isHashed: true,
@@ -203,13 +231,10 @@ export const BODIES: Rows = {
   "38: a lone surrogate in a used field / in an unused one": {
     ...INVALID,
     sent: [
-      ...["\\udc00", "x\\ud83d"].flatMap((lone) => {
-        const event = deletion({ subscription: "sub_lone" });
-        return [
-          harmless(PAYLOAD_MARK, lone),
-          asText(event, withText(event, "sub_lone", lone)),
-        ];
-      }),
+      harmless(PAYLOAD_MARK, "\\udc00"),
+      harmless(PAYLOAD_MARK, "x\\ud83d"),
+      withLoneSurrogate("\\udc00"),
+      withLoneSurrogate("x\\ud83d"),
       {
         body: creation({ account: "acc_\u{1f600}" }),
         record: { account_id: "acc_\u{1f600}" },
@@ -230,7 +255,7 @@ export const BODIES: Rows = {
     sent: [
       ...bad([creation], PERIOD_END, NO_INTEGER),
       ...bad([deletion], "created", NO_INTEGER),
-      // Not representable as a number here, and kept as it is.
+      // JavaScript has no such number; it is kept as it is.
       withNumber(creation({ created: YEAR_2000 }), "9007199254740993"),
     ],
   },
@@ -246,16 +271,8 @@ export const BODIES: Rows = {
       ...bad([creation], `${ITEMS}.data`, [undefined, null, []], ITEMS),
       ...bad([creation], ACCOUNT, [2 ** 53, -1, 1.5, true, {}]),
       ...bad([creation], "data.object.metadata", ["", []]),
-      ...[
-        ...bad([creation], ACCOUNT, [undefined, null, "", " \t"]),
-        ...bad([creation], "data.object.metadata", [undefined, null]),
-      ].map((sent) => ({ ...sent, ...UNKNOWN })),
-      // A whole number counts as its digits.
-      ...[0, 12, 2 ** 53 - 1].map((number): Sent => ({
-        body: edited(creation(), { [ACCOUNT]: number }),
-        record: { account_id: `${number}` },
-        ...APPLIED,
-      })),
+      ...withoutAccount,
+      ...ofNumberedAccounts,
       ...bad([update], "data.object.status", NO_ID),
       ...bad([creation], PERIOD_END, NO_TIME),
       ...bad(
@@ -289,8 +306,7 @@ export const BODIES: Rows = {
   "44: an id over 255 characters": {
     ...INVALID,
     sent: [
-      ...["id", "data.object.id", ACCOUNT, PLAN]
-        .flatMap((path) => bad([creation], path, [LONG])),
+      ...NAMING.flatMap((path) => bad([creation], path, [LONG])),
       ...bad([update], "data.object.status", [LONG]),
       ...bad([failedInvoice], INVOICED, [LONG, { id: LONG }]),
       {
@@ -307,8 +323,7 @@ export const BODIES: Rows = {
   "45: control characters or line breaks in an id": {
     ...INVALID,
     sent: [
-      ...["id", "data.object.id", ACCOUNT, PLAN]
-        .flatMap((path) => bad([creation], path, CONTROLS)),
+      ...NAMING.flatMap((path) => bad([creation], path, CONTROLS)),
       ...bad([failedInvoice], INVOICED, CONTROLS),
     ],
   },
@@ -316,21 +331,21 @@ export const BODIES: Rows = {
     ...INVALID,
     sent: [
       ...bad([creation], PERIOD_END, NOT_OUR_TIME),
-      ...[YEAR_2000, YEAR_2200].map((periodEnd): Sent => ({
-        body: creation({ periodEnd }),
-        record: { current_period_end: new Date(periodEnd * 1_000) },
-        ...APPLIED,
-      })),
+      endingAt(YEAR_2000),
+      endingAt(YEAR_2200),
     ],
   },
   "47: created before 2000, further ahead than the tolerance, or no integer": {
     ...INVALID,
     sent: [
       ...bad([creation], "created", [...NOT_OUR_TIME, "1793700000", null]),
-      // The time passes until they are sent. Unit tests hold the exact limit.
+      // Unit tests hold the exact limit.
       ...bad(ALL, "created", [NOW + 3_600]),
-      ...[YEAR_2000, NOW + TOLERANCE_SECONDS - 10]
-        .map((created) => ({ body: creation({ created }), ...APPLIED })),
+      { body: creation({ created: YEAR_2000 }), ...APPLIED },
+      {
+        body: creation({ created: NOW + TOLERANCE_SECONDS - 10 }),
+        ...APPLIED,
+      },
     ],
   },
   "48: SQL, HTML, template syntax in strings": {
@@ -357,12 +372,13 @@ export const BODIES: Rows = {
   "74: an event of the other mode, where PROVIDER_A_MODE says which": {
     to: "ofLive",
     sent: [
-      ...[{ livemode: true }, { livemode: undefined }]
-        .map((changes) => ({ body: edited(creation(), changes), ...APPLIED })),
-      ...[{}, { "data.object": null }].map((changes) => ({
-        body: edited(creation(), { livemode: false, ...changes }),
+      { body: edited(creation(), { livemode: true }), ...APPLIED },
+      { body: edited(creation(), { livemode: undefined }), ...APPLIED },
+      { body: edited(creation(), { livemode: false }), ...IGNORED },
+      {
+        body: edited(creation(), { livemode: false, "data.object": null }),
         ...IGNORED,
-      })),
+      },
     ],
     check: async ({ ofLive }) => {
       const { level } = await ofLive.receiver.logged(({ message }) =>
@@ -387,7 +403,7 @@ function malformed(whole: string): string[] {
   ];
 }
 
-/** In every object of an event. */
+/** Puts the keys into every object of an event. */
 function polluted(): Sent {
   const keys = `"__proto__":{"id":"polluted","type":"polluted"},` +
     `"constructor":{"prototype":{"polluted":true}},"toString":1,`;
@@ -398,7 +414,7 @@ function polluted(): Sent {
   return { event, body, record: { id, status: "active" } };
 }
 
-/** What is only inherited is not there. */
+/** The subscription's ID is only inherited, so it is missing. */
 function inheriting(): Sent {
   const id = uniqueId("evt");
   const rest = `"type":"customer.subscription.deleted",` +
@@ -406,9 +422,20 @@ function inheriting(): Sent {
   return { event: { id }, body: `{"id":"${id}",${rest}}`, ...INVALID };
 }
 
+/** Nests an unused field, and a used one whose event is filed. */
+function nested(deep: string): Sent[] {
+  const unowned = edited(creation(), { "data.object.metadata": {} });
+  const unnamed = creation({ subscription: "sub_deep" });
+  return [
+    harmless(MARK, deep),
+    { ...asText(unowned, withText(unowned, MARK, deep)), ...UNKNOWN },
+    asText(unnamed, withText(unnamed, '"sub_deep"', deep)),
+  ];
+}
+
 /** A creation, and an update whose old items are nested deeply. */
 function inPreviousAttributes(deep: string): Sent[] {
-  // Of one second, or the update may be older than the creation.
+  // Both have one time, or the update may be older than the creation.
   const same = { subscription: uniqueId("sub"), created: unixNow() };
   const event = edited(update(same), {
     "data.previous_attributes": { items: "deep" },

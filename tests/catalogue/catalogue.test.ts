@@ -1,6 +1,6 @@
 /**
- * Hostile and broken input: the rows of the catalogue over real HTTP, each test
- * named by the row's number. No other test states the statuses.
+ * Hostile and broken input over real HTTP, each test named by the number of its row. No
+ * other test states the statuses.
  */
 import { assert, assertEquals } from "@std/assert";
 import { limited } from "../support/hang_limit.ts";
@@ -13,7 +13,6 @@ import { SIGNATURES } from "./signatures.ts";
 import { WORKERS } from "./workers.ts";
 import { openStage } from "./stage.ts";
 
-/** The rows of the catalogue, numbered from 1. */
 const ROWS = 74;
 /** More than a slow machine needs for a row of hundreds of deliveries. */
 const ROW_LIMIT_MS = 300_000;
@@ -29,7 +28,7 @@ const rows: Rows = {
   ...OUTAGES,
   ...WORKERS,
 };
-/** What takes ten seconds goes on beside the others, and is checked after them. */
+/** Rows that take ten seconds go on beside the others, and are checked after them. */
 const begun = new Map<string, () => Promise<void>>();
 for (const [title, { begin }] of Object.entries(rows)) {
   if (begin) begun.set(title, await begin(stage));

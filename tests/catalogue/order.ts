@@ -1,6 +1,6 @@
 /**
- * Rows 49 to 56 and 64: good events that are duplicate, late, of one second, or
- * for another record.
+ * Rows 49 to 56 and 64: good events that are duplicate, late, of one second, or for
+ * another record.
  */
 import { assertEquals } from "@std/assert";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
@@ -21,11 +21,11 @@ import { creation, deletion, failedInvoice, unixNow, update } from "./stage.ts";
 /** A minute ago, so that a row may date events after it. */
 const THEN = unixNow() - 60;
 
-const OF_OTHER = filed(500, "subscription_of_other_provider");
 const state = (status: string, plan_id: string) => ({
   record: { status, plan_id },
 });
 
+/** Makes events of one subscription, so many seconds after the start of the row. */
 function about(
   make: (
     at: (seconds: number) => { subscription: string; created: number },
@@ -35,7 +35,7 @@ function about(
   return make((seconds) => ({ subscription, created: THEN + seconds }));
 }
 
-/** Of one second; Stripe sends a changed item whole, whatever part changed. */
+/** Updates of one second. Stripe sends a changed item whole, whatever part changed. */
 const UPDATES = [
   { status: "incomplete", plan: "one", previous: { plan: "one" } },
   { status: "active", plan: "one", previous: { status: "incomplete" } },
@@ -51,19 +51,19 @@ export const ORDER: Rows = {
   "49: the same event 40 times at once": {
     check: async (stage) => {
       const subscription = uniqueId("sub");
-      for (
-        const event of [
-          creation({ subscription, created: THEN }),
-          update({ subscription, created: THEN + 1, status: "past_due" }),
-          failedInvoice({ subscription, created: THEN + 2 }),
-          deletion({ subscription, created: THEN + 3 }),
-        ]
-      ) {
+      const events = [
+        creation({ subscription, created: THEN }),
+        update({ subscription, created: THEN + 1, status: "past_due" }),
+        failedInvoice({ subscription, created: THEN + 2 }),
+        deletion({ subscription, created: THEN + 3 }),
+      ];
+      for (const event of events) {
         const { send } = prepare(stage, { body: event });
         const answers = await Promise.all(
           Array.from({ length: 40 }, () => send()),
         );
         for (const answer of answers) assertAnswer(answer, 200);
+
         const stored = await storedEvent(stage.sql, event.id);
         const counts = Object.values(stored).map((rows) => rows.length);
         const owed = event.type === "invoice.payment_failed" ? 1 : 0;
@@ -78,20 +78,18 @@ export const ORDER: Rows = {
     sent: about((at) => {
       const event = creation({ ...at(0), plan: "plan_first" });
       const { id } = event;
-      return [
-        { body: event },
-        ...[
-          creation({ id, ...at(0), plan: "plan_second" }),
-          creation({ id, subscription: uniqueId("sub") }),
-          deletion({ id, ...at(1) }),
-          failedInvoice({ id, ...at(1) }),
-        ].map((other) => ({
-          event,
-          body: JSON.stringify(other),
-          isDuplicate: true,
-          ...state("active", "plan_first"),
-        })),
-      ];
+      const others = [
+        creation({ id, ...at(0), plan: "plan_second" }),
+        creation({ id, subscription: uniqueId("sub") }),
+        deletion({ id, ...at(1) }),
+        failedInvoice({ id, ...at(1) }),
+      ].map((other) => ({
+        event,
+        body: JSON.stringify(other),
+        isDuplicate: true,
+        ...state("active", "plan_first"),
+      }));
+      return [{ body: event }, ...others];
     }),
   },
   "51: an older event after a newer one": {
@@ -110,23 +108,28 @@ export const ORDER: Rows = {
   },
   "52: two events of one second, either order": {
     ...APPLIED,
-    sent: [[0, 1], [1, 0]].flatMap((order) =>
+    sent: ["in order", "reversed"].flatMap((order) =>
       about((at) => {
-        const [first = 0, second = 0] = order;
-        const moves = [["one", "two"], ["two", "three"]].map(([from, plan]) =>
+        const moved = (from: string, plan: string) =>
           update({
-            ...{ ...at(1), plan: plan!, status: "active" },
-            previous: { plan: from! },
-          })
-        );
-        const last = [update({ ...at(2), plan: "four" }), deletion(at(2))];
-        const outcome = first === 0 ? "applied" : "stale";
+            ...at(1),
+            plan,
+            status: "active",
+            previous: { plan: from },
+          });
+        const moves = [moved("one", "two"), moved("two", "three")];
+        const ends = [update({ ...at(2), plan: "four" }), deletion(at(2))];
+        if (order === "reversed") {
+          moves.reverse();
+          ends.reverse();
+        }
+        const outcome = order === "reversed" ? "stale" : "applied";
         return [
           { body: creation({ ...at(0), plan: "one" }) },
-          { body: moves[first]! },
-          { body: moves[second]!, outcome, ...state("active", "three") },
-          { body: last[first]! },
-          { body: last[second]!, ...state("canceled", "four") },
+          { body: moves[0]! },
+          { body: moves[1]!, outcome, ...state("active", "three") },
+          { body: ends[0]! },
+          { body: ends[1]!, ...state("canceled", "four") },
         ];
       })
     ),
@@ -160,42 +163,43 @@ export const ORDER: Rows = {
   "55: provider B's event for provider A's subscription": {
     ...APPLIED,
     sent: about((at) => {
-      const same = { account_id: "acc_a", provider: "a", status: "active" };
-      return [
-        { body: creation({ ...at(0), account: "acc_a" }) },
-        ...[
-          creation({ ...at(70), account: "acc_b" }),
-          update({ ...at(70), status: "taken_over" }),
-          failedInvoice(at(70)),
-          deletion(at(70)),
-        ].map((body): Sent => ({
-          ...{ to: "hex", body, ...OF_OTHER, record: same },
-        })),
-      ];
+      const ofOther = [
+        creation({ ...at(70), account: "acc_b" }),
+        update({ ...at(70), status: "taken_over" }),
+        failedInvoice(at(70)),
+        deletion(at(70)),
+      ].map((body): Sent => ({
+        to: "hex",
+        body,
+        ...filed(500, "subscription_of_other_provider"),
+        record: { account_id: "acc_a", provider: "a", status: "active" },
+      }));
+      return [{ body: creation({ ...at(0), account: "acc_a" }) }, ...ofOther];
     }),
   },
   "56: committed, but the reply was lost": {
     check: async (stage) => {
       const subscription = uniqueId("sub");
       await deliver(stage, { body: creation({ subscription }), ...APPLIED });
-      const again = { isDuplicate: true, ...APPLIED };
       const invoice = failedInvoice({ subscription });
       const { behindFaults, faultyApi } = stage;
-      // The database commits, and the receiver gets no answer. To file the
-      // failure is to learn that there is none.
+
+      // The receiver learns that the database has committed when it files the failure.
       faultyApi.fails({ billing_apply_events: "reply lost" });
       await deliver(stage, { to: behindFaults, body: invoice, ...APPLIED });
       assertEquals(faultyApi.calls("billing_apply_events"), 2, "One more try");
       faultyApi.fails({});
+
       const { failures, notifications } = await deliver(stage, {
         body: invoice,
-        ...again,
+        isDuplicate: true,
+        ...APPLIED,
       });
       assertEquals([failures.length, notifications.length], [0, 1]);
     },
   },
   "64: two, three or four updates of one second, in any order": {
-    // In every order in rule.test.sql.
+    // rule.test.sql has every order.
     ...APPLIED,
     sent: about((at) => [
       { body: creation({ ...at(0), status: "incomplete", plan: "one" }) },

@@ -1,6 +1,6 @@
 /**
- * Rows 57 to 60 and 65 to 69: events while the database or its API fails, while
- * somebody holds a lock, or while somebody repairs them.
+ * Rows 57 to 60 and 65 to 69: events while the database or its API fails, while they are
+ * locked, or while somebody repairs them.
  */
 import { assert, assertEquals } from "@std/assert";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
@@ -48,8 +48,7 @@ const DOWN = answer(503, "PGRST000");
 const DENIED = answer(403, "42501");
 
 export const OUTAGES: Rows = {
-  // PostgREST is there, and the database behind it is not; or a gateway is there,
-  // and nothing behind it; or nothing at all.
+  // The database behind PostgREST is down, or all behind a gateway, or everything.
   "57: database or API down": {
     ...UNAVAILABLE,
     to: "behindFaults",
@@ -124,6 +123,7 @@ export const OUTAGES: Rows = {
         const numbers = Array(9_000).fill(number).join(",");
         const body = JSON.stringify(event).replace("{", `{"n":[${numbers}],`);
         await deliver(stage, { event, body, kept: "text", ...INVALID });
+
         const [row] = await sql`
           select octet_length(f::text)::int as bytes from billing.failed_events f
           where event_id = ${event.id}`;
@@ -148,6 +148,7 @@ export const OUTAGES: Rows = {
           where event_id = ${event.id}`;
         await deliverTogether(stage, { locked: [event], others: 39 });
       });
+
       assertEquals((await failureOf(sql, event.id)).resolved_at, null);
       await deliver(stage, { body: event, ...APPLIED });
       assertEquals((await failureOf(sql, event.id)).resolution, "applied");
@@ -162,12 +163,14 @@ export const OUTAGES: Rows = {
         creation({ subscription }),
         ...Array.from({ length: 5 }, () => update({ subscription })),
       ];
-      await sql.begin(async (somebody) => {
-        await somebody`
+
+      await sql.begin(async (holder) => {
+        await holder`
           update billing.subscriptions set account_id = account_id
           where id = ${subscription}`;
         await deliverTogether(stage, { locked, others: 60 });
       });
+
       for (const body of locked) {
         const { error_code, error } = await failureOf(sql, body.id);
         assertEquals(error_code, "record_locked");
@@ -192,11 +195,13 @@ export const OUTAGES: Rows = {
         events.map((body) => prepare(stage, { to, body }).send()),
       );
       answers.catch(() => {}); // reported below
+
       return async () => {
         for (const { status, headers } of await answers) {
           assertEquals(status, 503);
           assert(Number(headers.get("retry-after")) > 0);
         }
+
         for (const { id } of events) {
           const { status, duration_ms } = await receiver.logged((line) =>
             line.message === "delivery failed" && line.event_id === id
@@ -204,6 +209,7 @@ export const OUTAGES: Rows = {
           assertEquals(status, 503);
           assert(Number(duration_ms) < LATEST_MS, `after ${duration_ms} ms`);
         }
+
         const [row] = await stage.sql`
           select count(*)::int from (
             select event_id from billing.processed_events union all
@@ -218,7 +224,7 @@ export const OUTAGES: Rows = {
     check: async (stage) => {
       const { sql } = stage;
       const subscription = uniqueId("sub");
-      // Both of one second, or the update may be older and change nothing.
+      // Both have one time, or the update may be older and change nothing.
       const created = Math.floor(Date.now() / 1_000);
       const early = update({ subscription, plan: "plan_old", created });
       await deliver(stage, { body: early, ...NOT_APPLIED });
@@ -227,6 +233,7 @@ export const OUTAGES: Rows = {
       const repaired = edited(early, {
         "data.object.items.data.0.price.id": "plan_repaired",
       });
+
       await using api = await startApiProxy();
       await using worker = await startWorker({ SUPABASE_URL: api.url });
       await requestRetry(sql, early.id);
@@ -236,6 +243,7 @@ export const OUTAGES: Rows = {
         () => repair(sql, early.id, repaired),
       );
       await takeTurn(worker);
+
       assertEquals((await failureOf(sql, early.id)).resolution, "applied");
       const { plan_id } = await recordOf(stage, subscription);
       assertEquals(plan_id, "plan_repaired");
@@ -243,7 +251,7 @@ export const OUTAGES: Rows = {
   },
 };
 
-/** Each fault files an event, which is applied when it is over. */
+/** Each fault has an event filed, which is applied when it is over. */
 function underFaults(...faults: readonly Fault[]): Sent[] {
   return faults.flatMap((fault) => {
     const body = creation();
@@ -297,7 +305,7 @@ async function takeWorkersTurn(): Promise<Record<string, number>> {
   return (await takeTurn(worker)).retries;
 }
 
-/** Those that are locked, and no others, are answered with 503; none is late. */
+/** Delivers events, of which only the locked ones get 503; none gets a late answer. */
 async function deliverTogether(
   stage: Stage,
   { locked, others }: { locked: readonly object[]; others: number },

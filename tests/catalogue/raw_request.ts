@@ -1,7 +1,4 @@
-/**
- * Requests that no HTTP client would send, written over TCP byte by byte. Each
- * ends within the hang limit.
- */
+/** Requests that no HTTP client would send, written over TCP byte by byte. */
 import { Buffer } from "node:buffer";
 import { limited } from "../support/hang_limit.ts";
 import type { Answer } from "../support/send.ts";

@@ -22,7 +22,7 @@ import { creation } from "./stage.ts";
 
 const CAP = 1_048_576;
 const CHUNKED = "Transfer-Encoding: chunked";
-/** What the server itself answers, or the receiver, depending on the version. */
+/** The server itself answers, or the receiver, depending on the version. */
 const REFUSED_BY_SERVER = { status: [400, 404], stored: "nothing" } as const;
 
 const ANY_4XX = Array.from({ length: 100 }, (_, i) => 400 + i);
@@ -53,24 +53,34 @@ export const REQUESTS: Rows = {
   "21: GET, HEAD, PUT, PATCH, DELETE, OPTIONS; TRACE": {
     ...refused(405, "method_not_allowed"),
     sent: [
-      ...["GET", "HEAD", "OPTIONS", "PUT", "PATCH", "DELETE"]
-        .map((method) => ({ method })),
-      ...["TRACE /billing-webhook", "FOO /billing-webhook", "CONNECT x:443"]
-        .map((line) => ({ ...withLine(line), status: ANY_4XX })),
+      { method: "GET" },
+      { method: "HEAD" },
+      { method: "OPTIONS" },
+      { method: "PUT" },
+      { method: "PATCH" },
+      { method: "DELETE" },
+      { ...withLine("TRACE /billing-webhook"), status: ANY_4XX },
+      { ...withLine("FOO /billing-webhook"), status: ANY_4XX },
+      { ...withLine("CONNECT x:443"), status: ANY_4XX },
     ],
   },
   "22: another path, //, *, ..": {
     ...refused(404, "path_unknown"),
     sent: [
-      ...[
-        ...["/", "//", "//billing-webhook", "/billing-webhook//", "/.."],
-        ...["/billing-webhook/../other", "/billing-webhook/%2e%2e/other"],
-      ].map(withTarget),
+      withTarget("/"),
+      withTarget("//"),
+      withTarget("//billing-webhook"),
+      withTarget("/billing-webhook//"),
+      withTarget("/.."),
+      withTarget("/billing-webhook/../other"),
+      withTarget("/billing-webhook/%2e%2e/other"),
       { raw: () => ({ line: "OPTIONS *" }) },
-      ...["*", "billing-webhook", "", "http://[/billing-webhook"]
-        .map((target) => ({ ...withTarget(target), ...REFUSED_BY_SERVER })),
-      ...["/x/../billing-webhook", "/./billing-webhook?x"]
-        .map((target) => ({ ...withTarget(target), ...APPLIED })),
+      { ...withTarget("*"), ...REFUSED_BY_SERVER },
+      { ...withTarget("billing-webhook"), ...REFUSED_BY_SERVER },
+      { ...withTarget(""), ...REFUSED_BY_SERVER },
+      { ...withTarget("http://[/billing-webhook"), ...REFUSED_BY_SERVER },
+      { ...withTarget("/x/../billing-webhook"), ...APPLIED },
+      { ...withTarget("/./billing-webhook?x"), ...APPLIED },
     ],
   },
   "23: Content-Encoding: gzip": {
@@ -95,9 +105,9 @@ export const REQUESTS: Rows = {
     ...refused(413, "body_too_large"),
     sent: [
       ...tooLarge.map((sent) => ({ ...sent, isChunked: true })),
-      // A length beside chunks is void. Servers refuse it, or hand the chunks on
-      // with the length still among the headers: then they are counted all the
-      // same, and the answer does not wait for an end that never comes.
+      // A length beside chunks is void. Servers refuse it, or hand the chunks on with
+      // the length: then they are counted all the same, and the answer does not wait for
+      // an end that never comes.
       {
         raw: ({ line }) => ({
           line,
@@ -120,12 +130,14 @@ export const REQUESTS: Rows = {
         slowRequest(gateway.url),
       ]);
       statuses.catch(() => {}); // reported below
+
       return async () => {
         assertEquals(await statuses, [408, 408, 408, 408]);
         const lines = () =>
           receiver.log.filter(({ code }) => code === "body_too_slow");
         await eventually(() => lines().length > 3);
         assertEquals(lines().map(({ status }) => status), [408, 408, 408, 408]);
+
         for (const { duration_ms } of lines()) {
           const tookMs = Number(duration_ms);
           assert(tookMs > 9_500 && tookMs < 30_000, `${tookMs} ms`);
@@ -143,18 +155,21 @@ export const REQUESTS: Rows = {
         { line, lines: ["Content-Length: 1000"], body: "{" },
         { line, lines: [CHUNKED], body: '5\r\n{"id"\r\n' },
       ];
+
       const sent = Array(20).fill(parts).flat();
       for (const part of sent) await abandonedRequest(receiver.url, part);
       const seen = () =>
         receiver.log.filter(({ code }) => code === "body_incomplete");
       await eventually(() => seen().length >= sent.length);
       assertEquals(seen().length, sent.length);
+
       // Broken framing: the connection is closed, or the answer is 400.
       for (const body of ["zz\r\n{\r\n0\r\n\r\n", "ffffffffffffffffff\r\n"]) {
         const request = { line, lines: [CHUNKED], body };
         const answer = await rawRequest(receiver.url, request);
         assert(answer === undefined || answer.status === 400);
       }
+
       assertEquals(await rowCounts(stage.sql), before);
       assertDiscreet(receiver.output());
       await deliver(stage, APPLIED);
@@ -167,7 +182,7 @@ export const REQUESTS: Rows = {
   },
 };
 
-/** Each has a second request behind it, which must not be taken for one. */
+/** Each body has a second request behind it, which must not be taken for one. */
 function chunkedWrong(): Sent[] {
   const body = JSON.stringify(creation());
   const size = body.length.toString(16);

@@ -1,7 +1,6 @@
 /**
- * Rows 1 to 20 and 70: signatures that are missing, malformed, old or made with
- * a secret that no provider has. More of each kind are in the unit tests of
- * signatures and settings.
+ * Rows 1 to 20 and 70: signatures that are missing, malformed, old or made with a secret
+ * that no provider has. Unit tests have more of each kind.
  */
 import { assert } from "@std/assert";
 import type { RawRequest } from "./raw_request.ts";
@@ -43,7 +42,7 @@ const OTHER_BASE64 = "ASNFZ4mrze8BI0VniavN7wEjRWeJq83vASNFZ4mrze8=";
 const otherOf = ({ scheme }: SignatureParts) =>
   scheme === "standard-webhooks" ? OTHER_BASE64 : OTHER_HEX;
 
-/** To one endpoint, each signature header; MAC and TIME stand for its own. */
+/** Sends each signature header to an endpoint; MAC and TIME stand for the right ones. */
 function withValues(to: EndpointName, values: readonly string[]) {
   return values.map((text): Sent => ({
     to,
@@ -70,7 +69,7 @@ const padded = (length: number): Value => (parts) => {
     .padEnd(length, "0");
 };
 
-/** White space at the ends is no part of a header's value. */
+/** Only Stripe's time may have white space: it is inside its header's value. */
 const signedAt = (times: readonly string[]): Sent[] =>
   TIMED.flatMap((to) =>
     times.filter((time) => to === "stripe" || time.trim() === time)
@@ -91,7 +90,9 @@ export const SIGNATURES: Rows = {
   },
   '3: the secret unset, "" or whsec_': misconfigured("is not set"),
   "4: a secret with white space at its ends": misconfigured(
-    ...["white space", ` ${SECRETS.stripe}`, `${HEX_SECRET}\n`] as const,
+    "white space",
+    ` ${SECRETS.stripe}`,
+    `${HEX_SECRET}\n`,
   ),
   "5: v1= empty, or a truncated MAC": {
     ...MALFORMED,
@@ -163,8 +164,9 @@ export const SIGNATURES: Rows = {
     sent: [
       sentTwice("stripe", "provider-a-signature"),
       { ...sentTwice("hex", "provider-b-signature"), through: "gateway" },
-      ...["webhook-id", "webhook-timestamp", "webhook-signature"]
-        .map((name) => sentTwice("standard", name)),
+      sentTwice("standard", "webhook-id"),
+      sentTwice("standard", "webhook-timestamp"),
+      sentTwice("standard", "webhook-signature"),
     ],
   },
   "15: two t=": {
@@ -178,8 +180,7 @@ export const SIGNATURES: Rows = {
     ...MALFORMED,
     sent: signedAt(["123abc", "-1", "1e9", "0x1", " 1", "1.5", ""]),
   },
-  // Where time that passes could change it, with ten seconds for a slow machine.
-  // Unit tests hold the exact limits.
+  // Ten seconds are for a slow machine. Unit tests hold the exact limits.
   "17: 301 s old; 290 s passes": {
     ...refused(401, "signature_too_old"),
     sent: TIMED.flatMap((to) => [
@@ -204,7 +205,8 @@ export const SIGNATURES: Rows = {
   },
   "70: a short secret, a part of a list, a placeholder, the local stack's, one for two":
     misconfigured(
-      ...["fewer than 16 characters", "whsec_123456789"] as const,
+      "fewer than 16 characters",
+      "whsec_123456789",
       `${HEX_SECRET},Zq81`,
     ),
 };
@@ -221,39 +223,43 @@ function sentTwice(to: EndpointName, name: string): Sent {
 }
 
 /**
- * Receivers with such secrets of providers A and B; undefined is not set. Each
- * says at its start what is wrong with them, by their names, and refuses whatever
- * is signed, with them or with nothing.
+ * A receiver with these secrets of the providers; undefined is not set. It says at its
+ * start what is wrong with them, by their names, and refuses whatever is signed, with
+ * them or with nothing.
  */
-function misconfigured(
-  says: string,
-  ...secrets: [a?: string, b?: string]
-): Row {
-  return { check: (stage) => checkMisconfigured(stage, secrets, says) };
+function misconfigured(says: string, secretA?: string, secretB?: string): Row {
+  return {
+    check: (stage) => checkMisconfigured(stage, says, [secretA, secretB]),
+  };
 }
 
 async function checkMisconfigured(
   stage: Stage,
-  secrets: readonly (string | undefined)[],
   says: string,
+  [secretA, secretB]: readonly (string | undefined)[],
 ): Promise<void> {
-  const names = ["PROVIDER_A_SIGNING_SECRET", "PROVIDER_B_SIGNING_SECRET"];
   await using receiver = await startReceiver({
     env: {
-      // Another stack's, for which the local secrets are too well known.
+      // A project's key: outside of the local stack, its secrets are too well known.
       SUPABASE_SECRET_KEYS: '{"default":"sb_secret_of_a_project"}',
-      ...Object.fromEntries(names.map((name, i) => [name, secrets[i]])),
+      PROVIDER_A_SIGNING_SECRET: secretA,
+      PROVIDER_B_SIGNING_SECRET: secretB,
     },
   });
-  const schemes = ["stripe", "hmac-sha256-hex"] as const;
-  for (const [i, scheme] of schemes.entries()) {
+  for (
+    const [provider, scheme, configured = ""] of [
+      ["a", "stripe", secretA],
+      ["b", "hmac-sha256-hex", secretB],
+    ] as const
+  ) {
     const atStart = await receiver.logged((line) =>
-      line.provider === "ab"[i] && line.level === "warn"
+      line.provider === provider && line.level === "warn"
     );
-    for (const text of [names[i]!, says]) {
+    const name = `PROVIDER_${provider.toUpperCase()}_SIGNING_SECRET`;
+    for (const text of [name, says]) {
       assert(String(atStart.error).includes(text), `${atStart.error}`);
     }
-    const configured = secrets[i] ?? "";
+
     const parts = [configured.trim(), ...configured.split(","), ""];
     for (const secret of new Set([configured, ...parts])) {
       const to = endpointOf(receiver, scheme, secret);

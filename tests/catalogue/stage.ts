@@ -1,6 +1,6 @@
 /**
- * What the rows of the catalogue use: a database, receivers with an endpoint for each
- * signature scheme, events with a mark, and signatures in parts, made by Node's HMAC.
+ * The database of the catalogue's rows, receivers with an endpoint for each signature
+ * scheme, events with a mark, and signatures in parts, made by Node's HMAC.
  */
 import { createHash } from "node:crypto";
 import type { Environment } from "../../scripts/common/environment.ts";
@@ -70,6 +70,7 @@ export async function openStage() {
   const sql = connect();
   opened.defer(() => sql.end({ timeout: 5 }));
   const faultyApi = opened.use(await startApiProxy());
+
   const [first, second, behindFaults] = await Promise.all([
     startWithSecrets(),
     startReceiver({
@@ -84,7 +85,8 @@ export async function openStage() {
   ]);
   for (const receiver of [first, second, behindFaults]) opened.use(receiver);
   const gateway = opened.use(await gatewayTo(first));
-  // It is the same in every run.
+
+  // The empty body has the same ID in every run.
   await sql`delete from billing.failed_events where event_id = ${hashId("")}`;
   return Object.assign(opened.move(), {
     sql,
@@ -104,7 +106,7 @@ export type Stage = Awaited<ReturnType<typeof openStage>>;
 /** In every body, so that a payload in a log is found. */
 export const PAYLOAD_MARK = "CATALOGUEpayload";
 
-/** Of the API version that moved fields of the older one. */
+/** The API version that moved fields of the older one. */
 export const NEWEST = { apiVersion: "2026-10-28.endive" } as const;
 
 const marked = <Event extends object>(event: Event) =>
@@ -138,7 +140,7 @@ export function unixNow(): number {
 
 export interface SignatureParts {
   readonly scheme: Endpoint["scheme"];
-  /** As text, in Unix seconds unless the row is about that. */
+  /** In Unix seconds, unless the row is about that. */
   readonly time: string;
   readonly id: string;
   /** In hex, or in base64 for Standard Webhooks. */

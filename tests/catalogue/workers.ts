@@ -1,7 +1,4 @@
-/**
- * Rows 61 to 63, 71 and 72: endpoints and APIs that the worker and the commands
- * call, and that answer badly.
- */
+/** Rows 61 to 63, 71 and 72: endpoints and APIs that answer badly. */
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { setImmediate } from "node:timers";
 import type { Sql } from "postgres";
@@ -31,27 +28,33 @@ import {
 } from "../support/queues.ts";
 import { runScript } from "../support/run_script.ts";
 import { serveFunction, startWorker } from "../support/functions.ts";
+import { serveHere } from "../support/machine.ts";
 import { setting } from "../support/test_environment.ts";
 import type { Rows } from "./deliver.ts";
 
 /** The time limit of an attempt, and some more. */
 const HANGS_FOR_MS = 11_000;
-const HANGS = 0;
 
-/**
- * How the notified endpoint answers, or that it hangs, and what is left of the
- * notification: status, attempts, and the seconds to wait. The channels' tests
- * have the other answers.
- */
-const ANSWERS: [answer: number, string, number, least: number, most: number][] =
-  [
-    [302, "pending", 1, -60, 6],
-    [410, "dead", 1, -Infinity, Infinity],
-    // Answered before anything is looked at: no attempt.
-    [429, "pending", 0, 3_500, 3_605],
-    [500, "pending", 1, -60, 6],
-    [HANGS, "pending", 1, -60, 6],
-  ];
+/** How the notified endpoint answers, and what is left of the notification. */
+interface Answered {
+  readonly answer: number | "hangs";
+  readonly status: "pending" | "dead";
+  readonly attempts: number;
+  /** The seconds to wait. */
+  readonly least?: number;
+  readonly most?: number;
+}
+
+const FAILED = { status: "pending", attempts: 1, least: -60, most: 6 } as const;
+/** Unit tests of the channels have the other answers. */
+const ANSWERS: readonly Answered[] = [
+  { answer: 302, ...FAILED },
+  { answer: 410, status: "dead", attempts: 1 },
+  // It was not looked at, so it is no attempt.
+  { answer: 429, status: "pending", attempts: 0, least: 3_500, most: 3_605 },
+  { answer: 500, ...FAILED },
+  { answer: "hangs", ...FAILED },
+];
 
 const MAILS = 2_000;
 const MAILS_PER_SECOND = 2;
@@ -64,7 +67,6 @@ const HOSTILE =
 export const WORKERS: Rows = {
   "61: NOTIFICATION_URL not https and not loopback, or with credentials": {
     check: async () => {
-      // Unit tests hold the other URLs.
       const env = {
         NOTIFICATION_URL: "https://me:x@example.com/CATALOGUE",
         NOTIFICATION_SIGNING_SECRET: NOTIFICATION_SECRET,
@@ -86,8 +88,8 @@ export const WORKERS: Rows = {
       const worker = stage.use(await startWorker(endpoint.env));
       const events = await oweNotifications(sql, { count: ANSWERS.length });
       endpoint.answerWith(async ({ eventId }) => {
-        const [status] = ANSWERS[events.indexOf(eventId)]!;
-        if (status === HANGS) {
+        const { answer: status } = ANSWERS[events.indexOf(eventId)]!;
+        if (status === "hangs") {
           await new Promise((resolve) => setTimeout(resolve, HANGS_FOR_MS));
           return new Response("OK");
         }
@@ -95,26 +97,30 @@ export const WORKERS: Rows = {
         const later = status === 429 && { "retry-after": "3600" };
         return new Response("", { status, headers: { location, ...later } });
       });
+
       const turn = worker.wake().then(async () => {
         const ended = Date.now();
         const rows = events.map((event) => outboxRow(sql, event));
         return { ended, rows: await Promise.all(rows) };
       });
       turn.catch(() => {}); // reported below
+
       return async () => {
         const { ended, rows } = await turn;
         for (const [i, row] of rows.entries()) {
-          const [answer, status, attempts, least, most] = ANSWERS[i]!;
+          const { answer, status, attempts, ...wait } = ANSWERS[i]!;
+          const { least = -Infinity, most = Infinity } = wait;
           assertEquals(
             [answer, row.status, row.attempts, row.sent_at],
             [answer, status, attempts, null],
           );
-          const said = answer === HANGS ? "no answer within 10000 ms" : "";
-          assert(row.last_error?.includes(said), `${row.last_error}`);
+          const error = answer === "hangs" ? "no answer within 10000 ms" : "";
+          assert(row.last_error?.includes(error), `${row.last_error}`);
           const waits = (row.next_attempt_at.getTime() - ended) / 1_000;
           assert(waits > least && waits < most, `${answer}: in ${waits} s`);
           assertEquals(endpoint.about(row.event_id).length, 1);
         }
+
         const { arrivals, refused } = elsewhere;
         assertEquals([arrivals, refused], [[], []], "A redirect was followed");
         assert(!worker.output().includes(NOTIFICATION_SECRET.slice(6)));
@@ -123,13 +129,14 @@ export const WORKERS: Rows = {
   },
   "63: crash after sending, before marking": {
     check: async ({ sql }) => {
-      // Until then, the worker of row 62 has the queue.
+      // The worker of row 62 has the queue until then.
       await eventually(async () => {
         const leases = await sql`
           select from billing.leases
           where queue = 'notifications' and held_until > clock_timestamp()`;
         return leases.length === 0;
       });
+
       const held = Promise.withResolvers<void>();
       await using endpoint = startNotifiedEndpoint();
       await using killed = await startWorker(endpoint.env);
@@ -140,10 +147,10 @@ export const WORKERS: Rows = {
       await endpoint.arrived(event).finally(() => killed.kill());
       assertEquals(await call, "cut off");
       held.resolve();
+
       const left = await outboxRow(sql, event);
       assertEquals([left.status, left.attempts], ["pending", 1]);
 
-      // As its end and the next attempt's time would come.
       await endLease(sql, "notifications");
       await makeDue(sql, event);
       assertEquals(await next.wake(), {
@@ -151,6 +158,7 @@ export const WORKERS: Rows = {
         claimed: 1,
         sent: 1,
       });
+
       const row = await outboxRow(sql, event);
       assertEquals([row.status, row.attempts], ["sent", 2]);
       const ids = endpoint.about(event).map(({ id }) => id);
@@ -178,13 +186,15 @@ export const WORKERS: Rows = {
           const options = { args: ["--stripe-url", api.url, ...args] };
           const ended = runScript(name, options);
           const result = await limited(ended, `the end of ${name}`);
-          const said = result.out + result.err;
-          assertEquals(result.code, code, said);
-          assertMatch(said, /MARK/);
+          const output = result.out + result.err;
+          assertEquals(result.code, code, output);
+          assertMatch(output, /MARK/);
+
           const found =
             /[^\n\u0020-\u007e\u00a0-\uffff]|[\u202a-\u202e]|^FORGED/m
-              .exec(said);
-          assertEquals(found, null, `${name} ${args}: ${JSON.stringify(said)}`);
+              .exec(output);
+          assertEquals(found, null, `${name}: ${JSON.stringify(output)}`);
+
           if (args.length > 0 && code === 1) {
             assert(result.out.includes("\\u001b"));
             JSON.parse(result.out);
@@ -200,20 +210,23 @@ export const WORKERS: Rows = {
  */
 async function mailAll(sql: Sql) {
   const events = await oweNotifications(sql, { count: MAILS });
+
   let now = 0;
-  let busy = Promise.resolve();
+  const clock = () => now;
+  let sending = Promise.resolve();
   let slept = Promise.resolve();
-  /** In the order of the calls, each when what was sent before has its answer. */
-  const sleep = (ms: number) => {
+  /** Ends sleeps in the order of the calls, each when the mail before it is answered. */
+  function sleep(ms: number): Promise<void> {
     const until = now + ms;
-    return slept = slept.then(async () => {
-      // Who slept before this one sends now.
+    slept = slept.then(async () => {
+      // The call that slept before this one sends now.
       await new Promise((resolve) => setImmediate(resolve));
-      await busy;
+      await sending;
       now = Math.max(now, until);
     });
-  };
-  const clock = () => now;
+    return slept;
+  }
+
   await using api = startMailApi({ perSecond: MAILS_PER_SECOND, now: clock });
   // Where the package itself looks for it.
   Deno.env.set("RESEND_BASE_URL", api.url);
@@ -224,10 +237,11 @@ async function mailAll(sql: Sql) {
     addressOf: (account) => Promise.resolve(`${account}@example.com`),
     clock,
   });
-  const keys = { secretKey: (await localKeys()).secret };
+
+  const { secret: secretKey } = await localKeys();
   const worker = {
     database: createClient(
-      { supabaseUrl: setting("TEST_API_URL"), ...keys },
+      { supabaseUrl: setting("TEST_API_URL"), secretKey },
       { fetch },
     ),
     leaseId: crypto.randomUUID(),
@@ -235,7 +249,7 @@ async function mailAll(sql: Sql) {
       ...channel,
       send: (...sent: Parameters<typeof channel.send>) => {
         const attempt = channel.send(...sent);
-        busy = attempt.then(() => {});
+        sending = attempt.then(() => {});
         return attempt;
       },
     },
@@ -243,12 +257,13 @@ async function mailAll(sql: Sql) {
     log: () => {},
     clock,
   };
+
   for (let wake = 0; wake < MOST_WAKES; wake++) {
     now = Math.max(now, wake * 60_000);
     const endMs = now + RUN_TIME_MS;
     const { claimed } = await deliverNotifications({ ...worker, endMs });
     if (claimed === 0) break;
-    // What waits, waits less than the minute until the next run.
+    // By the next run, a minute later, everything is due and free again.
     await endLease(sql, "notifications");
     await endPauses(sql);
     await sql`
@@ -256,6 +271,7 @@ async function mailAll(sql: Sql) {
       where event_id = any (${events}) and status = 'pending'`;
   }
   Deno.env.delete("RESEND_BASE_URL");
+
   const accepted = api.requests.filter(({ status }) => status === 200);
   const counted = await sql<{ status: string; count: number }[]>`
     select concat_ws(' ', status, attempts) as status, count(*)::int
@@ -273,20 +289,13 @@ function hostileProvider(
 ) {
   const code = status === 404 ? "resource_missing" : undefined;
   const error = { type: "invalid_request_error", message: HOSTILE, code };
-  const server = Deno.serve(
-    { hostname: "127.0.0.1", port: 0, onListen() {} },
-    (request) => {
-      const data = lists[new URL(request.url).pathname];
-      const headers = { date: new Date().toUTCString() };
-      return data === undefined
-        ? Response.json({ error }, { status, headers })
-        : Response.json({ object: "list", has_more: false, data }, { headers });
-    },
-  );
-  return {
-    url: `http://127.0.0.1:${server.addr.port}`,
-    [Symbol.asyncDispose]: () => server.shutdown(),
-  };
+  return serveHere((request) => {
+    const data = lists[new URL(request.url).pathname];
+    const headers = { date: new Date().toUTCString() };
+    return data === undefined
+      ? Response.json({ error }, { status, headers })
+      : Response.json({ object: "list", has_more: false, data }, { headers });
+  });
 }
 
 const hostile = (number: number, account: string | null = null) =>

@@ -1,6 +1,6 @@
 /**
- * The console in a real browser, in front of a stack of its own: each page, each
- * action and what it changes in the database, and payloads that are made to harm.
+ * The console in a real browser: each page, each action and what it changes in the
+ * database, and payloads that are made to harm.
  *
  * With SCREENSHOT set, it also takes the picture in docs/images.
  */
@@ -15,10 +15,11 @@ import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { edited } from "../support/edited.ts";
 import { eventually } from "../support/hang_limit.ts";
+import { serveHere } from "../support/machine.ts";
 import { startNotifiedEndpoint } from "../support/notified.ts";
 import { startOwnStack } from "../support/stacks.ts";
 import { deliver } from "../support/send.ts";
-import { failureOf } from "../support/queues.ts";
+import { failureOf, recordFailure } from "../support/queues.ts";
 
 const IMAGE = new URL("../../docs/images/console_failure.png", import.meta.url);
 const CREATED = Math.floor(Date.now() / 1000) - 600;
@@ -61,10 +62,11 @@ function pathOf(event: string): string {
 
 Deno.test("the console in a browser", async (test) => {
   await using endpoint = startNotifiedEndpoint();
-  // First, since it may be what cannot start.
+  // First, since a machine may lack what it needs.
   const browser = await startBrowser();
   await using opened = new AsyncDisposableStack();
   opened.defer(() => browser.close());
+
   const { sql, stack } = opened.use(
     await startOwnStack({ env: endpoint.env }),
   );
@@ -89,13 +91,11 @@ Deno.test("the console in a browser", async (test) => {
   await test.step("the link works in a page of another website, as in a terminal in a browser", async () => {
     await using fresh = serveConsole(access, { port: 0 });
     const body = `<a href="${fresh.link}">link</a>`;
-    await using server = Deno.serve(
-      { hostname: "127.0.0.1", port: 0, onListen() {} },
-      () => new Response(body, { headers: { "content-type": "text/html" } }),
-    );
+    const headers = { "content-type": "text/html" };
+    await using server = serveHere(() => new Response(body, { headers }));
     const terminal = await browser.newPage();
     // Another site than 127.0.0.1.
-    await terminal.goto(`http://localhost:${server.addr.port}/`);
+    await terminal.goto(server.url.replace("127.0.0.1", "localhost"));
     await terminal.click("a");
     await terminal.waitForSelector("h1 + .grid");
     assertEquals(new URL(terminal.url()).search, "");
@@ -108,6 +108,7 @@ Deno.test("the console in a browser", async (test) => {
       await deliver(stack.urls.webhook, event);
     }
     assertStringIncludes(await open("/"), "3 events have failed");
+
     const list = await enter("a[href='/failures?code=account_unknown']");
     assertStringIncludes(list, "1 failure matches");
     const why = await enter(`a[href*="${creation.id}"]`);
@@ -126,6 +127,7 @@ Deno.test("the console in a browser", async (test) => {
     await page.keyboard.type("acc_42");
     const saved = await enter("[name=account]");
     assertStringIncludes(saved, "Saved. Now retry the event");
+
     const row = await failureOf(sql, creation.id);
     assertEquals(row.payload, JSON.parse(JSON.stringify(repaired)));
     assertEquals(row.original_payload, JSON.parse(JSON.stringify(creation)));
@@ -135,6 +137,7 @@ Deno.test("the console in a browser", async (test) => {
       await page.setViewport({ width: 1180, height: 1400 });
       await Deno.writeFile(IMAGE, await page.screenshot({ type: "png" }));
     }
+
     const retried = await enter("form[action='/failure/retry'] button");
     assertStringIncludes(retried, "Retried: applied.");
     assertEquals((await failureOf(sql, creation.id)).resolution, "applied");
@@ -146,25 +149,23 @@ Deno.test("the console in a browser", async (test) => {
       await eventually(async () => (await failureOf(sql, id)).resolved_at);
     }
     for (const event of [lateInvoice, lateUpdate]) {
-      await sql`
-        select public.billing_record_failed_event(jsonb_build_object(
-          'provider', 'a',
-          'event_id', ${event.id}::text,
-          'body', ${JSON.stringify(event)}::text,
-          'body_encoding', 'text',
-          'error_code', 'apply_failed',
-          'error', 'Of a test',
-          'type', ${event.type}::text,
-          'kind', 'update',
-          'subscription_id', ${subscription}::text
-        ))`;
+      await recordFailure(sql, {
+        event_id: event.id,
+        body: JSON.stringify(event),
+        error_code: "apply_failed",
+        type: event.type,
+        kind: "update",
+        subscription_id: subscription,
+      });
     }
+
     await open("/failures");
     await page.click("summary");
     await page.select("[name=code]", "apply_failed");
     await page.select("[name=type]", "invoice.payment_failed");
     const list = await enter("details form button");
     assertStringIncludes(list, "1 failure matches");
+
     await tabTo("details:has(form[action='/failures/retry']) > summary");
     await page.keyboard.press("Enter");
     const done = await enter("form[action='/failures/retry'] button");
@@ -181,6 +182,7 @@ Deno.test("the console in a browser", async (test) => {
     await page.keyboard.type("Kim");
     assertStringIncludes(await enter("[name=who]"), "it's a test; <b>");
     assertEquals((await failureOf(sql, lateUpdate.id)).resolution, "by hand");
+
     assertStringIncludes(await open("/failures?state=resolved"), lateUpdate.id);
     await open(pathOf(lateUpdate.id));
     const reopened = await enter("form[action='/failure/reopen'] button");
@@ -242,21 +244,19 @@ Deno.test("the console in a browser", async (test) => {
   });
 
   await test.step("hostile payloads do no harm, are shown and edited as they are", async () => {
-    for (const [id, body] of Object.entries(HOSTILE)) {
-      await sql`
-        select public.billing_record_failed_event(jsonb_build_object(
-          'provider', 'a',
-          'event_id', ${id}::text,
-          'body', ${body}::text,
-          'body_encoding', 'text',
-          'error_code', 'event_invalid',
-          'error', ${SCRIPT}::text,
-          'type', ${SCRIPT}::text
-        ))`;
-      assertStringIncludes(await open(pathOf(id)), "Why it failed");
+    for (const [event_id, body] of Object.entries(HOSTILE)) {
+      await recordFailure(sql, {
+        event_id,
+        body,
+        error_code: "event_invalid",
+        error: SCRIPT,
+        type: SCRIPT,
+      });
+      assertStringIncludes(await open(pathOf(event_id)), "Why it failed");
       await assertWellMade(visitor);
     }
     assertStringIncludes(await open("/failures"), SCRIPT);
+
     await open(pathOf("evt_numbers"));
     const before =
       `{"id": "evt_numbers", "type": "customer.subscription.deleted", "data": {"object": {"id": "sub_r"}}, "n": `;
@@ -267,11 +267,17 @@ Deno.test("the console in a browser", async (test) => {
   });
 
   await test.step("every page is whole, on a phone and on a screen", async () => {
-    const failures = [creation.id, lateUpdate.id, Object.keys(HOSTILE)[0]!];
+    const [hostile = ""] = Object.keys(HOSTILE);
     const paths = [
-      ...["/", "/failures?code=event_invalid"],
-      ...["/failures?state=resolved", "/notifications", "/nowhere"],
-      ...[`/search?q=${subscription}`, ...failures.map((id) => pathOf(id))],
+      "/",
+      "/failures?code=event_invalid",
+      "/failures?state=resolved",
+      "/notifications",
+      "/nowhere",
+      `/search?q=${subscription}`,
+      pathOf(creation.id),
+      pathOf(lateUpdate.id),
+      pathOf(hostile),
     ];
     for (const width of [360, 1280]) {
       await page.setViewport({ width, height: 740 });
@@ -283,7 +289,7 @@ Deno.test("the console in a browser", async (test) => {
     }
   });
 
-  // Of the whole visit: nothing ran, nothing was loaded, nothing was blocked.
+  // In the whole visit, nothing ran, nothing was loaded, nothing was blocked.
   const harmless = / 4\d\d | 50\d /;
   assertEquals(visitor.faults.filter((fault) => !harmless.test(fault)), []);
 });
@@ -293,10 +299,7 @@ const LIBRARIES = fileURLToPath(
   new URL("../bin/al2023.tar.br", import.meta.resolve("@sparticuz/chromium")),
 );
 
-/**
- * Starts a browser from npm: a build of Chromium that needs no installed browser,
- * no fonts and no libraries but the C library's. The tests do not skip.
- */
+/** Starts a Chromium from npm that needs no fonts, and no library but the C library. */
 async function startBrowser(): Promise<Browser> {
   const home = await Deno.makeTempDir();
   const fonts = `${home}/fonts.conf`;
@@ -333,6 +336,7 @@ type Visitor = Awaited<ReturnType<typeof enterConsole>>;
 async function enterConsole(browser: Browser, link: string) {
   const page = await (await browser.createBrowserContext()).newPage();
   const { origin } = new URL(link);
+
   /** What the pages did that they must not do. */
   const faults: string[] = [];
   page.on("console", (message) => faults.push(`console: ${message.text()}`));

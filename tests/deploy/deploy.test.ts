@@ -1,7 +1,6 @@
 /**
- * docs/deploy.md: its commands, typed with an unused CLI, bring the receiver to a
- * hosted project on this machine: one of its own, and one that has an app, which
- * updates it and takes it out again.
+ * docs/deploy.md: its commands, typed with an unused CLI, bring the receiver to a project
+ * of its own and to one that has an app, and take it out again.
  */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
@@ -35,13 +34,13 @@ import { schemaOf } from "./schema_of.ts";
 
 const env = { SUPABASE_YES: "1" };
 const port = Number(new URL(setting("TEST_DATABASE_URL")).port);
-/** Where the CLI finds the local database, which `--remote` has to keep out. */
+/** Shows the CLI the local database, which `--remote` has to keep out. */
 const setLocalPort =
   `sed -i 's/^port = 54322/port = ${port}/' supabase/config.toml`;
 const { secret } = await localKeys();
 
 const PAGE = "docs/deploy.md";
-/** The page's blocks of commands and of SQL that no test has typed yet. */
+/** The page's blocks of commands and of SQL that are not typed yet. */
 const left = new Set(
   ["sh", "sql"].flatMap((language) =>
     fencedBlocks(readPage(PAGE), { page: PAGE, language })
@@ -76,11 +75,12 @@ Deno.test("docs/deploy.md: a project of its own, in CI: by token and password, a
     SUPABASE_DB_PASSWORD: LOCAL_PASSWORD,
   };
   const link = login.replace("supabase login\n", "");
-  const { code, said } = await type(`${setLocalPort}\n${link}\n${push}`, {
+  const { code, output } = await type(`${setLocalPort}\n${link}\n${push}`, {
     env: ci,
   });
-  assertStringIncludes(said, "Confirmation required");
+  assertStringIncludes(output, "Confirmation required");
   assertEquals(code, 1);
+
   assertWorks(await type(push, { env: { ...env, ...ci } }));
   await withDatabase(databaseUrl, async (sql) => {
     const rows = await sql`
@@ -90,6 +90,7 @@ Deno.test("docs/deploy.md: a project of its own, in CI: by token and password, a
   });
   const asked = api.requests.join("\n");
   assert(!asked.includes("login-role"), asked);
+
   for (
     const [end, secrets, mode] of [
       [",", `${LIVE_SECRET},${SIGNING_SECRET}`, undefined],
@@ -112,7 +113,7 @@ const FUNCTIONS = {
   "functions/_shared/database.ts":
     "export const hello = { fetch: () => new Response() };\n",
 };
-/** As "supabase functions new" writes it. */
+/** "supabase functions new" writes this. */
 const HELLO = `
 [functions.hello]
 enabled = true
@@ -123,7 +124,7 @@ const MIGRATIONS = {
   "migrations/20240101000000_notes.sql":
     "create table public.notes (id int primary key, text text);\n",
   "migrations/20260101000000_profiles.sql": "",
-  // Ahead of the receiver's.
+  // It is dated after the receiver's.
   "migrations/20990101000000_tags.sql":
     "create table public.tags (id int primary key);\n",
 };
@@ -133,7 +134,7 @@ const OURS = Array.from(
   (path) => path.replace(/^migrations\/\d+_(.+)\.sql$/, "$1"),
 );
 
-/** What the app has made, besides a handler, in schema billing, or with what is in it. */
+/** Objects of the app, besides a handler, that are in schema billing or use it. */
 const MINE = `
   create table billing.mine (id int);
   create table public.billing_mine (id text references billing.subscriptions);
@@ -161,6 +162,7 @@ Deno.test("docs/deploy.md: an app gets the receiver, updates it, has it beside i
   const { api } = hosted;
   const sql = postgres(hosted.databaseUrl, { max: 1, onnotice() {} });
   opened.defer(() => sql.end());
+
   assertWorks(
     await type(
       `supabase init --yes; ${setLocalPort}; echo '${HELLO}' >> supabase/config.toml`,
@@ -208,7 +210,7 @@ Deno.test("docs/deploy.md: an app gets the receiver, updates it, has it beside i
   const link = block("cd ../my-app").replace("../my-app", `'${app.path}'`);
   assertWorks(await type(link, { input: ACCESS_TOKEN }));
   await migrate(hosted.databaseUrl, app.path);
-  const helloOfBefore = await deployHello();
+  const helloBefore = await deployHello();
   api.secrets.set("OF_THE_APP", "1");
   await sql`
     create policy notes on public.notes for select to authenticated using (true)`;
@@ -221,12 +223,14 @@ Deno.test("docs/deploy.md: an app gets the receiver, updates it, has it beside i
 
   await test.step("added: a push, which a name that is taken in the database stops", async () => {
     assertWorks(await add("--yes"));
+
     await sql`create table public.billing_subscriptions (user_id int)`;
-    const { code, said } = await type(push, { env });
+    const { code, output } = await type(push, { env });
     const taken = "these names are taken: table billing_subscriptions";
-    assertStringIncludes(said, `Nothing was created, because ${taken}`);
+    assertStringIncludes(output, `Nothing was created, because ${taken}`);
     assertEquals([code, await appliedNames()], [1, THEIRS]);
     await sql`drop table public.billing_subscriptions`;
+
     assertWorks(await type(push, { env }));
     assertEquals(await appliedNames(), [...THEIRS, ...OURS]);
     // `--remote` keeps the local database out.
@@ -236,8 +240,8 @@ Deno.test("docs/deploy.md: an app gets the receiver, updates it, has it beside i
     });
   });
 
-  const own = "migrations/20990201000000_first_tag.sql";
-  const ownText = "insert into public.tags values (1);\n";
+  const firstTag = "migrations/20990201000000_first_tag.sql";
+  const firstTagText = "insert into public.tags values (1);\n";
   await test.step("1. and 2. Updated to a second release, after the app made a migration and a handler of its own", async () => {
     await sql`
       create function billing.on_charge_refunded(provider text, event jsonb)
@@ -247,13 +251,15 @@ Deno.test("docs/deploy.md: an app gets the receiver, updates it, has it beside i
       `${clone.path}/${second}`,
       "comment on schema billing is 'Second'",
     );
-    await app.write(own, ownText);
+    await app.write(firstTag, firstTagText);
+
     assertEquals((await add("--check")).code, 1);
     // It asks, and the page's folder is beside the clone.
     const update = block("deno task add ../my-app")
       .replace("../my-app", `'${app.path}' --yes`);
     assertWorks(await clone.type(update));
     assertWorks(await add("--check"));
+
     assertWorks(await type(push, { env }));
     const all = [...THEIRS, ...OURS, "first_tag", "billing_second"];
     assertEquals(await appliedNames(), all);
@@ -262,7 +268,7 @@ Deno.test("docs/deploy.md: an app gets the receiver, updates it, has it beside i
   });
 
   await test.step("3. The functions: what they need, and nothing besides; that of before is deployed byte for byte. 5. Secrets, 6. The schedule", async () => {
-    assertEquals(await deployHello(), helloOfBefore);
+    assertEquals(await deployHello(), helloBefore);
     assertWorks(await type(deployFunctions, { env }));
     for (const name of ["billing-webhook", "billing-worker"]) {
       const { metadata, files } = api.uploads.get(name)!;
@@ -272,6 +278,7 @@ Deno.test("docs/deploy.md: an app gets the receiver, updates it, has it beside i
       );
       assertEquals([...files.keys()].filter((path) => !own.test(path)), []);
     }
+
     assertWorks(await type(setSecrets, { env }));
     api.secrets.set("HANDLE_EVENT_TYPES", "charge.refunded");
     await sql.unsafe(
@@ -293,6 +300,7 @@ Deno.test("docs/deploy.md: an app gets the receiver, updates it, has it beside i
     const signing = { PROVIDER_A_SIGNING_SECRET: SIGNING_SECRET };
     const sent = await clone.type(trigger, { env: signing });
     assertStringIncludes(assertWorks(sent), "200 OK");
+
     const queries = block("select id, account_id").trim().split("\n");
     const [row] = await sql.unsafe(queries[0]!);
     assertEquals(row?.["account_id"], "acc_deployed");
@@ -325,7 +333,7 @@ Deno.test("docs/deploy.md: an app gets the receiver, updates it, has it beside i
     const [name] = [...Deno.readDirSync(migrations)].map(({ name }) => name)
       .filter((name) => name.endsWith("_billing_leave.sql"));
     await Deno.remove(join(migrations, name!));
-    // Behind the migrations of the project that are dated ahead.
+    // It has to come after the migrations of the project that are dated ahead.
     const file = join(migrations, "20991231000000_billing_leave.sql");
     await Deno.writeTextFile(file, `${MINE_AWAY}\n${leave}`);
     assertWorks(await type(push, { env }));
@@ -345,7 +353,8 @@ Deno.test("docs/deploy.md: an app gets the receiver, updates it, has it beside i
 
   await test.step("Taken out, 4. The files, and the history", async () => {
     assertWorks(await type(block("rm -r")));
-    // By hand.
+
+    // The page has a person take the sections out by hand.
     const config = join(app.path, "supabase/config.toml");
     let text = await Deno.readTextFile(config);
     for (const name of ["billing-webhook", "billing-worker"]) {
@@ -355,8 +364,12 @@ Deno.test("docs/deploy.md: an app gets the receiver, updates it, has it beside i
       text = before + after.replace(/^[^]*?(?=\n\[|$(?![^]))/, "");
     }
     await Deno.writeTextFile(config, text);
+
     assertWorks(await type(block("files="), { env }));
-    assertEquals(await app.tree(), { ...before.tree, [own]: ownText });
+    assertEquals(await app.tree(), {
+      ...before.tree,
+      [firstTag]: firstTagText,
+    });
     assertEquals(await appliedNames(), [...THEIRS, "first_tag"]);
   });
 
@@ -383,8 +396,10 @@ Deno.test("an app with subscriptions and declarative schemas of its own, and sho
   });
   const { url } = await createDatabase(port, { name: "declarative" });
   await migrate(url, project.path);
+
   const { todo, blockers } = await project.add(newest);
   assertEquals([todo, blockers], [[], []]);
+
   await migrate(url, project.path);
   const made = await withDatabase(url, async (sql) => {
     const rows = await sql`

@@ -1,7 +1,6 @@
 /**
- * A project as Supabase hosts it, on this machine: its database, the management
- * API that the CLI deploys to, and, after a deployment, the project's own API.
- * And a user who deploys to it, with a CLI that was not used before.
+ * A project as Supabase hosts it, on this machine: its database, the management API that
+ * the CLI deploys to, and the project's own API; and a user who deploys to it.
  */
 import { assert, assertEquals } from "@std/assert";
 import { join } from "node:path";
@@ -14,16 +13,14 @@ import { platformEnvironment } from "../../scripts/local_stack/functions.ts";
 import { startGateway } from "../../scripts/local_stack/gateway.ts";
 import { createService } from "../../scripts/local_stack/service.ts";
 import { createDatabase } from "../support/databases.ts";
-import { freePort } from "../support/machine.ts";
+import { freePort, serveHere } from "../support/machine.ts";
 import { post } from "../support/send.ts";
 import { startPostgrest } from "../support/stacks.ts";
 import { openTerminal, type Typed } from "../support/terminal.ts";
 import { setting } from "../support/test_environment.ts";
 
-/** The endpoint's signing secret at the provider. */
 export const SIGNING_SECRET = "whsec_deployed_0123456789";
-
-/** That of the endpoint in live mode. */
+/** The secret of the endpoint in live mode. */
 export const LIVE_SECRET = "whsec_live_0123456789";
 
 export type HostedProject = Awaited<ReturnType<typeof createHostedProject>>;
@@ -33,10 +30,9 @@ export async function createHostedProject(
 ) {
   const { url: databaseUrl, adminUrl } = await createDatabase(port, { name });
   const role = `cli_login_${name}`;
-  // The CLI takes the database from the project's name, or from the pooler's
-  // connection string if that name does not resolve; it insists on a pooler with
-  // a domain and on its usual port. Of several hosts it takes the first that
-  // answers, so the second one can be this machine.
+  // The CLI takes the database from the pooler's connection string if the project's name
+  // does not resolve, and insists on a pooler with a domain and on its usual port. Of
+  // several hosts it takes the first that answers: the second one, this machine.
   const api = startManagementApi({
     connectionString:
       `postgresql://postgres:[YOUR-PASSWORD]@pooler.loopback.invalid:6543,127.0.0.1:${port}/${name}?sslmode=disable`,
@@ -57,6 +53,7 @@ export async function createHostedProject(
     await using opened = new AsyncDisposableStack();
     const rest = opened.use(await startPostgrest(databaseUrl));
     const keys = await localKeys();
+
     const env = {
       ...platformEnvironment({ apiUrl: url, dbUrl: databaseUrl, keys }),
       ...Object.fromEntries(api.secrets),
@@ -65,13 +62,15 @@ export async function createHostedProject(
     const serve = async (name: string) =>
       opened.use(await serveUpload(api.uploads.get(name)!, { command, env }))
         .port;
+
     const targets = {
       webhook: await serve("billing-webhook"),
       worker: await serve("billing-worker"),
       rest: Number(new URL(rest.url).port),
     };
     opened.defer((await startGateway(apiPort, { targets, keys })).close);
-    // As pg_cron does, which is not here.
+
+    // The schedule wakes the worker like this; pg_cron is not here.
     const headers = { apikey: keys.secret };
     await post(`${url}/functions/v1/billing-worker`, { headers });
     return opened.move();
@@ -95,9 +94,8 @@ export async function createHostedProject(
 }
 
 /**
- * Serves an upload by the platform's Deno, from a folder that holds nothing else,
- * by its own entry point, `deno.json` and `deno.lock`, without downloading
- * anything.
+ * Serves an upload by the platform's Deno, from a folder that holds nothing else, and
+ * without downloading anything.
  */
 async function serveUpload(
   { metadata, files }: Upload,
@@ -110,16 +108,30 @@ async function serveUpload(
     await Deno.mkdir(join(folder, path, ".."), { recursive: true });
     await Deno.writeFile(join(folder, path), content);
   }
+
   const port = await freePort();
   const { name, entrypoint_path, import_map_path } = metadata;
   const service = createService({
     name,
     command,
     args: [
-      ...["serve", "--quiet", "--no-prompt", "--allow-net", "--allow-env"],
-      ...["--cached-only", "--no-config", "--import-map", import_map_path],
-      ...["--lock", import_map_path.replace(/json$/, "lock"), "--frozen"],
-      ...["--host", "127.0.0.1", "--port", `${port}`, entrypoint_path],
+      "serve",
+      "--quiet",
+      "--no-prompt",
+      "--allow-net",
+      "--allow-env",
+      "--cached-only",
+      "--no-config",
+      "--import-map",
+      import_map_path,
+      "--lock",
+      import_map_path.replace(/json$/, "lock"),
+      "--frozen",
+      "--host",
+      "127.0.0.1",
+      "--port",
+      `${port}`,
+      entrypoint_path,
     ],
     env: { ...toolEnvironment(), ...env },
     cwd: folder,
@@ -128,8 +140,7 @@ async function serveUpload(
   }, { onLog() {}, onUnexpectedEnd() {} });
   await service.start();
   opened.defer(service.stop);
-  const owned = opened.move();
-  return { port, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+  return Object.assign(opened.move(), { port });
 }
 
 export async function openDeployer(project: HostedProject, folder: string) {
@@ -142,10 +153,10 @@ export async function openDeployer(project: HostedProject, folder: string) {
     "whsec_<live>": LIVE_SECRET,
     "whsec_<test>": SIGNING_SECRET,
   });
+
   const profile = `${terminal.home}/loopback.yaml`;
-  // Names under .invalid never resolve, so that the CLI does not find anything
-  // else by the project's own names.
   const { url } = project.api;
+  // Names under .invalid never resolve, so the CLI finds nothing else by them.
   await Deno.writeTextFile(
     profile,
     `name: loopback
@@ -164,9 +175,9 @@ project_host: loopback.invalid
   return terminal;
 }
 
-export function assertWorks({ code, said }: Typed): string {
-  assertEquals(code, 0, said);
-  return said;
+export function assertWorks({ code, output }: Typed): string {
+  assertEquals(code, 0, output);
+  return output;
 }
 
 export const ACCESS_TOKEN = `sbp_${"0123456789".repeat(4)}`;
@@ -187,10 +198,9 @@ interface Upload {
 }
 
 /**
- * Serves as much of the management API as `supabase link`, `db push --remote`,
- * `functions deploy` and `delete`, `secrets set` and `unset` call, for one project
- * and one account, with as much of the answers as the CLI reads. Whatever else is
- * asked, or asked without the token, is refused and noted.
+ * Serves as much of the management API as the CLI's commands call, for one project and
+ * one account, with as much of the answers as the CLI reads. Whatever else is asked, or
+ * asked without the token, is refused and noted.
  */
 function startManagementApi(database: {
   /** What the dashboard shows under Connect, with `[YOUR-PASSWORD]` in it. */
@@ -200,10 +210,9 @@ function startManagementApi(database: {
 }) {
   /** What was asked, as `GET /v1/profile`, in order. */
   const requests: string[] = [];
-  /** What was asked that the API does not have, or not in this form. */
   const faults: string[] = [];
   const uploads = new Map<string, Upload>();
-  /** Of the functions. A test may set some, as a user does in the dashboard. */
+  /** The functions' settings. A test may set some, as a user does in the dashboard. */
   const secrets = new Map<string, string>();
 
   async function answer(request: Request): Promise<Response> {
@@ -257,8 +266,7 @@ function startManagementApi(database: {
     throw new Error("There is no such route");
   }
 
-  const listen = { hostname: "127.0.0.1", port: 0, onListen() {} };
-  const server = Deno.serve(listen, async (request) => {
+  const server = serveHere(async (request) => {
     const asked = `${request.method} ${new URL(request.url).pathname}`;
     requests.push(asked);
     return await answer(request).catch((error) => {
@@ -266,14 +274,7 @@ function startManagementApi(database: {
       return Response.json({ message: "Not Found" }, { status: 404 });
     });
   });
-  return {
-    url: `http://127.0.0.1:${server.addr.port}`,
-    requests,
-    faults,
-    uploads,
-    secrets,
-    [Symbol.asyncDispose]: () => server.shutdown(),
-  };
+  return { ...server, requests, faults, uploads, secrets };
 }
 
 const PROJECT = {

@@ -1,7 +1,4 @@
-/**
- * The migration: that it and the types are made from the schema files, and what
- * it does to a database with something in its way.
- */
+/** The migration: how it is made, and a database with something in its way. */
 import {
   assert,
   assertEquals,
@@ -58,6 +55,7 @@ Deno.test("every name that is taken in schema public, and everything in schema b
       from pg_proc
       where pronamespace = 'public'::regnamespace and proname ~ '^billing_'`);
   assert(ours.length > 15);
+
   const others = [
     "type billing_records",
     "table billing.subscriptions",
@@ -81,7 +79,8 @@ Deno.test("an empty schema billing is taken over from the same owner, and from n
   const sqlBefore = "create schema billing";
   const same = await createDatabase(port, { name: "of_the_same", sqlBefore });
   await migrate(same.url);
-  // So a stack whose data has another text of it does not start.
+
+  // A stack whose data has another text of the migration does not start.
   await withDatabase(
     same.url,
     (sql) =>
@@ -93,6 +92,7 @@ Deno.test("an empty schema billing is taken over from the same owner, and from n
     Error,
     "made by another version of the migration",
   );
+
   const { url, adminUrl } = await createDatabase(port, { name: "of_another" });
   await withDatabase(adminUrl, (sql) => sql.unsafe(sqlBefore));
   await assertRefused(url, ["schema billing of supabase_admin"]);
@@ -116,10 +116,10 @@ Deno.test("a server older than Postgres 15 is refused by the first statement, be
     const sqlBefore = pretendVersion(name, major);
     const { url } = await createDatabase(port, { name, sqlBefore });
     const before = await withDatabase(url, schemaOf);
-    // Not in a transaction, which would undo it.
-    const said = await withDatabase(url, (sql) => sql.unsafe(first))
+    // A transaction would undo what the statement creates.
+    const error = await withDatabase(url, (sql) => sql.unsafe(first))
       .then(() => undefined, ({ message }) => message);
-    assertEquals(said, refusal);
+    assertEquals(error, refusal);
     assertEquals(await withDatabase(url, schemaOf), before);
   }
 });

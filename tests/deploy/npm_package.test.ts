@@ -1,8 +1,7 @@
 /**
- * The npm package as a user has it: a project made by the CLI, the package as a
- * file in it, and neither a clone nor Deno; from `npx` to the first event. npx
- * takes seconds to unpack the file each time, so some commands run what it has
- * installed. Nothing is downloaded, so what the lock files of the package name
+ * The npm package as a user has it: a file in a project made by the CLI, with neither a
+ * clone nor Deno. npx takes seconds to unpack the file each time, so some commands run
+ * what it has installed. Nothing is downloaded, so what the lock files of the package name
  * has to be what this repository is tested with.
  */
 import { assertEquals, assertStringIncludes } from "@std/assert";
@@ -18,18 +17,23 @@ import {
 } from "../support/terminal.ts";
 
 const PACKAGE = "./billing-webhook-receiver.tgz";
-/** How the user starts a command, as hints have to name it. */
+/** Hints have to name commands like this. */
 const NPX = `npx --yes ${PACKAGE}`;
 
-function assertEnds({ code, said }: Typed, wanted: number, says: string): void {
-  assertEquals(code, wanted, said);
-  assertStringIncludes(said, says);
+function assertEnds(
+  { code, output }: Typed,
+  wanted: number,
+  says: string,
+): void {
+  assertEquals(code, wanted, output);
+  assertStringIncludes(output, says);
 }
 
 async function makeUser(opened: AsyncDisposableStack) {
   const made = await Deno.makeTempDir({ prefix: "billing-webhook-npm-" });
   opened.defer(() => Deno.remove(made, { recursive: true }));
   const path = await Deno.realPath(made);
+
   const clone = opened.use(await openTerminal(REPOSITORY));
   const packing = await clone.type(`
     cd '${path}' && mkdir supabase && echo 'project_id = "app"' > supabase/config.toml
@@ -42,16 +46,18 @@ async function makeUser(opened: AsyncDisposableStack) {
     # Deno must read neither.
     echo '{ "name": "app", "imports": 1 }' | tee '${path}/package.json' > '${path}/deno.json'
     echo home > '${path}/.gitignore'`);
-  assertEquals(packing.code, 0, packing.said);
+  assertEquals(packing.code, 0, packing.output);
   const info = await clone.type("deno info --json");
   await commitAll(path);
+
   const user = opened.use(await openTerminal(path, {}, { hasTools: false }));
   const place = await placeForStack(opened);
   Object.assign(user.env, place.env, {
     HOME: `${path}/home`,
     npm_config_cache: `${path}/home/.npm`,
-    DENO_DIR: JSON.parse(info.said).denoDir,
+    DENO_DIR: JSON.parse(info.output).denoDir,
   });
+
   const npx = (command: string, env = {}) =>
     user.type(`${NPX} ${command}`, { env });
   const installed = (command: string, env = {}) =>
@@ -69,14 +75,14 @@ Deno.test("npx adds the receiver to a project, runs it and sends events", async 
 
   await test.step("what needs the receiver says so, before it is there", async () => {
     assertEnds(await npx("token"), 2, "The user is missing");
-    const said = `Run this there first: ${NPX} add .`;
-    assertEnds(await installed("start"), 1, said);
+    const output = `Run this there first: ${NPX} add .`;
+    assertEnds(await installed("start"), 1, output);
   });
 
   await test.step("help", async () => {
-    const { said } = await installed("");
-    assertStringIncludes(said, `Usage: ${NPX} <command> [options]`);
-    const named = said.matchAll(/^ {2}([a-z]+) {2,}/gm);
+    const { output } = await installed("");
+    assertStringIncludes(output, `Usage: ${NPX} <command> [options]`);
+    const named = output.matchAll(/^ {2}([a-z]+) {2,}/gm);
     assertEquals(Array.from(named, ([, name]) => name), [...COMMANDS]);
     const meant = 'no command "trigge". Did you mean trigger? See --help.';
     assertEnds(await installed("trigge"), 2, meant);
@@ -108,12 +114,14 @@ Deno.test("npx adds the receiver to a project, runs it and sends events", async 
       '$&\n"migrations/20991231000000_billing_second.sql": "",',
     );
     await Deno.writeTextFile(manifest, added);
+
     await using stack = await user.start(`${NPX} start`);
     await withDatabase(user.dbUrl, async (sql) => {
       const [row] = await sql`
         select obj_description('billing'::regnamespace, 'pg_namespace') as note`;
       assertEquals(row?.["note"], "Second");
     });
+
     const at = `--url ${user.apiUrl}/functions/v1/billing-webhook`;
     const event = `trigger customer.subscription.created ${at}`;
     const sent = await installed(event);
@@ -126,9 +134,13 @@ Deno.test("npx adds the receiver to a project, runs it and sends events", async 
     };
     const doctor = await installed(`doctor ${at}`, env);
     assertEnds(doctor, 0, " ok, 0 FAIL, 1 skipped");
+
     assertEquals(await stack.stop(), []);
-    assertStringIncludes(stack.said(), `${NPX} trigger customer.subscription.`);
-    assertStringIncludes(stack.said(), "from PROVIDER_A_SIGNING_SECRET");
-    assertEquals(stack.said().includes("[migration]"), false, stack.said());
+    assertStringIncludes(
+      stack.output(),
+      `${NPX} trigger customer.subscription.`,
+    );
+    assertStringIncludes(stack.output(), "from PROVIDER_A_SIGNING_SECRET");
+    assertEquals(stack.output().includes("[migration]"), false, stack.output());
   });
 });

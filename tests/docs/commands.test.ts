@@ -1,8 +1,7 @@
 /**
- * The commands in the docs are typed here by a newcomer, in order, beside one
- * `start` at a terminal of 80 columns, which shows what happens. Those that need what
- * this test does not have are listed with the test that types them, or with the reason
- * why none does.
+ * The commands in the docs are typed by a newcomer, in order, beside one `start` at a
+ * terminal of 80 columns. The others are listed with the test that types them, or with the
+ * reason why none does.
  */
 import {
   assert,
@@ -46,7 +45,7 @@ const typed = new Set<string>();
 const ofPage = (page: string) =>
   commands.filter(({ place }) => place.startsWith(`${page}:`));
 
-/** The page's first block with a command that begins so, one command a line. */
+/** Returns the page's first block with a command that begins so, one command a line. */
 function blockOf(page: string, start: string): string {
   const found = ofPage(page).find(({ text }) => text.startsWith(start));
   assert(found !== undefined, `${page} has no command ${start}`);
@@ -56,7 +55,7 @@ function blockOf(page: string, start: string): string {
   return block.join("\n");
 }
 
-/** The page's command that is so, or else its first that begins so. */
+/** Returns the page's command that is so, or else its first that begins so. */
 function commandOf(page: string, start: string): string {
   const texts = ofPage(page).map(({ text }) => text);
   const text = texts.find((text) => text === start) ??
@@ -66,9 +65,9 @@ function commandOf(page: string, start: string): string {
   return text;
 }
 
-function assertWorks({ code, said }: Typed, says: string): void {
-  assertStringIncludes(said, says);
-  assertEquals(code, 0, said);
+function assertWorks({ code, output }: Typed, says: string): void {
+  assertStringIncludes(output, says);
+  assertEquals(code, 0, output);
 }
 
 Deno.test("the commands in the docs work for a newcomer", async (test) => {
@@ -78,6 +77,7 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
   // tests/deploy/npm_package.test.ts starts from nothing.
   const template = setting("TEST_STACK_TEMPLATE");
   await copyStackTemplate(template, env.BILLING_STACK_DATA);
+
   const { secret } = await localKeys();
   const signing = LOCAL_SIGNING_SECRETS.PROVIDER_A_SIGNING_SECRET;
   const terminal = opened.use(
@@ -93,14 +93,16 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
     }),
   );
   Object.assign(terminal.env, env);
+
   const type = (command: string, input = "") =>
     terminal.type(command, { input });
   const tell = (page: string, start: string) => type(commandOf(page, start));
   const settings = `${path}/supabase/functions/.env`;
+
   const start = commandOf("README.md", "npx -y deno@2.9.6 task start");
   const stack = opened.use(await terminal.start(start, { columns: 80 }));
   let timesServed = 0;
-  /** Waits until the settings of now are served, and what is asked for holds. */
+  /** Waits until the present settings are served, and a condition holds. */
   async function served(holds: () => Promise<boolean>) {
     const count = () =>
       stack.lines().filter((line) => line.endsWith("settings are served"))
@@ -116,10 +118,11 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
     const first = await tell("README.md", "npx -y deno@2.9.6 task trigger");
     assertWorks(first, "200 OK");
     assertStringIncludes(
-      first.said,
+      first.output,
       "applied. The row in billing.subscriptions:",
     );
     assertWorks(await tell("README.md", "psql"), '"status":"active"');
+
     const canceled = "customer.subscription.deleted";
     assertStringIncludes(readPage("README.md"), `\`${canceled}\``);
     assertWorks(await type(`deno task trigger ${canceled}`), "200 OK");
@@ -131,7 +134,7 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
   await test.step("a saved change is served, and so is what corrects a mistake", async () => {
     const file = `${path}/supabase/functions/billing-webhook/handle_webhook.ts`;
     const code = await Deno.readTextFile(file);
-    /** Saves it, and once more if need be: Deno misses some saves while it restarts. */
+    /** Saves the file, if need be again: Deno misses some saves while it restarts. */
     const saved = async (
       text: string,
       isServed: (reply: Awaited<ReturnType<typeof deliver>>) => boolean,
@@ -147,6 +150,7 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
         return isServed(await deliver(webhook, ignored));
       });
     };
+
     const changed = code.replace('"OK"', '"OK, changed"');
     await saved(changed, ({ body }) => body === "OK, changed");
     const why = /SyntaxError: Expression expected/;
@@ -167,6 +171,7 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
     await Deno.writeTextFile(settings, changed);
     await served(works(commandOf("docs/deploy.md", "deno task trigger")));
     assertWorks(await tell("docs/deploy.md", "deno task doctor"), "0 FAIL");
+
     await Deno.remove(settings);
     assertWorks(await type(blockOf("docs/stripe.md", "echo PROVIDER_A")), "");
     await served(works("deno task trigger invoice.payment_failed"));
@@ -180,14 +185,18 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
       "deno task doctor --url https://<your domain>",
     );
     const pasted = `${secret}\n${dbUrl}\n${signing}\n`;
-    const { code, said } = await type(`${block}\n${ofRewrites}`, pasted);
-    assertWorks({ code, said }, "13 ok, 0 FAIL, 1 skipped");
-    for (const one of [secret, signing, dbUrl]) {
-      assertEquals(said.includes(one), false, `${one} is in: ${said}`);
+    const { code, output } = await type(`${block}\n${ofRewrites}`, pasted);
+    assertWorks({ code, output }, "13 ok, 0 FAIL, 1 skipped");
+    for (const hidden of [secret, signing, dbUrl]) {
+      assertEquals(
+        output.includes(hidden),
+        false,
+        `${hidden} is in: ${output}`,
+      );
     }
+
     const rotation = blockOf("SECURITY.md", "deno task doctor");
     assertWorks(await type(rotation, signing), "0 FAIL");
-    // Its secret was that of a stack without any.
     await Deno.remove(settings);
   });
 
@@ -200,49 +209,50 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
     for (const sql of [RIGHTS, sqlOf('"Users read')]) {
       assertWorks(await type(psql, sql), "");
     }
-    assertEquals((await type(ask)).said, "false");
+    assertEquals((await type(ask)).output, "false");
 
     assertWorks(await tell("docs/app.md", "deno task trigger"), "200 OK");
     assertWorks(await type(psql, asUser), 'has_access":true');
-    assertEquals((await type(ask)).said, "true");
+    assertEquals((await type(ask)).output, "true");
     const token = blockOf("docs/app.md", "token=");
     assertMatch(
-      (await type(token)).said,
+      (await type(token)).output,
       /\[\{"id":"sub_local_a","status":"active","plan_id":"price_\w+"\}\]/,
     );
+
     for (const [command, input] of [[psql, asUser], [token]] as const) {
       const other = (text = "") =>
         text.replaceAll(account, crypto.randomUUID());
       const answer = await type(other(command), other(input));
       assertWorks(answer, "[]");
-      assertEquals(/has_access|sub_local/.test(answer.said), false);
+      assertEquals(/has_access|sub_local/.test(answer.output), false);
     }
   });
 
   await test.step("operate.md: an event that fails", async () => {
-    const { said } = await tell("docs/operate.md", "deno task trigger");
-    assertStringIncludes(said, "422 Event is not valid");
-    assertMatch(said, /error_code +account_unknown/);
-    // From the worker, which start wakes; what may heal raises no alert yet.
+    const { output } = await tell("docs/operate.md", "deno task trigger");
+    assertStringIncludes(output, "422 Event is not valid");
+    assertMatch(output, /error_code +account_unknown/);
+    // The worker, which start wakes, alerts; a failure that may heal raises no alert yet.
     await stack.line(/ alert +account_unknown: \d new, \d open/);
   });
 
   await test.step("what is advised for an update without a creation leads to what it reports", async () => {
     const update = "deno task trigger customer.subscription.updated";
-    const { said } = await type(`${update} --subscription sub_late`);
+    const { output } = await type(`${update} --subscription sub_late`);
     const failed = await stack.line(/500 failed .*sub_late/);
     const next = await stack.line(/subscription_unknown: Apply its creation/);
     const lines = stack.lines();
     assertEquals(lines.indexOf(next), lines.indexOf(failed) + 1);
+
     const [advised = ""] =
-      /deno task trigger \S+created .*sub_late/.exec(said) ??
-        [];
+      /deno task trigger \S+created .*sub_late/.exec(output) ?? [];
     assertWorks(await type(advised), "200 OK");
     const psql = commandOf("docs/app.md", "psql");
     const status =
       "select status from billing.subscriptions where id = 'sub_late';";
     await eventually(async () =>
-      (await type(psql, status)).said.includes("past_due")
+      (await type(psql, status)).output.includes("past_due")
     );
   });
 
@@ -253,8 +263,8 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
     assertWorks(await tell("docs/handlers.md", "echo HANDLE"), "");
     await served(async () => {
       const { code } = await tell("docs/handlers.md", "deno task trigger");
-      const { said } = await type(psql, "select * from failed_payments;");
-      return code === 0 && said.includes('"failed_at":');
+      const { output } = await type(psql, "select * from failed_payments;");
+      return code === 0 && output.includes('"failed_at":');
     });
   });
 
@@ -262,13 +272,13 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
     const page = "docs/providers.md";
     assertWorks(await tell(page, "echo PROVIDER_A"), "");
     await served(async () => {
-      const { code, said } = await tell(page, "deno task trigger");
-      return code === 0 && said.includes("(paddle)");
+      const { code, output } = await tell(page, "deno task trigger");
+      return code === 0 && output.includes("(paddle)");
     });
   });
 
   await test.step("README: reset; no line was wider than the terminal", async () => {
-    // But for the paths in Deno's own messages.
+    // Deno's own messages may have long paths.
     const wide = stack.lines().filter((line) =>
       line.length >= 80 && !/^ +(?:at .*)?[("]?(?:file:)?\//.test(line)
     );

@@ -1,7 +1,6 @@
 /**
- * An event that meets a lock fails alone, and soon: the others of its call are
- * applied. Calls that meet each other wait for each other, briefly, and never in
- * a circle.
+ * An event that meets a lock fails alone, and soon. Calls that meet each other wait for
+ * each other, briefly, and never in a circle.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { assertEquals } from "@std/assert";
@@ -11,6 +10,7 @@ import { eventually } from "../support/hang_limit.ts";
 import { deliver } from "../support/send.ts";
 import {
   apply,
+  callWhileHeld,
   creation,
   file,
   type Lock,
@@ -42,7 +42,6 @@ interface Hold {
   readonly lock: (events: readonly WireEvent[]) => Lock;
 }
 
-/** What can hold up updates. */
 const HOLDS: Record<string, Hold> = {
   "records are locked": {
     lock: (events) => (holder) =>
@@ -66,13 +65,14 @@ const HOLDS: Record<string, Hold> = {
 for (const [what, { prepare, lock }] of Object.entries(HOLDS)) {
   Deno.test(`a call of which every second of ${TOGETHER} ${what} applies the others`, async () => {
     const events = (await recorded(TOGETHER)).map((id) => update(id));
-    const outcomes = (ofTouched: string, ofOthers: string) =>
-      events.map((_, i) => i % 2 ? ofTouched : ofOthers);
     const touched = events.filter((_, i) => i % 2);
+    const expected = (ofTouched: string, ofOthers: string) =>
+      events.map((_, i) => i % 2 ? ofTouched : ofOthers);
     await prepare?.(touched);
-    const said = await whileHeld(lock(touched), () => apply(events));
-    assertEquals(said, outcomes(LOCKED, "applied"));
-    assertEquals(await apply(events), outcomes("applied", "duplicate"));
+
+    const outcomes = await whileHeld(lock(touched), () => apply(events));
+    assertEquals(outcomes, expected(LOCKED, "applied"));
+    assertEquals(await apply(events), expected("applied", "duplicate"));
   });
 }
 
@@ -81,15 +81,17 @@ Deno.test("waits for other calls, one after the other, are one wait", async () =
   await eventually(async () => {
     const [first, second] = await recorded(2) as [string, string];
     return await whileHeld(lockSubscriptions(second), async () => {
-      const { call } = await whileHeld(lockSubscriptions(first), async () => {
-        const call = apply([update(first), update(second)]);
-        await waitsForLock("billing_apply_events");
-        await sleep(350);
-        return { call };
-      });
-      const released = performance.now();
-      const said = await call;
-      return `${said}` === `applied,${LOCKED}` &&
+      let released = 0;
+      const outcomes = await callWhileHeld(
+        lockSubscriptions(first),
+        () => apply([update(first), update(second)]),
+        async () => {
+          await waitsForLock("billing_apply_events");
+          await sleep(350);
+          released = performance.now();
+        },
+      );
+      return `${outcomes}` === `applied,${LOCKED}` &&
         performance.now() - released < 400;
     });
   });
@@ -105,15 +107,18 @@ Deno.test("an event whose call took too long holds up no other the next time", a
   const [slow = "", ...others] = await recorded(11);
   const gate = `after update on billing.subscriptions
     for each row when (new.id = '${slow}')`;
+
   await withGate(gate, async () => assertEquals(await send(slow), 503));
-  // On a busy machine, some tries are too late.
+
   await eventually(() =>
     withGate(gate, async (open) => {
       const again = send(slow);
       await waitsForLock("billing_apply_events");
+
       const began = performance.now();
       const statuses = await Promise.all(others.map(send));
       const tookMs = performance.now() - began;
+
       await open();
       await again;
       // Its call ends after 3 s.
@@ -130,30 +135,28 @@ Deno.test("a creation without an account waits as long as others", async () => {
     account_id: null,
     report: { plan_id: "plan_1", customer_id: "cus_1" },
   });
-  // On a busy machine, some tries are too late.
   await eventually(async () => {
-    const { call } = await whileHeld(
+    const outcomes = await callWhileHeld(
       lockSubscriptions(unnamed.subscription_id),
+      () => apply([unnamed]),
       async () => {
-        const call = apply([unnamed]);
         await waitsForLock("billing_apply_events");
         await sleep(100);
-        return { call };
       },
     );
-    return `${await call}` === "applied";
+    return `${outcomes}` === "applied";
   });
 });
 
 Deno.test("a row that refers to a subscription does not lock it", async () => {
   const [id] = await recorded(1);
-  const said = await whileHeld(
-    // What a foreign key takes.
+  const outcomes = await whileHeld(
+    // A foreign key takes this lock.
     (holder) =>
       holder`select from billing.subscriptions where id = ${id!} for key share`,
     () => apply([update(id!)]),
   );
-  assertEquals(said, ["applied"]);
+  assertEquals(outcomes, ["applied"]);
 });
 
 Deno.test("checkouts are locked in one order, whatever their order in the call", async () => {
@@ -170,10 +173,12 @@ Deno.test("checkouts are locked in one order, whatever their order in the call",
     })
   );
   const [first, ...others] = customers.map(({ lock }) => lock);
+
   await sql.begin(async (holder) => {
     await holder`select pg_advisory_xact_lock(${first!})`;
     const calling = apply(checkouts);
     await waitsForLock("public.billing_apply_events");
+
     const held = await holder`
       select from unnest(${others}::bigint[]) as lock
       where not pg_try_advisory_xact_lock(lock)`;

@@ -3,6 +3,7 @@ import { assert } from "@std/assert";
 import type { ISql, TransactionSql } from "postgres";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { eventually } from "../support/hang_limit.ts";
+import { recordFailure } from "../support/queues.ts";
 import { connect } from "../support/tables.ts";
 
 export interface WireEvent {
@@ -51,7 +52,7 @@ export async function recorded(count: number): Promise<string[]> {
 
 /**
  * Returns the outcomes of events that are applied together, in the same order.
- * Whatever others have locked, that takes no longer than a call may.
+ * Whatever other sessions have locked, that takes no longer than a call may.
  */
 export async function apply(
   events: readonly WireEvent[],
@@ -59,33 +60,23 @@ export async function apply(
 ): Promise<string[]> {
   const placed = events.map((event, i) => ({ place: i + 1, ...event }));
   const began = performance.now();
-  const rows = await via<{ said: string }[]>`
-    select concat_ws(' ', outcome, error_code) as said
+  const rows = await via<{ outcome: string }[]>`
+    select concat_ws(' ', outcome, error_code) as outcome
     from public.billing_apply_events(${sql.json(placed as never)})
     order by place`;
   const tookMs = performance.now() - began;
   assert(tookMs < CALL_LIMIT_MS, `The call took ${tookMs} ms`);
-  return rows.map(({ said }) => said);
+  return rows.map(({ outcome }) => outcome);
 }
 
 export async function file(...eventIds: string[]): Promise<void> {
-  for (const id of eventIds) {
-    await sql`
-      select public.billing_record_failed_event(jsonb_build_object(
-        'provider', 'a',
-        'event_id', ${id}::text,
-        'body', '{}',
-        'body_encoding', 'text',
-        'error_code', 'x',
-        'error', 'x'
-      ))`;
-  }
+  for (const event_id of eventIds) await recordFailure(sql, { event_id });
 }
 
 /** Takes locks, which its connection holds until the end of the transaction. */
 export type Lock = (holder: TransactionSql) => Promise<unknown>;
 
-/** As an operator does who edits failures. */
+/** Locks failures, as an operator does who edits them. */
 export function lockFailures(...eventIds: string[]): Lock {
   return (holder) =>
     holder`
@@ -93,14 +84,14 @@ export function lockFailures(...eventIds: string[]): Lock {
       where event_id = any (${eventIds})`;
 }
 
-/** As somebody does who prunes by hand. */
+/** Locks rows of the ledger, as an operator does who prunes by hand. */
 export function lockLedger(...eventIds: string[]): Lock {
   return (holder) =>
     holder`
       delete from billing.processed_events where event_id = any (${eventIds})`;
 }
 
-/** As another call does that works on them. */
+/** Locks subscriptions as another call of billing_apply_events() does. */
 export function lockSubscriptions(...ids: string[]): Lock {
   return (holder) =>
     holder`
@@ -118,20 +109,37 @@ export async function whileHeld<T>(
   }) as T;
 }
 
-export async function waitsForLock(text: string, count = 1): Promise<void> {
+/**
+ * Makes a call while a lock is held, which is released after `meanwhile`. Returns what
+ * the call returned.
+ */
+export async function callWhileHeld<T>(
+  lock: Lock,
+  call: () => Promise<T>,
+  meanwhile: () => Promise<unknown>,
+): Promise<T> {
+  // In an object, because a promise would be awaited before the release.
+  const { called } = await whileHeld(lock, async () => {
+    const called = call();
+    await meanwhile();
+    return { called };
+  });
+  return await called;
+}
+
+/** Resolves as soon as a query with this text waits for a lock. */
+export async function waitsForLock(text: string): Promise<void> {
   await eventually(async () => {
     const rows = await sql`
       select from pg_stat_activity
       where wait_event_type = 'Lock' and strpos(query, ${text}) > 0`;
-    return rows.length >= count;
+    return rows.length > 0;
   });
 }
 
 /**
- * Runs work while calls stop at a trigger, with all that they have locked, until
- * the work opens it.
- *
- * @param at When the trigger is executed.
+ * Runs work while calls stop at a trigger, with all that they have locked, until the work
+ * opens it. The trigger is executed `at` that event.
  */
 export async function withGate<T>(
   at: string,
@@ -139,6 +147,7 @@ export async function withGate<T>(
 ): Promise<T> {
   const holder = await sql.reserve();
   const open = () => holder`select pg_advisory_unlock_all()`;
+
   await sql.unsafe(`
     create function gate() returns trigger language plpgsql
     set lock_timeout = 0 as $$
@@ -148,6 +157,7 @@ export async function withGate<T>(
     end $$;
     create trigger gate ${at} execute function gate();`);
   await holder`select pg_advisory_lock(7)`;
+
   try {
     return await work(open);
   } finally {

@@ -1,8 +1,4 @@
-/**
- * Postgres is killed in the middle of a run: nothing is lost and nothing is
- * applied twice. However `deno task start` ends, none of its
- * processes is left; if it is killed itself, until the next start.
- */
+/** Postgres is killed in the middle of a run, and `deno task start` at any place. */
 import { assert, assertEquals } from "@std/assert";
 import {
   spawnGroup,
@@ -27,9 +23,10 @@ const KILLED_AT = 100;
 
 Deno.test("no event is lost or applied twice if Postgres is killed in the middle of a run", async () => {
   const seed = freshSeed();
-  await using own = await startOwnStack({ fsync: true });
-  const { stack: { postgres, urls }, sql } = own;
+  await using running = await startOwnStack({ fsync: true });
+  const { stack: { postgres, urls }, sql } = running;
   const histories = sampleHistories(HISTORIES, { seed, prefix: "own" });
+
   let answers = 0;
   let restarted: Promise<void> | undefined;
   const figures = await deliverAll(deliveriesOf(histories), {
@@ -41,14 +38,15 @@ Deno.test("no event is lost or applied twice if Postgres is killed in the middle
     },
   });
   await restarted;
+
   console.log(`${JSON.stringify(figures)}, seed ${seed}`);
   assert(restarted !== undefined && figures.retries > 0);
   await assertEndState({ events: eventsOf(histories) }, sql);
 });
 
-/** `deno task`, `start`, Postgres with its own, PostgREST, two functions. */
-const AT_LEAST = 10;
-/** Their log lines, with IDs as long as may be, are twice what a pipe holds. */
+/** `deno task`, `start`, Postgres and its children, PostgREST, two functions. */
+const LEAST_PROCESSES = 10;
+/** Their log lines, with IDs of the greatest length, are twice what a pipe holds. */
 const FAILING_DELIVERIES = 140;
 
 const dataDir = await Deno.makeTempDir({ prefix: "billing-webhook-ended-" });
@@ -71,16 +69,19 @@ async function started() {
       stderr: "null",
     },
   });
+
   const reader = child.stdout.getReader();
   const decoder = new TextDecoder();
-  let said = "";
-  while (!said.includes(READY)) {
+  let output = "";
+  while (!output.includes(READY)) {
     const { value, done } = await reader.read();
-    if (done) throw new Error(`Cannot start:\n${said}`);
-    said += decoder.decode(value, { stream: true });
+    if (done) throw new Error(`Cannot start:\n${output}`);
+    output += decoder.decode(value, { stream: true });
   }
+
   const tree = await processTree(child.pid);
-  assert(tree.size > AT_LEAST);
+  assert(tree.size > LEAST_PROCESSES);
+
   return {
     tree,
     webhookUrl: `${apiUrl}/functions/v1/billing-webhook`,
@@ -88,7 +89,7 @@ async function started() {
     hangUp: () => reader.cancel(),
     [Symbol.asyncDispose]: async () => {
       await reader.cancel();
-      kill("SIGTERM"); // It runs if the test has failed.
+      kill("SIGTERM"); // It still runs if the test has failed.
       await leftOf(tree);
       await ended;
     },
@@ -107,6 +108,7 @@ Deno.test("start ends what a killed start has left, goes on while nobody reads i
     / scripts\/start\.ts$/.test(command)
   )!;
   Deno.kill(start, "SIGKILL");
+
   await using stack = await started();
   assertEquals(await leftOf(killed.tree), []);
 
@@ -120,6 +122,7 @@ Deno.test("start ends what a killed start has left, goes on while nobody reads i
     );
     assertEquals([i, status], [i, 500]);
   }
+
   await stack.hangUp();
   assertEquals(await leftOf(stack.tree), []);
 });

@@ -1,16 +1,17 @@
 /**
- * Rows that another session has locked or changes: who records, claims,
- * settles or requests leaves them for later, at once, and does the rest. And what
- * two sessions do with one subscription: one comes after the other, and sees it.
+ * Rows that another session has locked or changes: a call that records, claims, settles
+ * or requests leaves them for later, at once, and does the rest. And what two sessions do
+ * with one subscription: one comes after the other, and sees it.
  */
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import type { ISql } from "postgres";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { eventually } from "../support/hang_limit.ts";
 import { emptyTables, storedEvent } from "../support/tables.ts";
-import { failureOf } from "../support/queues.ts";
+import { failureOf, recordFailure } from "../support/queues.ts";
 import {
   apply,
+  callWhileHeld,
   creation,
   file,
   type Lock,
@@ -23,14 +24,13 @@ import {
   withGate,
 } from "./calls.ts";
 
-/** One run of the worker has both queues. */
+/** The run of the worker that has both queues. */
 const LEASE = crypto.randomUUID();
 
 Deno.test.beforeEach(() => emptyTables(sql));
 
 let occurred = Date.parse("2027-01-15T08:00:00Z");
 
-/** What is stored of a failure. */
 interface Failed {
   readonly error_code?: string;
   readonly error?: string;
@@ -41,28 +41,22 @@ interface Failed {
 
 /** Files the failure of an event that occurred after all before it. */
 async function filed(
-  subscription = uniqueId("sub"),
+  subscription_id = uniqueId("sub"),
   failed: Failed = {},
   { id = uniqueId("evt"), via = sql as ISql } = {},
 ): Promise<string> {
-  await via`
-    select public.billing_record_failed_event(jsonb_build_object(
-      'provider', 'a',
-      'event_id', ${id}::text,
-      'body', '{}',
-      'body_encoding', 'text',
-      'error_code', ${failed.error_code ?? "x"}::text,
-      'error', ${failed.error ?? "x"}::text,
-      'kind', ${failed.kind ?? "update"}::text,
-      'subscription_id', ${subscription}::text,
-      'customer_id', ${failed.customer_id ?? null}::text,
-      'account_id', ${failed.account_id ?? null}::text,
-      'occurred_at', ${new Date(occurred += 1_000)}::text
-    ))`;
+  occurred += 1_000;
+  await recordFailure(via, {
+    event_id: id,
+    kind: "update",
+    subscription_id,
+    occurred_at: new Date(occurred),
+    ...failed,
+  });
   return id;
 }
 
-/** As if it had been applied, without an effect on its failure. */
+/** Marks an event as applied, without an effect on its failure. */
 async function markApplied(id: string): Promise<void> {
   await sql`
     insert into billing.processed_events (provider, event_id, type)
@@ -103,6 +97,7 @@ async function isRequested(id: string): Promise<boolean> {
 
 Deno.test("a failure whose row is locked is not counted, and leaves nothing in the ledger", async () => {
   const id = await filed();
+
   const took: number[] = [];
   await whileHeld(lockFailures(id), async () => {
     for (let i = 0; i < 5; i++) {
@@ -112,6 +107,7 @@ Deno.test("a failure whose row is locked is not counted, and leaves nothing in t
       assertEquals((error as { code?: string }).code, "55P03");
     }
   });
+
   // Many of them must not keep all connections of the API.
   assert(Math.min(...took) < 400, `They took ${took} ms`);
   assertEquals((await failureOf(sql, id)).attempts, 1);
@@ -129,6 +125,7 @@ for (
     await markApplied(ids[0]);
     await retryAll();
     await claim();
+
     assertEquals(await whileHeld(lock(ids[0]), () => settle(ids, outcome)), 1);
     const left = await failureOf(sql, ids[0]);
     assertEquals([left.resolved_at, left.retry_lease_id], [null, LEASE]);
@@ -138,14 +135,13 @@ for (
 }
 
 Deno.test("a locked retry holds its subscription back, and nothing else", async () => {
-  const own = uniqueId("sub");
-  const [before, locked, after] = [
-    await filed(own),
-    await filed(own),
-    await filed(own),
-  ];
+  const subscription = uniqueId("sub");
+  const before = await filed(subscription);
+  const locked = await filed(subscription);
+  const after = await filed(subscription);
   const others = [await filed(), await filed(), await filed()];
   await retryAll();
+
   // What is held back must not use up the limit.
   const first = await whileHeld(lockFailures(locked), () => claim(3));
   assertEquals(first, [before, others[0], others[1]]);
@@ -154,8 +150,8 @@ Deno.test("a locked retry holds its subscription back, and nothing else", async 
 });
 
 /**
- * While a statement that updates failed_events has its snapshot, and no row
- * yet, somebody else's update of a row is committed.
+ * Makes a call that updates failed_events. While its statement has a snapshot, and no
+ * row yet, another session's update of a row is committed.
  */
 async function changedInBetween<T>(
   eventId: string,
@@ -181,13 +177,15 @@ Deno.test("a row that changes meanwhile is requested and settled all the same", 
   const id = await filed();
   await changedInBetween(id, retryAll);
   assert(await isRequested(id));
+
   await claim();
   await changedInBetween(id, () => settle([id], "failed"));
   assert(!await isRequested(id));
 });
 
 Deno.test("a locked failure is counted by retry_failed_events()", async () => {
-  const [locked] = [await filed(), await filed()] as const;
+  const locked = await filed();
+  await filed();
   await whileHeld(lockFailures(locked), async () => {
     assertMatch(
       await retryAll(),
@@ -206,11 +204,10 @@ Deno.test("a locked notification is due again, and the rest of its batch is sett
       select claimed.id, claimed.attempts
       from public.billing_claim_notifications(${LEASE}, 3, 'host') as one,
         jsonb_populate_record(null::billing.notifications, one) as claimed`;
-  const [locked, ...others] = await claimed();
-  const results = [locked!, ...others].map(({ id }) => ({
-    id,
-    result: "sent",
-  }));
+  const batch = await claimed();
+  const [locked] = batch;
+  const results = batch.map(({ id }) => ({ id, result: "sent" }));
+
   await whileHeld(
     (holder) =>
       holder`
@@ -222,6 +219,7 @@ Deno.test("a locked notification is due again, and the rest of its batch is sett
           ${LEASE}, 'host', ${sql.json(results)}
         )`,
   );
+
   // It is due again a minute after its claim.
   await sql`update billing.notifications set next_attempt_at = 'epoch'`;
   assertEquals([...await claimed()], [{ id: locked!.id, attempts: 2 }]);
@@ -232,26 +230,40 @@ Deno.test("a locked notification is due again, and the rest of its batch is sett
  * is over because it does not.
  */
 async function meet(first: Lock, second: Lock): Promise<void> {
-  const { met } = await whileHeld(first, async () => {
-    let isOver = false;
-    // It may wait for too long, and is called again as in life.
-    const met = eventually(() =>
-      sql.begin(second).then(() => true, () => false)
-    ).finally(() => isOver = true);
-    await eventually(async () => {
-      const waiting = await sql`
-        select from pg_stat_activity
-        where datname = current_database()
-          -- An erasure looks now and then.
-          and (wait_event_type = 'Lock' or wait_event = 'PgSleep')`;
-      return isOver || waiting.length > 0;
-    });
-    return { met };
-  });
-  await met;
+  let isOver = false;
+  await callWhileHeld(
+    first,
+    // If it waits for too long, it fails, and is called again as in life.
+    () =>
+      eventually(() => sql.begin(second).then(() => true, () => false))
+        .finally(() => isOver = true),
+    () =>
+      eventually(async () => {
+        const waiting = await sql`
+          select from pg_stat_activity
+          where datname = current_database()
+            -- An erasure sleeps between two looks at its locks.
+            and (wait_event_type = 'Lock' or wait_event = 'PgSleep')`;
+        return isOver || waiting.length > 0;
+      }),
+  );
 }
 
-/** Resolves as soon as a call of this function sleeps. */
+function erasing(account: string): Lock {
+  return (via) => via`select billing.erase_account(${account}, force => true)`;
+}
+
+async function eraseWhileHeld(
+  lock: Lock,
+  account: string,
+  meanwhile: () => Promise<unknown>,
+): Promise<void> {
+  await callWhileHeld(lock, () => sql.begin(erasing(account)), async () => {
+    await sleepsIn("erase_account");
+    await meanwhile();
+  });
+}
+
 async function sleepsIn(name: string): Promise<void> {
   await eventually(async () => {
     const rows = await sql`
@@ -261,18 +273,18 @@ async function sleepsIn(name: string): Promise<void> {
   });
 }
 
-/** Applies a creation, or what differs from it. The receiver tries it again if locked. */
+/** Applies a creation with other fields; again if it is locked, as the receiver does. */
 function applied(fields: Partial<WireEvent>): Lock {
   return async (via) => {
-    let said: string[];
-    do said = await apply([creation(fields)], via); while (
-      said[0] === "failed 55P03"
-    );
-    assert(!said[0]?.startsWith("failed"), `${said}`);
+    let outcome: string | undefined;
+    do {
+      [outcome] = await apply([creation(fields)], via);
+    } while (outcome === "failed 55P03");
+    assert(!outcome?.startsWith("failed"), outcome);
   };
 }
 
-/** Adds a customer. What waits for one is retried by a trigger. */
+/** Adds a customer. A trigger retries the failures that wait for it. */
 function customerAdded(customer_id: string, account_id = "acc_1"): Lock {
   return async (via) => {
     await via`
@@ -282,31 +294,40 @@ function customerAdded(customer_id: string, account_id = "acc_1"): Lock {
   };
 }
 
-/** What a failure lacks, and who brings it, by the ID of its subscription or customer. */
-const LACKED: Record<string, readonly [Failed, (id: string) => Lock]> = {
-  "a creation": [
-    { error_code: "subscription_unknown" },
-    (subscription_id) => applied({ subscription_id }),
-  ],
-  "an account": [{ error_code: "account_unknown" }, customerAdded],
-  "an account or a record": [
-    { error_code: "account_unknown" },
-    (subscription_id) => applied({ subscription_id, kind: "opening_update" }),
-  ],
-  "the account of another subscription": [
-    { error_code: "account_unknown" },
-    (customer_id) => applied({ report: { plan_id: "plan_1", customer_id } }),
-  ],
+/** What a failure lacks. Its subscription and its customer have the same ID. */
+interface Lack {
+  readonly error_code: string;
+  readonly brought: (id: string) => Lock;
+}
+
+const LACKED: Record<string, Lack> = {
+  "a creation": {
+    error_code: "subscription_unknown",
+    brought: (subscription_id) => applied({ subscription_id }),
+  },
+  "an account": {
+    error_code: "account_unknown",
+    brought: (customer_id) => customerAdded(customer_id),
+  },
+  "an account or a record": {
+    error_code: "account_unknown",
+    brought: (subscription_id) =>
+      applied({ subscription_id, kind: "opening_update" }),
+  },
+  "the account of another subscription": {
+    error_code: "account_unknown",
+    brought: (customer_id) => applied({ report: reportOf(customer_id) }),
+  },
 };
 
-for (const [what, [lack, brought]] of Object.entries(LACKED)) {
+for (const [what, { error_code, brought }] of Object.entries(LACKED)) {
   for (const isStored of [true, false]) {
     const how = isStored ? "stored" : "settled";
     for (const order of ["before", "after"]) {
       Deno.test(`a failure that lacks ${what}, ${how} just ${order} that is there, is retried`, async () => {
         const subscription = uniqueId("sub");
         const id = uniqueId("evt");
-        const failed = { ...lack, customer_id: subscription };
+        const failed = { error_code, customer_id: subscription };
         if (!isStored) {
           await filed(subscription, {}, { id });
           await retryAll();
@@ -316,6 +337,7 @@ for (const [what, [lack, brought]] of Object.entries(LACKED)) {
           isStored
             ? filed(subscription, failed, { id, via })
             : settle([id], "failed", failed, via);
+
         await (order === "before"
           ? meet(failure, brought(subscription))
           : meet(brought(subscription), failure));
@@ -334,87 +356,92 @@ Deno.test("a failure that lacks an account is stored while a slow checkout bring
   });
 });
 
+/** Makes an account known, or applies an event of it; subscription and customer have one ID. */
 type OfAccount = (id: string, account_id: string) => Lock;
 
-/** By a failure, so that there is no record whose row would be locked. */
-const failureOfAccount: OfAccount = (id, account_id) => (via) =>
-  filed(id, { account_id, customer_id: id }, { via });
-const checkout: OfAccount = (customer_id, account_id) =>
-  applied({ kind: "checkout", account_id, report: { customer_id } });
-const record: OfAccount = (id, account_id) =>
-  applied({ subscription_id: id, account_id, report: reportOf(id) });
 const reportOf = (customer_id: string) => ({ plan_id: "plan_1", customer_id });
 
-/** How an account is known, and its event; subscription and customer have one ID. */
-const OF_ACCOUNT: Record<string, readonly [OfAccount, OfAccount]> = {
-  "creation that is applied": [
-    failureOfAccount,
-    (subscription_id, account_id) => applied({ subscription_id, account_id }),
-  ],
-  "creation of a new subscription": [
-    record,
-    (id, account_id) => applied({ subscription_id: `${id}_2`, account_id }),
-  ],
-  "first creation": [
-    () => () => Promise.resolve(),
-    (id, account_id) => applied({ subscription_id: `${id}_2`, account_id }),
-  ],
-  "creation that does not name it, of a customer": [
-    customerAdded,
-    (id) =>
-      applied({
-        subscription_id: `${id}_2`,
-        account_id: null,
-        report: reportOf(id),
-      }),
-  ],
-  "creation that does not name it, of a customer with a record": [
-    record,
-    (id) =>
-      applied({
-        subscription_id: `${id}_2`,
-        account_id: null,
-        report: reportOf(id),
-      }),
-  ],
-  "creation whose customer has it at the provider": [
-    () => () => Promise.resolve(),
-    (id, fallback_account) =>
+const record: OfAccount = (id, account_id) =>
+  applied({ subscription_id: id, account_id, report: reportOf(id) });
+/** Makes it known without a record, whose row would be locked. */
+const failure: OfAccount = (id, account_id) => (via) =>
+  filed(id, { account_id, customer_id: id }, { via });
+const nothing: OfAccount = () => () => Promise.resolve();
+
+const checkout: OfAccount = (customer_id, account_id) =>
+  applied({ kind: "checkout", account_id, report: { customer_id } });
+const newCreation: OfAccount = (id, account_id) =>
+  applied({ subscription_id: `${id}_2`, account_id });
+const newCreationWithoutAccount: OfAccount = (id) =>
+  applied({
+    subscription_id: `${id}_2`,
+    account_id: null,
+    report: reportOf(id),
+  });
+
+interface EventOfAccount {
+  readonly known: OfAccount;
+  readonly event: OfAccount;
+}
+
+const OF_ACCOUNT: Record<string, EventOfAccount> = {
+  "creation that is applied": {
+    known: failure,
+    event: (subscription_id, account_id) =>
+      applied({ subscription_id, account_id }),
+  },
+  "creation of a new subscription": { known: record, event: newCreation },
+  "first creation": { known: nothing, event: newCreation },
+  "creation that does not name it, of a customer": {
+    known: customerAdded,
+    event: newCreationWithoutAccount,
+  },
+  "creation that does not name it, of a customer with a record": {
+    known: record,
+    event: newCreationWithoutAccount,
+  },
+  "creation whose customer has it at the provider": {
+    known: nothing,
+    event: (id, fallback_account) =>
       applied({
         subscription_id: `${id}_2`,
         account_id: null,
         fallback_account,
       }),
-  ],
-  "update that is applied": [
-    record,
-    (id) => applied({ kind: "update", subscription_id: id, account_id: null }),
-  ],
-  "payment that failed": [
-    record,
-    (subscription_id) =>
+  },
+  "update that is applied": {
+    known: record,
+    event: (subscription_id) =>
+      applied({ kind: "update", subscription_id, account_id: null }),
+  },
+  "payment that failed": {
+    known: record,
+    event: (subscription_id) =>
       applied({
         kind: "payment_failed",
-        ...{ subscription_id, account_id: null, payment: {} },
+        subscription_id,
+        account_id: null,
+        payment: {},
       }),
-  ],
-  "failure that is stored": [
-    failureOfAccount,
-    (subscription) => (via) => filed(subscription, {}, { via }),
-  ],
-  "failure of a new subscription": [
-    record,
-    (id, account_id) => (via) => filed(`${id}_2`, { account_id }, { via }),
-  ],
-  "failure of its customer": [
-    record,
-    (id) => (via) => filed(`${id}_2`, { customer_id: id }, { via }),
-  ],
-  "first checkout that is applied": [failureOfAccount, checkout],
-  "later checkout that is applied": [customerAdded, checkout],
+  },
+  "failure that is stored": {
+    known: failure,
+    event: (subscription) => (via) => filed(subscription, {}, { via }),
+  },
+  "failure of a new subscription": {
+    known: record,
+    event: (id, account_id) => (via) =>
+      filed(`${id}_2`, { account_id }, { via }),
+  },
+  "failure of its customer": {
+    known: record,
+    event: (id) => (via) => filed(`${id}_2`, { customer_id: id }, { via }),
+  },
+  "first checkout that is applied": { known: failure, event: checkout },
+  "later checkout that is applied": { known: customerAdded, event: checkout },
 };
 
-/** What is left of an account, and of IDs that begin with this one. */
+/** Returns what is left of an account, and of IDs that begin with this one. */
 async function leftOf(id: string, account: string) {
   const ids = `${id}%`;
   return [
@@ -433,20 +460,17 @@ async function leftOf(id: string, account: string) {
   ];
 }
 
-function erasing(account: string): Lock {
-  return (via) => via`select billing.erase_account(${account}, force => true)`;
-}
-
-for (const [what, [known, event]] of Object.entries(OF_ACCOUNT)) {
+for (const [what, { known, event }] of Object.entries(OF_ACCOUNT)) {
   for (const order of ["before", "after"]) {
     Deno.test(`nothing of an account is left by a ${what} just ${order} it is erased`, async () => {
-      const ids = [uniqueId("id"), uniqueId("acc")] as const;
-      const [id, account] = ids;
-      await sql.begin(known(...ids));
+      const [id, account] = [uniqueId("id"), uniqueId("acc")];
+      await sql.begin(known(id, account));
+
       const erase = erasing(account);
       await (order === "before"
-        ? meet(event(...ids), erase)
-        : meet(erase, event(...ids)));
+        ? meet(event(id, account), erase)
+        : meet(erase, event(id, account)));
+
       const later = creation({ account_id: account, subscription_id: id });
       assertEquals(await apply([later]), ["erased"]);
       await filed(id, { account_id: account, customer_id: id });
@@ -457,20 +481,19 @@ for (const [what, [known, event]] of Object.entries(OF_ACCOUNT)) {
 
 Deno.test("what is stored while an erasure waits for an event is erased too, and waits for nothing", async () => {
   const [id, account] = [uniqueId("id"), uniqueId("acc")];
-  const own = { subscription_id: id, account_id: account };
-  const { erased } = await whileHeld(applied(own), async () => {
-    const erased = sql.begin(erasing(account));
-    await sleepsIn("erase_account");
+  const first = applied({ subscription_id: id, account_id: account });
+  await eraseWhileHeld(first, account, async () => {
     // After the erasure has searched the failures, and before it has the locks.
     const before = await filed(`${id}_2`, { customer_id: `${id}_c` });
-    const more = { ...own, subscription_id: `${id}_2` };
-    const report = reportOf(`${id}_c`);
-    assertEquals(await apply([creation({ ...more, report })]), ["applied"]);
+    const second = creation({
+      subscription_id: `${id}_2`,
+      account_id: account,
+      report: reportOf(`${id}_c`),
+    });
+    assertEquals(await apply([second]), ["applied"]);
     await filed(`${id}_3`, { account_id: account });
     assertEquals((await failureOf(sql, before)).resolved_at, null);
-    return { erased };
   });
-  await erased;
   assertEquals(await leftOf(id, account), []);
 });
 
@@ -479,25 +502,21 @@ for (const what of ["records", "failures", "customers"] as const) {
     const [id, account] = [uniqueId("id"), uniqueId("acc")];
     await sql.begin(record(id, account));
     await sql.begin(customerAdded(id, account));
-    const failure = await filed(id, { account_id: account });
+    const eventId = await filed(id, { account_id: account });
     const locks: Record<typeof what, Lock> = {
       records: (via) =>
         via`select from billing.subscriptions where id = ${id} for update`,
-      failures: lockFailures(failure),
+      failures: lockFailures(eventId),
       customers: (via) =>
         via`select from billing.customers where customer_id = ${id} for update`,
     };
-    const { erased } = await whileHeld(locks[what], async () => {
-      const erased = sql.begin(erasing(account));
-      await sleepsIn("erase_account");
-      // It may just be trying.
-      await eventually(async () => {
+
+    await eraseWhileHeld(locks[what], account, () =>
+      // The erasure may have the locks at this moment, and gives them back.
+      eventually(async () => {
         const more = { subscription_id: `${id}_2`, account_id: account };
         return `${await apply([creation(more)])}` === "applied";
-      });
-      return { erased };
-    });
-    await erased;
+      }));
     assertEquals(await leftOf(id, account), []);
   });
 }
@@ -505,30 +524,39 @@ for (const what of ["records", "failures", "customers"] as const) {
 Deno.test("no event of another account waits for an erasure", async () => {
   const [id, account] = [uniqueId("id"), uniqueId("acc")];
   await sql.begin(record(id, account));
+
   const others = Array.from({ length: 50 }, (_, i) => uniqueId(`sub_${i}`));
+  const named = others.map((other) =>
+    creation({
+      subscription_id: other,
+      account_id: `acc_${other}`,
+      report: reportOf(`cus_${other}`),
+    })
+  );
+
+  const unnamed = others.map((other) =>
+    creation({
+      subscription_id: `${other}_2`,
+      account_id: null,
+      report: reportOf(`cus_${other}`),
+    })
+  );
+
+  const checkouts = others.map((other) =>
+    creation({
+      kind: "checkout",
+      subscription_id: "",
+      account_id: other,
+      report: { customer_id: `new_${other}` },
+    })
+  );
+  const events = [...named, ...unnamed, ...checkouts];
+
   await whileHeld(erasing(account), async () => {
-    const named = others.map((one) =>
-      creation({
-        subscription_id: one,
-        account_id: `acc_${one}`,
-        report: reportOf(`cus_${one}`),
-      })
-    );
-    const unnamed = others.map((one) =>
-      creation({
-        ...{ subscription_id: `${one}_2`, account_id: null },
-        report: reportOf(`cus_${one}`),
-      })
-    );
-    const paid = others.map((one) =>
-      creation({
-        ...{ kind: "checkout", subscription_id: "", account_id: one },
-        report: { customer_id: `new_${one}` },
-      })
-    );
-    const events = [...named, ...unnamed, ...paid];
     assertEquals(await apply(events), events.map(() => "applied"));
-    for (const one of others) await filed(one, { customer_id: `cus_${one}` });
+    for (const other of others) {
+      await filed(other, { customer_id: `cus_${other}` });
+    }
   });
 });
 
@@ -541,29 +569,36 @@ Deno.test("transactions that add different customers never wait for each other",
       select 'a', id, 'acc_1' from unnest($1::text[]) as id`,
       [customers as string[]],
     );
+
   await sql.begin(async (first) => {
-    const [customer_id = "", ...others] = ids("one");
-    await add(first, [customer_id, ...others]);
+    const customers = ids("one");
+    await add(first, customers);
     await first`set constraints all immediate`;
+
     await sql.begin(async (second) => {
       await second`set local lock_timeout = '1s'`;
       await add(second, ids("two"));
       await second`set constraints all immediate`;
     });
+
     // Nor does a checkout of a customer that shares a lock with one of them.
+    const [customer_id = ""] = customers;
+    const prefix = uniqueId("cus");
     const [alike] = await sql<{ id: string }[]>`
       select id from (
-        select ${
-      uniqueId("cus")
-    } || i as id from generate_series(1, 100000) as i
+        select ${prefix} || i as id from generate_series(1, 100000) as i
       ) as o
       where billing.customer_lock('a', id) = billing.customer_lock('a', ${customer_id})
       limit 1`;
-    const paid = { kind: "checkout", report: { customer_id: alike!.id } };
-    assertEquals(await apply([creation(paid)]), ["applied"]);
-    // Nor does who stores a failure beside them: it is retried.
-    const failed = { error_code: "account_unknown", kind: "creation" };
-    const id = await filed("sub", { ...failed, customer_id });
+    const checkout = { kind: "checkout", report: { customer_id: alike!.id } };
+    assertEquals(await apply([creation(checkout)]), ["applied"]);
+
+    // Nor does a call that stores a failure of one of them, which is retried.
+    const id = await filed("sub", {
+      error_code: "account_unknown",
+      kind: "creation",
+      customer_id,
+    });
     assert(await isRequested(id));
   });
 });
@@ -573,26 +608,25 @@ Deno.test("a run that is asked for while the one before it ends is not lost", as
   const holds = (via: ISql, run: string) =>
     via<{ held: boolean }[]>`
       select billing.hold_lease('retries', ${run}) as held`;
+  const release = (via: ISql) =>
+    via<{ goes_on: boolean }[]>`
+      select public.billing_release_lease('retries', ${ends}, false) as goes_on`;
   await holds(sql, ends);
-  const { ended } = await whileHeld(async (via) => {
-    assertEquals([...await holds(via, asks)], [{ held: false }]);
-  }, async () => {
-    const ended = sql`
-      select public.billing_release_lease('retries', ${ends}, false) as goes_on`
-      .execute();
-    await waitsForLock("billing_release_lease");
-    return { ended };
-  });
-  assertEquals([...await ended], [{ goes_on: true }]);
-  // And the other way round: who asks while it ends has the queue.
-  const { asked } = await whileHeld(
-    (via) =>
-      via`select public.billing_release_lease('retries', ${ends}, false)`,
-    async () => {
-      const asked = holds(sql, asks).execute();
-      await waitsForLock("hold_lease");
-      return { asked };
+
+  const ended = await callWhileHeld(
+    async (via) => {
+      assertEquals([...await holds(via, asks)], [{ held: false }]);
     },
+    () => release(sql).execute(),
+    () => waitsForLock("billing_release_lease"),
   );
-  assertEquals([...await asked], [{ held: true }]);
+  assertEquals([...ended], [{ goes_on: true }]);
+
+  // And the other way round: the run that asks while the other one ends has the queue.
+  const asked = await callWhileHeld(
+    release,
+    () => holds(sql, asks).execute(),
+    () => waitsForLock("hold_lease"),
+  );
+  assertEquals([...asked], [{ held: true }]);
 });

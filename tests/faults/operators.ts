@@ -1,15 +1,12 @@
-/**
- * What people and accidents do while events come in: what docs/operate.md says, and
- * what it does not.
- */
+/** What people and accidents do to the database while events come in. */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Sql } from "postgres";
 
-/** What somebody does again and again, and the pause after it, in milliseconds. */
-export type Action = readonly [
-  act: (sql: Sql) => Promise<unknown>,
-  pauseMs: number,
-];
+/** Is done again and again, with a pause after it. */
+export interface Action {
+  readonly act: (sql: Sql) => Promise<unknown>;
+  readonly pauseMs: number;
+}
 
 export function actions(random: () => number): Record<string, Action> {
   /** Locks rows, mostly for less time than the receiver tries. */
@@ -42,47 +39,59 @@ export function actions(random: () => number): Record<string, Action> {
     });
 
   return {
-    "retries of all": [
-      (sql) => sql`select billing.retry_failed_events()`,
-      150,
-    ],
-    resolves: [
-      (sql) =>
+    "retries of all": {
+      act: (sql) => sql`select billing.retry_failed_events()`,
+      pauseMs: 150,
+    },
+    resolves: {
+      act: (sql) =>
         sql`
           select billing.resolve_failed_event(f.event_id, 'a test', 'me')
           from (select * from billing.open_failures order by random() limit 1) as f`,
-      100,
-    ],
-    repairs: [repair, 100],
-    "locks on subscriptions": [lockSome("subscriptions", "true"), 50],
-    "locks on failures": [lockSome("failed_events", "resolved_at is null"), 50],
+      pauseMs: 100,
+    },
+    repairs: {
+      act: repair,
+      pauseMs: 100,
+    },
+    "locks on subscriptions": {
+      act: lockSome("subscriptions", "true"),
+      pauseMs: 50,
+    },
+    "locks on failures": {
+      act: lockSome("failed_events", "resolved_at is null"),
+      pauseMs: 50,
+    },
     // A worker is about to settle some of them. It sends those again, so none is
     // locked as often as it is tried.
-    "locks on notifications": [
-      lockSome(
+    "locks on notifications": {
+      act: lockSome(
         "notifications",
         "status = 'pending' and next_attempt_at <= now() and attempts < 3",
       ),
-      30,
-    ],
-    prunings: [(sql) => sql`select billing.prune(batch_size => 200)`, 50],
+      pauseMs: 30,
+    },
+    prunings: {
+      act: (sql) => sql`select billing.prune(batch_size => 200)`,
+      pauseMs: 50,
+    },
     // A queue whose run could not release it would rest for a minute.
-    "ended leases": [
-      (sql) =>
+    "ended leases": {
+      act: (sql) =>
         sql`
           delete from billing.leases
           where held_until < now() + interval '59.5 seconds'`,
-      500,
-    ],
+      pauseMs: 500,
+    },
     // Those of the receiver and the workers: the test's driver survives no kill.
-    kills: [
-      (sql) =>
+    kills: {
+      act: (sql) =>
         sql`
           select pg_terminate_backend(pid) from pg_stat_activity
           where datname = current_database() and usename = 'authenticator'
             and state = 'active' and query ~ 'billing_'
           order by random() limit 1`,
-      200,
-    ],
+      pauseMs: 200,
+    },
   };
 }

@@ -1,6 +1,6 @@
 /**
- * docs/app.md: the trigger that broadcasts changes, and the policy that says who
- * may listen. Realtime's schema is a stand-in. And a trigger of the app's own.
+ * docs/app.md: the trigger that broadcasts changes, the policy that says who may listen,
+ * and a trigger of the app's own. Realtime's schema is a stand-in.
  */
 import { assert, assertEquals } from "@std/assert";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
@@ -28,8 +28,9 @@ async function broadcasting(): Promise<AsyncDisposable> {
   opened.defer(async () => {
     await sql.unsafe(UNDO).simple();
   });
-  const page = [sqlOf("create trigger broadcast"), sqlOf('"Users hear')];
-  opened.use(await applySql(sql, REALTIME_SQL, ...page));
+  const trigger = sqlOf("create trigger broadcast");
+  const policy = sqlOf('"Users hear');
+  opened.use(await applySql(sql, REALTIME_SQL, trigger, policy));
   return opened.move();
 }
 
@@ -59,14 +60,16 @@ Deno.test("the trigger sends each change to the topic of its account, and only w
   const event = await update(ofAnn);
   // A duplicate changes nothing.
   assertEquals((await deliver(receiver.url, event)).status, 200);
+
+  const message = (account: string, subscription_id: string) => ({
+    topic: `account:${account}`,
+    event: "subscription_changed",
+    private: true,
+    payload: { subscription_id },
+  });
   assertEquals(
     (await messages()).map((row) => ({ ...row })),
-    [[ann, ofAnn], [ben, ofBen], [ann, ofAnn]].map(([account, id]) => ({
-      topic: `account:${account}`,
-      event: "subscription_changed",
-      private: true,
-      payload: { subscription_id: id },
-    })),
+    [message(ann, ofAnn), message(ben, ofBen), message(ann, ofAnn)],
   );
 });
 
@@ -126,6 +129,7 @@ Deno.test("an event does not wait for a session that has locked the table of mes
   const lock = await sql.reserve();
   await lock`begin`;
   await lock`lock table realtime.messages in access exclusive mode`;
+
   try {
     await update(subscription);
     // Without the receiver's own limit for locks, as in the SQL editor.
@@ -139,24 +143,24 @@ Deno.test("an event does not wait for a session that has locked the table of mes
     await lock`rollback`;
     lock.release();
   }
-  // That of the creation.
+
+  // Only the message of the creation is there.
   assertEquals((await messages()).length, 1);
 });
 
 Deno.test("a trigger of the app's own writes with each event", async () => {
-  const page = sqlOf("create trigger note_change");
   await using undo = new AsyncDisposableStack();
   undo.defer(async () => {
     await sql`drop function if exists public.note_change cascade`;
     await sql`drop table if exists public.changes`;
   });
-  await sql.unsafe(page).simple();
-  const subscription = await subscribe(receiver.url, crypto.randomUUID());
-  await update(subscription);
+  await sql.unsafe(sqlOf("create trigger note_change")).simple();
+
+  await update(await subscribe(receiver.url, crypto.randomUUID()));
+
+  const changes = await sql`select status from public.changes`;
   assertEquals(
-    (await sql`select status from public.changes`).flatMap(
-      ({ status }) => status,
-    ),
+    changes.map(({ status }) => status),
     ["active", "past_due"],
   );
 });

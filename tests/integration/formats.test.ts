@@ -12,7 +12,7 @@ import {
   providerEvent,
 } from "../../scripts/events/provider_events.ts";
 import type { JsonObject } from "../../scripts/events/event_types.ts";
-import { FORMATS } from "../../supabase/functions/_shared/billing/events/formats.ts";
+
 import { startReceiver, startWorker, takeTurn } from "../support/functions.ts";
 import { eventually } from "../support/hang_limit.ts";
 import { post } from "../support/send.ts";
@@ -28,6 +28,7 @@ const SECRETS: Record<Provider, string> = {
   "lemon-squeezy": "lemon-squeezy-secret",
 };
 const OLD = "the-secret-before-the-rotation";
+/** The types of a creation, an update, a failed payment and an end; Polar's third updates. */
 const LIVES: Record<Provider, string[]> = {
   paddle: [
     "subscription.created",
@@ -71,9 +72,22 @@ async function recordOf(provider: Provider, id: string) {
 }
 
 const START = Date.now() - 60_000;
-const at = (seconds: number) => new Date(START + seconds * 1_000).toISOString();
 
-/** What may be in front of a good signature while a secret is rotated. */
+function life(provider: Provider, id: string) {
+  return LIVES[provider].map((type, i) => ({
+    id: `${id}_${i}`,
+    event: providerEvent(provider, type, {
+      id: `${id}_${i}`,
+      occurredAt: new Date(START + i * 1_000).toISOString(),
+      subscription: id,
+      customer: `c${id}`,
+      account: `acc_${id}`,
+      plan: "7",
+    }),
+  })) as [Sent, Sent, Sent, Sent];
+}
+
+/** Puts another signature in front of a good one, as while a secret is rotated. */
 const ANOTHER: Partial<Record<Provider, (value: string) => string>> = {
   paddle: (value) => value.replace("h1=", `h1=${"0".repeat(64)};h1=`),
   polar: (value) => `v1,${"A".repeat(43)}= ${value}`,
@@ -107,25 +121,9 @@ for (const provider of Object.keys(LIVES) as Provider[]) {
       headers[settings.header] = header(headers[settings.header]!);
       return (await post(receiver.url, { headers, body })).status;
     }
-    const life = (id: string, account = `acc_${id}`, from = 0) =>
-      LIVES[provider].map((type, i) => ({
-        id: `${id}_${i}`,
-        event: providerEvent(provider, type, {
-          ...{ id: `${id}_${from + i}`, occurredAt: at(from + i) },
-          ...{ subscription: id, customer: `c${id}` },
-          ...{ account, plan: "7" },
-        }),
-      })) as [Sent, Sent, Sent, Sent];
-    const healed = () =>
-      eventually(async () => {
-        await takeTurn(worker);
-        const open = await sql`
-          select from billing.failed_events where resolved_at is null`;
-        return open.length === 0;
-      });
 
     const first = `1${crypto.getRandomValues(new Uint16Array(1))[0]}`;
-    const events = life(first);
+    const events = life(provider, first);
     const [creation, update] = events;
     for (const { id, event } of events) {
       assertEquals(await send(id, event, ANOTHER[provider]), 200);
@@ -135,38 +133,28 @@ for (const provider of Object.keys(LIVES) as Provider[]) {
     }
     const ended = { status: "canceled", plan_id: "7", notices: 1 };
     assertEquals<unknown>(await recordOf(provider, first), {
-      ...{ ...ended, account_id: `acc_${first}`, ledger: 4 },
+      ...ended,
+      account_id: `acc_${first}`,
+      ledger: 4,
     });
 
-    // A payment that fails before there is a record heals. The end makes it, and what
-    // comes late brings nothing back.
+    // A payment that fails before there is a record heals. The end makes the record, and
+    // late events bring nothing back.
     const second = `2${first}`;
-    const [created, updated, payment, end] = life(second);
+    const [created, updated, payment, end] = life(provider, second);
     for (const { id, event } of [payment, end, updated, created]) {
       assertEquals(await send(id, event), id === payment.id ? 500 : 200, id);
     }
-    await healed();
-    assertEquals<unknown>(await recordOf(provider, second), {
-      ...{ ...ended, account_id: `acc_${second}`, ledger: 8 },
+    await eventually(async () => {
+      await takeTurn(worker);
+      const open = await sql`
+        select from billing.failed_events where resolved_at is null`;
+      return open.length === 0;
     });
-
-    // Nobody's, until an update names its account.
-    const third = `3${first}`;
-    for (const { id, event } of life(third, "")) {
-      const status = await send(id, event);
-      assertEquals(status, id.endsWith("_2") ? 500 : 422, id);
-    }
-    const [lacking] = await sql`
-      select count(*)::int, min(error) as error from billing.failed_events
-      where error_code = 'account_unknown' and resolved_at is null`;
-    const { account_ids } = FORMATS[provider].names;
-    assertEquals(lacking?.["count"], 3);
-    assertEquals(lacking?.["error"].startsWith(account_ids[0]), true);
-    const named = life(third, undefined, 10)[1];
-    assertEquals(await send(`${third}_11`, named.event), 200);
-    await healed();
-    assertEquals<unknown>(await recordOf(provider, third), {
-      ...{ ...ended, status: "active", account_id: `acc_${third}`, ledger: 13 },
+    assertEquals<unknown>(await recordOf(provider, second), {
+      ...ended,
+      account_id: `acc_${second}`,
+      ledger: 8,
     });
   });
 }

@@ -15,16 +15,15 @@ const PAID_LATER = "checkout.session.async_payment_succeeded";
 const REFUNDED = "charge.refunded";
 const INVOICE = "invoice.paid";
 
-const own = await startOwnStack({
+const started = await startOwnStack({
   env: {
-    HANDLE_EVENT_TYPES: [FAILED, COMPLETED, PAID_LATER, REFUNDED, INVOICE].join(
-      ", ",
-    ),
+    HANDLE_EVENT_TYPES: [FAILED, COMPLETED, PAID_LATER, REFUNDED, INVOICE]
+      .join(", "),
     ACCOUNT_FROM_CHECKOUT: "true",
   },
 });
-const { stack, sql } = own;
-Deno.test.afterAll(() => own[Symbol.asyncDispose]());
+const { stack, sql } = started;
+Deno.test.afterAll(() => started[Symbol.asyncDispose]());
 const webhook = `${stack.urls.webhookProcess}/billing-webhook`;
 
 const PLANS = `insert into public.plan_credits
@@ -39,7 +38,7 @@ function event(type: string, object: object) {
 }
 type Event = ReturnType<typeof event>;
 
-/** The session of a purchase of 100 credits for 19.00. */
+/** Returns the session of a purchase of 100 credits for 19.00. */
 function session(metadata: object, more: object = {}) {
   return {
     id: uniqueId("cs"),
@@ -51,19 +50,27 @@ function session(metadata: object, more: object = {}) {
   };
 }
 
-/** What was refunded of a session's 19.00 so far. */
+/** Returns the event that so much of a session's 19.00 was refunded by now. */
 const refund = (payment_intent: string, amount_refunded: number) =>
   event(REFUNDED, { payment_intent, amount: 1900, amount_refunded });
 
 const invoice = (billing_reason: string, more: object) =>
   event(INVOICE, { id: uniqueId("in"), billing_reason, ...more });
 
-/** A line of an invoice: `price_pro`, or `3 price_pro 5700 proration`. */
-function line(text: string, isBasil: boolean): object {
-  const [, count = "1", price, amount = "1900", isItem] =
-    /^(?:(\d+) )?(\w+)(?: (-?\d+))?( proration)?$/.exec(text)!;
-  const common = { amount: Number(amount), quantity: Number(count) };
-  const proration = isItem !== undefined;
+/** A line of an invoice; without the rest, of one unit for 19.00. */
+interface Line {
+  readonly price: string;
+  readonly quantity?: number;
+  readonly amount?: number;
+  readonly proration?: boolean;
+}
+
+/** Returns a line as Stripe sends it; `isBasil` for an API version since 2025-03-31. */
+function line(
+  { price, quantity = 1, amount = 1900, proration = false }: Line,
+  isBasil: boolean,
+): object {
+  const common = { amount, quantity };
   if (!isBasil) {
     const type = proration ? "invoiceitem" : "subscription";
     return { ...common, type, proration, price: { id: price } };
@@ -76,33 +83,65 @@ function line(text: string, isBasil: boolean): object {
   };
 }
 
-/** Of a paid invoice: its reason, its lines, and the credits that it gives. */
-const PERIODS: [reason: string, lines: string[], credits?: number][] = [
-  ["subscription_create", ["price_pro"], 30],
-  ["subscription_cycle", ["3 price_pro 5700"], 90],
-  // With a coupon of 100 %, the amount of the line stays.
-  ["subscription_cycle", ["price_pro 1900"], 30],
-  ["subscription_cycle", ["price_extra", "2 price_pro", "price_other"], 65],
-  ["subscription_cycle", ["price_pro -950 proration", "price_pro"], 30],
-  ["quote_accept", ["price_pro"], 30],
+const PRO: Line = { price: "price_pro" };
+const EXTRA: Line = { price: "price_extra" };
+const OTHER: Line = { price: "price_other" };
+/** Returns a line for a change within a period. */
+const prorated = (changed: Line, amount: number): Line => ({
+  ...changed,
+  amount,
+  proration: true,
+});
+
+/** A paid invoice, and the credits that it gives. */
+interface PaidInvoice {
+  readonly reason: string;
+  readonly lines: readonly Line[];
+  readonly credits?: number;
+}
+
+// With a coupon of 100 %, the amount of a line stays.
+const PAID: readonly PaidInvoice[] = [
+  { reason: "subscription_create", lines: [PRO], credits: 30 },
+  {
+    reason: "subscription_cycle",
+    lines: [{ ...PRO, quantity: 3, amount: 5700 }],
+    credits: 90,
+  },
+  {
+    reason: "subscription_cycle",
+    lines: [EXTRA, { ...PRO, quantity: 2 }, OTHER],
+    credits: 65,
+  },
+  {
+    reason: "subscription_cycle",
+    lines: [prorated(PRO, -950), PRO],
+    credits: 30,
+  },
+  { reason: "quote_accept", lines: [PRO], credits: 30 },
   // To a yearly price, and back: the period begins anew.
-  [
-    "subscription_update",
-    ["price_pro -950 proration", "price_year 18000"],
-    360,
-  ],
-  ["subscription_update", ["price_year -9000 proration", "price_pro"], 30],
-  // More seats, or another price, within the period; a trial, or a price of 0.
-  ["subscription_update", [
-    "price_pro -1900 proration",
-    "2 price_pro 3800 proration",
-  ]],
-  ["subscription_update", [
-    "price_pro -950 proration",
-    "price_extra 500 proration",
-  ]],
-  ["subscription_create", ["price_pro 0"]],
-  ["subscription_cycle", ["price_other"]],
+  {
+    reason: "subscription_update",
+    lines: [prorated(PRO, -950), { price: "price_year", amount: 18000 }],
+    credits: 360,
+  },
+  {
+    reason: "subscription_update",
+    lines: [prorated({ price: "price_year" }, -9000), PRO],
+    credits: 30,
+  },
+  // More seats, or another price, within the period.
+  {
+    reason: "subscription_update",
+    lines: [prorated(PRO, -1900), prorated({ ...PRO, quantity: 2 }, 3800)],
+  },
+  {
+    reason: "subscription_update",
+    lines: [prorated(PRO, -950), prorated(EXTRA, 500)],
+  },
+  // A trial, or a price of 0.
+  { reason: "subscription_create", lines: [{ ...PRO, amount: 0 }] },
+  { reason: "subscription_cycle", lines: [OTHER] },
 ];
 
 async function deliverAll(events: readonly Event[]) {
@@ -140,18 +179,32 @@ const free = session({ accountId: "acc_free" }, {
   payment_intent: null,
 });
 
-const checkouts = [
-  ...[twice, twice, half, whole, link, blank, unsaid, other, free]
-    .map((it) => event(COMPLETED, it)),
-  event(COMPLETED, { ...late, payment_status: "unpaid" }),
-  event(PAID_LATER, late),
-  ...["setup", "subscription"].map((mode) =>
-    event(COMPLETED, session({ accountId: "acc_other" }, { mode }))
-  ),
+const setup = session({ accountId: "acc_other" }, { mode: "setup" });
+const subscribed = session({ accountId: "acc_other" }, {
+  mode: "subscription",
+});
+
+const completed = [
+  twice,
+  twice,
+  half,
+  whole,
+  link,
+  blank,
+  unsaid,
+  other,
+  free,
+  { ...late, payment_status: "unpaid" },
+  setup,
+  subscribed,
 ];
-const ofPeriods = [basil, { subscription }].flatMap((of, i) =>
-  PERIODS.map(([reason, lines, credits]) => {
-    const data = lines.map((text) => line(text, i === 0));
+const checkouts = [
+  ...completed.map((it) => event(COMPLETED, it)),
+  event(PAID_LATER, late),
+];
+const ofPeriods = [basil, { subscription }].flatMap((of) =>
+  PAID.map(({ reason, lines, credits }) => {
+    const data = lines.map((each) => line(each, of === basil));
     const paid = invoice(reason, { ...of, lines: { data, has_more: false } });
     return { ...paid, credits };
   })
@@ -163,7 +216,7 @@ const alone = [
   { parent: { invoice_item_details: { subscription } } },
   { subscription: null },
 ].map((of) => {
-  const lines = { data: [{ ...line("price_pro", false), ...of }] };
+  const lines = { data: [{ ...line(PRO, false), ...of }] };
   const credits = of.subscription === null ? undefined : 30;
   return { ...invoice("manual", { lines, parent: null }), credits };
 });
@@ -178,7 +231,7 @@ const refunds = [
 const failed = [1, 2].map((amount) => event(FAILED, { amount }));
 const others = [
   ...invoices.filter(({ credits }) => credits === undefined),
-  invoice("manual", { lines: { data: [line("price_other", true)] } }),
+  invoice("manual", { lines: { data: [line(OTHER, true)] } }),
   invoice("manual", {}),
 ];
 // The refunds before the purchases.
@@ -192,6 +245,7 @@ Deno.test("whatever fails, is retried and delivered again, each event has its ef
       200: all.length - failing,
       500: failing,
     });
+
     const failures = await sql`
       select distinct error from billing.open_failures
       where error_code = 'apply_failed' order by error`;
@@ -201,6 +255,7 @@ Deno.test("whatever fails, is retried and delivered again, each event has its ef
       `billing.on_checkout_session_completed ${missing}`,
       `billing.on_invoice_paid raised P0001: ${subscription} is not recorded yet`,
     ]);
+
     await sql`alter table public.credits_away rename to credits`;
     const creation = subscriptionEvent("customer.subscription.created", {
       subscription,
@@ -242,6 +297,7 @@ Deno.test("whatever fails, is retried and delivered again, each event has its ef
 
   const rows = await sql`select from public.failed_payments`;
   assertEquals(rows.length, failed.length);
+
   const credits = await sql`
     select account_id, credits::int from public.credit_balances order by 1`;
   assertEquals(credits.map((row) => Object.values(row).join(" ")), [
@@ -255,6 +311,7 @@ Deno.test("whatever fails, is retried and delivered again, each event has its ef
     "acc_unsaid 100",
     "acc_whole 0",
   ]);
+
   const given = await sql`select source, amount::int from public.credits`;
   const amounts = new Map(given.map(({ source, amount }) => [source, amount]));
   for (const { credits, data: { object } } of invoices) {
@@ -264,13 +321,14 @@ Deno.test("whatever fails, is retried and delivered again, each event has its ef
 });
 
 Deno.test("an invoice whose event lacks some of its lines fails instead of giving too little", async () => {
-  const lines = { data: [line("price_extra", true)], has_more: true };
+  const lines = { data: [line(EXTRA, true)], has_more: true };
   const cut = invoice("subscription_cycle", { ...basil, lines });
   assertEquals((await deliver(webhook, cut)).status, 500);
-  const whole = { data: [line("price_other", true)], has_more: true };
-  const single = invoice("manual", { lines: whole });
-  assertEquals((await deliver(webhook, single)).status, 200);
   const [row] = await sql`
     select error from billing.failed_events where event_id = ${cut.id}`;
   assertStringIncludes(row!["error"], "the event lacks lines of in_");
+
+  const whole = { data: [line(OTHER, true)], has_more: true };
+  const single = invoice("manual", { lines: whole });
+  assertEquals((await deliver(webhook, single)).status, 200);
 });

@@ -22,10 +22,12 @@ Deno.test("a worker delivers for callers with a secret key of its project, under
   const { secret, publishable, anon, serviceRole } = await localKeys();
   const second = "sb_secret_second_0123456789abcdefghij_klmnopqr";
   await using endpoint = startNotifiedEndpoint();
-  const secrets = { automation: second, default: secret };
   await using named = await startWorker({
     ...endpoint.env,
-    SUPABASE_SECRET_KEYS: JSON.stringify(secrets),
+    SUPABASE_SECRET_KEYS: JSON.stringify({
+      automation: second,
+      default: secret,
+    }),
   });
   // With the key of older projects alone.
   await using legacy = await startWorker({
@@ -33,15 +35,16 @@ Deno.test("a worker delivers for callers with a secret key of its project, under
     SUPABASE_SECRET_KEYS: "",
     SUPABASE_PUBLISHABLE_KEYS: "",
   });
-  const [event] = await oweNotifications(sql);
-  const call = async (worker: ServedFunction, headers: HeadersInit) => {
+  async function call(worker: ServedFunction, headers: HeadersInit) {
     const answer = await post(worker.url, { headers });
     assertEquals(answer.headers.get("access-control-allow-origin"), null);
     for (const key of [secret, publishable, anon, serviceRole]) {
       assert(!answer.body.includes(key), answer.body);
     }
     return answer.status;
-  };
+  }
+
+  const [event] = await oweNotifications(sql);
   for (
     const headers of [
       {},
@@ -57,6 +60,7 @@ Deno.test("a worker delivers for callers with a secret key of its project, under
   assertEquals(await call(named, { apikey: serviceRole }), 401);
   assertEquals(await call(legacy, { apikey: secret }), 401);
   assertEquals((await outboxRow(sql, event)).attempts, 0);
+
   for (
     const [worker, apikey] of [
       [named, secret],
@@ -72,27 +76,32 @@ Deno.test("a worker delivers for callers with a secret key of its project, under
 
 Deno.test("an account is mailed at the address it signs in with, woken by the webhook alone, and no log has the address", async () => {
   await using api = startMailApi();
-  await using own = await startOwnStack({ env: api.env });
-  const { stack, sql, log } = own;
+  await using started = await startOwnStack({ env: api.env });
+  const { stack, sql, log } = started;
   const account = crypto.randomUUID();
   const address = "owner@example.com";
   await sql`create table auth.users (id uuid primary key, email text)`;
   await sql`insert into auth.users values (${account}, ${address})`;
+
   const rows = [];
   for (const owner of [account, crypto.randomUUID()]) {
     const subscription = uniqueId("sub");
-    const event = invoiceEvent({ subscription });
-    const type = "customer.subscription.created";
-    const creation = subscriptionEvent(type, { subscription, account: owner });
-    for (const sent of [creation, event]) {
-      assertEquals((await deliver(stack.urls.webhook, sent)).status, 200);
+    const creation = subscriptionEvent("customer.subscription.created", {
+      subscription,
+      account: owner,
+    });
+    const invoice = invoiceEvent({ subscription });
+    for (const event of [creation, invoice]) {
+      assertEquals((await deliver(stack.urls.webhook, event)).status, 200);
     }
-    rows.push(await settledRow(sql, event.id));
+    rows.push(await settledRow(sql, invoice.id));
   }
+
   const settled = rows.map(({ status, attempts }) => [status, attempts]);
   assertEquals(settled, [["sent", 1], ["undeliverable", 1]]);
   const mails = api.requests.map(({ key, fields }) => [key, fields["to"]]);
   assertEquals(mails, [[rows[0]!["id"], address]]);
+
   const output = log.join("\n");
   assert(output.includes("notifications delivered"), output);
   for (const hidden of [MAIL_API_KEY, address, stack.keys.secret]) {

@@ -1,6 +1,4 @@
-/**
- * The SQL in the pages and the snippets runs with the role of the SQL editor.
- */
+/** The SQL in the pages and the snippets runs with the role of the SQL editor. */
 import {
   assert,
   assertEquals,
@@ -24,6 +22,7 @@ import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { RIGHTS } from "../support/app_page.ts";
 import { REALTIME_SQL } from "../support/supabase_extensions.ts";
 import { everySqlBlock, fillIn } from "../support/docs.ts";
+import { recordFailure } from "../support/queues.ts";
 import { connect } from "../support/tables.ts";
 
 const sql = connect();
@@ -54,28 +53,19 @@ const creation = subscriptionEvent("customer.subscription.created", {
 });
 
 async function file(
-  event: { id: string; type: string },
-  code: string,
+  event: { id: string },
+  error_code: string,
   tx: postgres.TransactionSql,
 ): Promise<void> {
-  const { kind, ...ids } = describeEvent(event, stripe);
-  await tx`
-    select public.billing_record_failed_event(jsonb_build_object(
-      'provider', 'a',
-      'event_id', ${event.id}::text,
-      'body', ${JSON.stringify(event)}::text,
-      'body_encoding', 'text',
-      'error_code', ${code}::text,
-      'error', 'Failed',
-      'type', ${event.type}::text,
-      'kind', ${kind ?? null}::text,
-      'subscription_id', ${ids.subscription_id ?? null}::text,
-      'customer_id', ${ids.customer_id ?? null}::text,
-      'account_id', ${ids.account_id ?? null}::text
-    ))`;
+  await recordFailure(tx, {
+    event_id: event.id,
+    body: JSON.stringify(event),
+    error_code,
+    ...describeEvent(event, stripe),
+  });
 }
 
-/** Of Vercel's starter, what docs/reconcile.md replaces. */
+/** The parts of Vercel's starter that docs/reconcile.md replaces. */
 const STARTER = `
   create table public.subscriptions (
     id text, user_id uuid, status text, price_id text, current_period_end timestamptz
@@ -142,6 +132,7 @@ for (const { place, sql: block } of blocks) {
         const jobs = await tx`select jobname, schedule, command from cron.job`;
         assertEquals(jobs.length, 1);
         const { jobname: name, schedule, command } = jobs[0]!;
+
         const [made] = await tx`
           select pg_get_functiondef('billing.schedule_worker'::regproc) as by`;
         assertStringIncludes(made!["by"], `('${name}', '${schedule}', `);
@@ -176,6 +167,7 @@ for (
       await tx.unsafe(blockWith("schedule('billing-silence', '")).simple();
       const [job] = await tx`select command from cron.job`;
       await tx.unsafe(job?.["command"]).simple();
+
       const requests = await tx`
         select url, convert_from(body, 'UTF8')::jsonb ->> 'text' as text
         from net.http_request_queue`;
@@ -187,6 +179,7 @@ for (
           /^Billing: no event was applied since (?:20|the beginning)/,
         );
       }
+
       await tx.unsafe(blockWith("cron.unschedule(")).simple();
       assertEquals((await tx`select from cron.job`).length, 0);
     });
@@ -214,6 +207,7 @@ Deno.test("docs/operate.md finds what a missing account ID made fail, and the cu
       [subscription, subscription],
     );
     assertEquals(found[0]?.["customer_id"], creation.data.object.customer);
+
     await tx.unsafe(blockWith("select provider, customer_id, '")).simple();
     await tx`set constraints all immediate`;
     const waiting = await tx`
@@ -224,11 +218,8 @@ Deno.test("docs/operate.md finds what a missing account ID made fail, and the cu
 
 for (const repair of repairs()) {
   Deno.test(`${repair.place} repairs a creation, whatever its metadata`, async () => {
-    for (
-      const metadata of [undefined, {}, null, { team: "red" }, {
-        accountId: "",
-      }]
-    ) {
+    const kinds = [undefined, {}, null, { team: "red" }, { accountId: "" }];
+    for (const metadata of kinds) {
       const repaired = await tryOut(async (tx) => {
         const broken = edited(creation, { "data.object.metadata": metadata });
         await file(broken, "account_unknown", tx);

@@ -9,7 +9,7 @@ const { serviceRole } = await localKeys();
 Deno.test("PostgREST lets no page of another origin use the key that everybody knows", async () => {
   await using postgrest = await startPostgrest(setting("TEST_DATABASE_URL"));
   const url = `${postgrest.url}/billing_subscriptions`;
-  // Fetch standard, "CORS protocol": what a browser asks, and looks for.
+  // A browser asks for this, as the Fetch standard says under "CORS protocol".
   const asked = {
     Origin: "https://page.example",
     "Access-Control-Request-Method": "GET",
@@ -18,6 +18,7 @@ Deno.test("PostgREST lets no page of another origin use the key that everybody k
   const preflight = await fetch(url, { method: "OPTIONS", headers: asked });
   await preflight.body?.cancel();
   assertEquals(preflight.headers.get("access-control-allow-headers"), null);
+
   const headers = { ...asked, authorization: `Bearer ${serviceRole}` };
   const answer = await fetch(url, { headers });
   await answer.body?.cancel();

@@ -1,29 +1,45 @@
-/**
- * No notification is sent whose statement is not true in the database at that moment,
- * none is withdrawn that is true, and each event that is news causes one, whatever comes
- * again.
- */
+/** Notifications beside a model of what is true, and of which events are news. */
 import { assert, assertEquals } from "@std/assert";
 import fc from "fast-check";
 import { endLease, putOffAll } from "../support/queues.ts";
-import { freshSeed, seededRandom, shuffled } from "../support/random.ts";
+import { checkProperty, seededRandom, shuffled } from "../support/random.ts";
 import { connect } from "../support/tables.ts";
 
 const HOUR = 3_600_000;
 const NOW = Date.now();
 const UNPAID = ["past_due", "unpaid", "incomplete"];
-const STATUSES = [...UNPAID, "active", "active", "trialing", "trialing"]
-  .concat("active", "canceled", "canceled", "incomplete_expired")
-  .concat("canceled", "incomplete_expired");
-const KINDS = ["update", "update", "update", "deletion", "deletion"]
-  .concat("payment_failed", "action_required", "trial_ending");
+/** How often each status, and each kind of event, comes. */
+const STATUSES = {
+  past_due: 1,
+  unpaid: 1,
+  incomplete: 1,
+  active: 3,
+  trialing: 2,
+  canceled: 3,
+  incomplete_expired: 2,
+};
+const KINDS = {
+  update: 3,
+  deletion: 2,
+  payment_failed: 1,
+  action_required: 1,
+  trial_ending: 1,
+};
 const CHANGE = /creation|update|deletion/;
 const NO_LIFE = /^(canceled|incomplete_expired)$/;
 
+const weighted = (weights: Readonly<Record<string, number>>) =>
+  fc.oneof(
+    ...Object.entries(weights).map(([name, weight]) => ({
+      weight,
+      arbitrary: fc.constant(name),
+    })),
+  );
+
 const happening = fc.record({
-  what: fc.constantFrom(...KINDS),
-  status: fc.constantFrom(...STATUSES),
-  // None comes true or untrue while the test runs.
+  what: weighted(KINDS),
+  status: weighted(STATUSES),
+  // No trial ends while the test runs.
   trialEnd: fc.constantFrom(NOW + HOUR, NOW + HOUR, NOW - HOUR, null),
   hours: fc.integer({ min: 1, max: 24 }),
   saysPrevious: fc.boolean(),
@@ -34,10 +50,12 @@ const life = fc.array(happening, { maxLength: 7, size: "max" }).map((all) => {
   // No event is exactly three days old.
   let at = NOW - 90.5 * HOUR;
   const birth = { ...state, what: "creation", hours: 0, saysPrevious: false };
-  return [birth, ...all].map(({ what, status, trialEnd, ...rest }, i) => {
-    const before = rest.saysPrevious ? state.status : undefined;
-    // A notice is of the second of a change.
-    if (CHANGE.test(what)) at += rest.hours * HOUR;
+
+  return [birth, ...all].map((next, i) => {
+    const { what, status, trialEnd, hours, saysPrevious } = next;
+    const before = saysPrevious ? state.status : undefined;
+    // A notice has the time of the change before it.
+    if (CHANGE.test(what)) at += hours * HOUR;
     if (what === "update") state = { status, trialEnd };
     return { id: `${of}/${i}`, of, what, at, ...state, before };
   });
@@ -56,9 +74,14 @@ function wire(
   const kind = { update: "recovered", deletion: "ended" }[what] ?? what;
   const report = { provider_status: status, trial_end, plan_id: "price_1" };
   return {
-    ...{ place, provider: "a", event_id: id, type: what, account_id: "acc_1" },
+    place,
+    provider: "a",
+    event_id: id,
+    type: what,
+    account_id: "acc_1",
     kind: CHANGE.test(what) ? what : "notice",
-    ...{ subscription_id: of, occurred_at: new Date(at).toISOString() },
+    subscription_id: of,
+    occurred_at: new Date(at).toISOString(),
     report: /creation|update/.test(what) ? report : {},
     previous: before ? { provider_status: before } : null,
     ...(what !== "creation" && { payment: { kind, trial_end } }),
@@ -68,7 +91,7 @@ function wire(
 /** Returns the newest of these events; there is always the creation. */
 function newest(events: readonly Event[], types: RegExp): Event {
   return events.filter(({ what }) => types.test(what))
-    .reduce((one, other) => one.at > other.at ? one : other);
+    .reduce((newest, event) => newest.at > event.at ? newest : event);
 }
 
 function isOver(arrived: Event[]): boolean {
@@ -77,21 +100,24 @@ function isOver(arrived: Event[]): boolean {
 }
 
 /**
- * Returns whether it is true what an event says, by all that have arrived; undefined if
- * the change that it follows has not, and nobody knows.
+ * Returns whether an event says the truth, by all that have arrived; undefined if the
+ * change that it follows has not, and it cannot be known.
  */
 function isTrue({ what, at, trialEnd }: Event, arrived: Event[]) {
   const { status, trialEnd: end } = newest(arrived, /creation|update/);
   const hasEnded = isOver(arrived);
+
   if (what === "trial_ending") {
     if (trialEnd! <= NOW) return false;
     if (!hasEnded && status === "trialing" && end === trialEnd) return true;
     return newest(arrived, CHANGE).at < at ? undefined : false;
   }
+
   if (what === "deletion" || hasEnded) return what === "deletion" && hasEnded;
   if (what === "update") {
     return status === "active" && at > NOW - 72 * HOUR;
   }
+
   const isPaid = arrived.some((later) =>
     later.what === "update" && later.at > at &&
     UNPAID.includes(later.before!) && /^(active|trialing)$/.test(later.status)
@@ -99,12 +125,12 @@ function isTrue({ what, at, trialEnd }: Event, arrived: Event[]) {
   return !isPaid && status !== "incomplete_expired";
 }
 
-/** Returns whether it shows that the subscription has not ended, or is back. */
+/** Returns whether an event shows that the subscription has not ended, or is back. */
 function isAlive({ what, status }: Event): boolean {
   return what === "creation" || what === "update" && !NO_LIFE.test(status);
 }
 
-/** Returns whether an account is to be told of an event that was applied. */
+/** Returns whether an event that was applied causes a notification. */
 function isNews({ what, status, before, at }: Event, arrived: Event[]) {
   if (what === "update") {
     return /past_due|unpaid/.test(before ?? "") && status === "active";
@@ -119,7 +145,7 @@ function isNews({ what, status, before, at }: Event, arrived: Event[]) {
   return what !== "creation";
 }
 
-/** Returns the ends of a life: the deletions with nothing alive in between are one. */
+/** Returns the ends of a life: deletions with nothing alive between them are one end. */
 function endsOf(life: readonly Event[]): string[][] {
   const ends: string[][] = [[]];
   for (const event of life) {
@@ -130,8 +156,6 @@ function endsOf(life: readonly Event[]): string[][] {
 }
 
 Deno.test("a notification is sent once and while it is true, and withdrawn if it is not", async () => {
-  const seed = freshSeed();
-  console.log(`seed ${seed}`);
   const sql = connect(1);
   await putOffAll(sql);
   const results = new Set<string>();
@@ -147,22 +171,24 @@ Deno.test("a notification is sent once and while it is true, and withdrawn if it
       );
       const settled = new Set<string>();
       const news = new Set<string>();
+      const ids = [...events.keys()];
       await endLease(sql, "notifications");
       let lease = crypto.randomUUID();
 
-      /** A run that sends some, or fails, or dies before it has stored that. */
+      /** Does a run that sends some, or fails, or dies before it has stored that. */
       async function work(result: string): Promise<number> {
         await sql`
-        update billing.notifications set next_attempt_at = now(), attempts = 0
-        where status = 'pending' and next_attempt_at < 'infinity'`;
+          update billing.notifications set next_attempt_at = now(), attempts = 0
+          where status = 'pending' and next_attempt_at < 'infinity'`;
         const most = Math.ceil(random() * 9);
         const claimed = await sql`
-        select one ->> 'id' as id, one ->> 'event_id' as event_id, true as is_true
-        from billing_claim_notifications(${lease}, ${most}, 'x') as one`;
+          select one ->> 'id' as id, one ->> 'event_id' as event_id, true as is_true
+          from billing_claim_notifications(${lease}, ${most}, 'x') as one`;
         const withdrawn = await sql`
-        select event_id, false as is_true from billing.notifications
-        where status = 'withdrawn' and event_id in ${sql([...events.keys()])}
-          and event_id <> all (${[...settled]})`;
+          select event_id, false as is_true from billing.notifications
+          where status = 'withdrawn' and event_id in ${sql(ids)}
+            and event_id <> all (${[...settled]})`;
+
         for (const { event_id, is_true } of [...claimed, ...withdrawn]) {
           const event = events.get(event_id)!;
           assert(!settled.has(event_id), "It was settled before.");
@@ -170,12 +196,28 @@ Deno.test("a notification is sent once and while it is true, and withdrawn if it
           assertEquals(isNow, is_true, JSON.stringify(event));
           if (!is_true || result === "sent") settled.add(event_id);
         }
+
         const results = sql.json(claimed.map(({ id }) => ({ id, result })));
         if (result === "died") await endLease(sql, "notifications");
         await sql`
-        select billing_settle_notifications(${lease}, 'x', ${results})`;
+          select billing_settle_notifications(${lease}, 'x', ${results})`;
         if (result === "died") lease = crypto.randomUUID();
         return claimed.length + withdrawn.length;
+      }
+
+      /** Takes an event as arrived. Returns whether it has to come again. */
+      function arrive(event: Event, outcome: string): boolean {
+        const all = arrived.get(event.of)!;
+        const isTooEarly = all.length === 0 && event.what !== "creation";
+        assertEquals(outcome === "failed", isTooEarly);
+        if (isTooEarly) return true;
+
+        const known = all.length ? newest(all, /creation|update/) : event;
+        const before = known.at < event.at ? known.status : undefined;
+        const completed = { ...event, before: event.before ?? before };
+        if (outcome === "applied" && isNews(completed, all)) news.add(event.id);
+        if (all.every(({ id }) => id !== event.id)) all.push(completed);
+        return false;
       }
 
       // The second time, as if the ledger had been pruned.
@@ -189,45 +231,33 @@ Deno.test("a notification is sent once and while it is true, and withdrawn if it
         while (queues.length > 0) {
           const batch = queues.map((queue) => queue.shift()!);
           const rows = await sql`
-          select place, outcome
-          from billing_apply_events(${sql.json(batch.map(wire))})`;
+            select place, outcome
+            from billing_apply_events(${sql.json(batch.map(wire))})`;
           for (const { place, outcome } of rows) {
             const event = batch[place]!;
-            const all = arrived.get(event.of)!;
-            assertEquals(
-              outcome === "failed",
-              all.length === 0 && event.what !== "creation",
-            );
-            if (outcome === "failed") {
-              queues[place]!.push(event);
-              continue;
-            }
-            const known = all.length ? newest(all, /creation|update/) : event;
-            const before = known.at < event.at ? known.status : undefined;
-            const told = { ...event, before: event.before ?? before };
-            if (outcome === "applied" && isNews(told, all)) news.add(event.id);
-            if (all.every(({ id }) => id !== event.id)) all.push(told);
+            if (arrive(event, outcome)) queues[place]!.push(event);
           }
           queues = queues.filter(({ length }) => length > 0);
+
           const result = ["sent", "failed", "died"][Math.floor(random() * 6)];
           if (result) await work(result);
         }
         while (await work("sent") > 0);
+
         const rows = await sql`
-        select event_id, status from billing.notifications
-        where event_id in ${sql([...events.keys()])}`;
+          select event_id, status from billing.notifications
+          where event_id in ${sql(ids)}`;
         assertEquals(new Set(rows.map(({ event_id }) => event_id)), news);
         for (const { status } of rows) results.add(status);
-        for (const ids of lives.flatMap(endsOf)) {
-          assert(ids.filter((id) => news.has(id)).length <= 1, "told twice");
+        for (const end of lives.flatMap(endsOf)) {
+          assert(end.filter((id) => news.has(id)).length <= 1, "told twice");
         }
         await sql`
-        delete from billing.processed_events
-        where event_id in ${sql([...events.keys()])}`;
+          delete from billing.processed_events where event_id in ${sql(ids)}`;
       }
     },
   );
-  await fc.assert(property, { seed, numRuns: 8, endOnFailure: true })
+  await checkProperty(property, { numRuns: 8, endOnFailure: true })
     .finally(() => sql.end());
   assertEquals(results, new Set(["sent", "withdrawn"]));
 });

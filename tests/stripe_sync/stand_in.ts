@@ -1,7 +1,4 @@
-/**
- * A stand-in for Stripe on this machine: an account whose subscriptions change
- * over time, and the API that shows it in pages. Stripe's own package calls it.
- */
+/** A stand-in for Stripe: an account that changes over time, and the API that shows it. */
 import type { SubscriptionObject } from "../../scripts/events/event_types.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { API_VERSIONS } from "../../scripts/events/templates.ts";
@@ -18,6 +15,7 @@ import {
   sampleHistories,
   type Values,
 } from "../property/histories/history.ts";
+import { serveHere } from "../support/machine.ts";
 import { TEST_API_KEY } from "../support/run_script.ts";
 import { setting } from "../support/test_environment.ts";
 
@@ -55,6 +53,7 @@ export function createStripeAccount(
       account.nowSeconds = Math.max(account.nowSeconds, created);
       account.events.set(id, eventBody(event) as Created);
       if (type === "invoice.payment_failed") return;
+
       const isDeletion = type === "customer.subscription.deleted";
       const first = account.subscriptions.get(subscription) ?? event;
       show(subscription, event.account, first.created, {
@@ -68,6 +67,7 @@ export function createStripeAccount(
       return changed;
     },
   };
+
   function show(
     subscription: string,
     owner: string,
@@ -82,6 +82,7 @@ export function createStripeAccount(
     const shown = { ...object as ShownSubscription, created };
     account.subscriptions.set(subscription, shown);
   }
+
   const run = uniqueId("sub");
   for (let i = 0; i < count; i++) {
     show(`${run}_${i}`, `acc_${i}`, 1_700_000_000 + i, {
@@ -94,17 +95,15 @@ export function createStripeAccount(
   return account;
 }
 
-/**
- * Returns the events of random histories, in the order in which they occurred. As
- * in one account of Stripe's, all are of test mode.
- */
+/** Returns the events of random histories, in the order in which they occurred. */
 export function randomEvents(histories: number, seed: number): HistoryEvent[] {
   const prefix = uniqueId("random");
-  // Stable: what happened to one subscription within a second stays in order.
+  // The sort is stable: the events of a second stay in order.
   return eventsOf(sampleHistories(histories, { seed, prefix }))
     .sort((one, other) => one.created - other.created)
     .map((event) => ({
       ...event,
+      // All events of an account are of one mode.
       values: { ...event.values, livemode: false },
     }));
 }
@@ -130,19 +129,22 @@ export function serveStripeApi(
   const { busy, beforeAnswer, key = TEST_API_KEY, clockAheadSeconds = 0 } =
     options;
   let requests = 0;
-  const server = Deno.serve({
-    hostname: "127.0.0.1",
-    port: 0,
-    onListen() {},
-  }, async ({ url, headers }) => {
-    const { status, body } = busy?.includes(requests++)
-      ? refusal(429, "Too many requests.", "rate_limit")
-      : headers.get("authorization") !== `Bearer ${key}`
-      ? refusal(401, "Invalid API Key provided")
-      : lookUp(new URL(url), { account, ...options });
+
+  function answer({ url, headers }: Request) {
+    if (busy?.includes(requests++)) {
+      return refusal(429, "Too many requests.", "rate_limit");
+    }
+    if (headers.get("authorization") !== `Bearer ${key}`) {
+      return refusal(401, "Invalid API Key provided");
+    }
+    return lookUp(new URL(url), { account, ...options });
+  }
+
+  const server = serveHere(async (request) => {
+    const { status, body } = answer(request);
     const text = JSON.stringify(body);
     const seconds = account.nowSeconds + clockAheadSeconds;
-    await beforeAnswer?.(new URL(url).pathname);
+    await beforeAnswer?.(new URL(request.url).pathname);
     return new Response(text, {
       status,
       headers: {
@@ -151,11 +153,7 @@ export function serveStripeApi(
       },
     });
   });
-  return {
-    url: `http://127.0.0.1:${server.addr.port}`,
-    requests: () => requests,
-    [Symbol.asyncDispose]: () => server.shutdown(),
-  };
+  return { ...server, requests: () => requests };
 }
 
 function refusal(status: number, message: string, code?: string) {
@@ -163,19 +161,21 @@ function refusal(status: number, message: string, code?: string) {
   return { status, body: { error: { type, message, code } } };
 }
 
-/** The newest first, as in Stripe's lists. */
+/** Looks up a subscription or a page of a list, the newest first. */
 function lookUp(
   { pathname, searchParams: query }: URL,
   { account, maxPage = 100, unlisted }: ApiOptions & { account: StripeAccount },
 ): { status: number; body: unknown } {
   const [, , what, id] = pathname.split("/");
-  let items: Created[];
   if (id !== undefined) {
     const body = account.subscriptions.get(id);
     return body === undefined
       ? refusal(404, `No such subscription: ${id}`, "resource_missing")
       : { status: 200, body };
-  } else if (what === "events") {
+  }
+
+  let items: Created[];
+  if (what === "events") {
     const isDelivered = query.get("delivery_success") === "true";
     items = [...account.events.values()]
       .filter(({ id }) => account.delivered.has(id) === isDelivered);
@@ -185,10 +185,11 @@ function lookUp(
       (query.get("status") === "all" || status !== "canceled")
     );
   }
-  // What was created in the same second is also the newest first.
+  // Within a second, too, the newest is first.
   items = items.reverse().sort((one, other) =>
     (other.created ?? 0) - (one.created ?? 0)
   );
+
   const after = query.get("starting_after");
   const start = 1 + items.findIndex(({ id }) => id === after);
   const end = start + Math.min(Number(query.get("limit") ?? 10), maxPage);

@@ -1,7 +1,4 @@
-/**
- * `deno task import` and `deno task reconcile` against a stand-in for Stripe's
- * API, called through Stripe's own package.
- */
+/** import and reconcile against a stand-in for Stripe, through Stripe's own package. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
@@ -98,6 +95,7 @@ Deno.test("import records many subscriptions in spite of rate limits, and a seco
   ];
   const state = await versions();
   assertEquals(state.length, MANY);
+
   const second = await runScript("import", { args });
   assertEquals(second.out, `${MANY} read, 0 ${counts}\n`);
   assertEquals([second.code, await versions()], [0, state]);
@@ -111,15 +109,17 @@ Deno.test("import records many subscriptions in spite of rate limits, and a seco
 
 Deno.test("import lists subscriptions without an account ID, and --account-from names another source", async () => {
   const account = createStripeAccount(5);
-  const [older, newer, one, nobodys, other] = account.subscriptions.values();
-  assert(older && newer && one && nobodys && other);
-  const { customer } = other;
-  const ofOlder = { customer: older.customer };
+  const [older, newer, early, unclear, late] = account.subscriptions.values();
+  assert(older && newer && early && unclear && late);
   // Stripe lists the newest first, so the account is known only afterwards.
-  account.change(newer.id, { ...withoutAccount(newer), ...ofOlder });
-  // Two accounts, of which only one is recorded before it: it could be either's.
-  account.change(nobodys.id, { ...withoutAccount(nobodys), customer });
-  account.change(one.id, { customer });
+  account.change(newer.id, {
+    ...withoutAccount(newer),
+    customer: older.customer,
+  });
+  // The customer has two accounts, of which only one is recorded before it.
+  const { customer } = late;
+  account.change(unclear.id, { ...withoutAccount(unclear), customer });
+  account.change(early.id, { customer });
   await using api = serveStripeApi(account, { maxPage: 1 });
   const args = ["--stripe-url", api.url];
   const left = await runScript("import", { args });
@@ -127,7 +127,7 @@ Deno.test("import lists subscriptions without an account ID, and --account-from 
   for (
     const line of [
       "5 read, 4 imported, 0 corrected, 1 without an account ID, 0 failed",
-      `no account     ${nobodys.id}, customer ${customer}`,
+      `no account     ${unclear.id}, customer ${customer}`,
       "--account-from",
     ]
   ) assertStringIncludes(left.out, line);
@@ -176,7 +176,7 @@ Deno.test("imports while random events arrive end in the state of the account", 
   const account = createStripeAccount();
   const present = events.splice(events.length / 2);
   events.forEach(account.happen);
-  // What happened before will not arrive any more.
+  // Events of the past do not arrive any more.
   account.events.clear();
 
   const waiting: HistoryEvent[] = [];
@@ -203,22 +203,23 @@ Deno.test("imports while random events arrive end in the state of the account", 
   await using api = serveStripeApi(account, {
     // Smaller than Stripe's, so that more events arrive between two pages.
     maxPage: 25,
-    // Takes the margin of corrections away: they are dated half a second before
-    // the account was read.
+    // Corrections are then dated half a second before the account was read, without
+    // their margin.
     clockAheadSeconds: 6,
-    // After Stripe has read its data, and before it answers.
     beforeAnswer: async () => {
       happenSome();
       await deliverSome(Math.floor(random() * 50));
     },
   });
+
   const context = testContext(api.url);
   const kinds: string[] = [];
   while (present.length > 0) {
     const pages = context.stripe.subscriptions();
     const { errors, different } = await importPages(pages, context);
-    // What happens next may be a day later, and then its mark is ahead.
-    const others = [...errors.values()].filter((it) => !/^first set/.test(it));
+    // The next event may be a day later, and then its mark is ahead.
+    const others = [...errors.values()]
+      .filter((error) => !/^first set/.test(error));
     assertEquals(others, [], `seed ${seed}`);
     kinds.push(...kindsOf([...different.values()]));
   }
@@ -240,7 +241,8 @@ Deno.test("reconcile lists each kind of difference, fixes what it can, and delet
   account.change("sub_nobodys", nobodys);
   account.change("sub_new", { ...shown, id: "sub_new" });
   account.change("sub_odd", { ...shown, id: "sub_odd", items: { data: [] } });
-  // Refused as by the receiver: it would freeze its subscription until then.
+
+  // The receiver refuses it, too: it would freeze its subscription until then.
   const future = subscriptionEvent("customer.subscription.updated", {
     subscription: one,
     status: "unpaid",
@@ -250,12 +252,11 @@ Deno.test("reconcile lists each kind of difference, fixes what it can, and delet
   const created = account.nowSeconds - 60;
   const payment = () => invoiceEvent({ subscription: one, invoice, created });
   const [payment1, payment2, resolved] = [payment(), payment(), payment()];
-  const nothing = {
+  const oneOff = edited(payment(), {
     "data.object.subscription": null,
     "data.object.parent": null,
     "data.object.lines": null,
-  };
-  const oneOff = edited(payment(), nothing);
+  });
   undelivered(account, future, payment1, payment2, resolved, oneOff);
   await sql`
     insert into billing.failed_events
@@ -289,6 +290,7 @@ Deno.test("reconcile lists each kind of difference, fixes what it can, and delet
   assertEquals(applied.code, 1);
   assertStringIncludes(applied.out, `not fixed      ${future.id}: created`);
   assertStringIncludes(applied.out, "\n5 differences.\n");
+
   const rows = await sql`
     select id, status, canceled_at is not null as canceled
     from billing.subscriptions`;
@@ -311,7 +313,7 @@ Deno.test("reconcile lists each kind of difference, fixes what it can, and delet
 
 Deno.test("reconcile names a record that is frozen, because its marks are ahead of the clock, and fixes it when they are set back as its page says", async () => {
   const { account, ids: [one = ""] } = await recorded(1);
-  // A day of marks: quarters of microseconds.
+  // Marks are in quarters of microseconds.
   const day = 86_400e6 * 4;
   await sql`
     update billing.subscriptions set
@@ -321,16 +323,19 @@ Deno.test("reconcile names a record that is frozen, because its marks are ahead 
       canceled_as_of = changed_as_of + 3 * ${day}::bigint
     where id = ${one}`;
   account.change(one, { metadata: { accountId: "acc_moved" } });
+
   await using api = serveStripeApi(account, { unlisted: new Set([one]) });
   const context = testContext(api.url);
   const errors = await fix(await findDifferences(context), context);
   assertStringIncludes(errors.get(one)!, "first set account_as_of back");
   assertEquals(namesOf(await found(context), "differs"), [one]);
+
   const page = sqlBlocks(readPage("docs/reconcile.md"), "reconcile.md");
   const { sql: block } = page.find(({ sql }) => sql.includes("as_of = 0"))!;
   await sql.unsafe(fillIn(block, { "subscription id": one }));
   account.nowSeconds += 60;
   assertEquals(await fixed(context), []);
+
   const [after] = await sql`
     select * from public.billing_records where id = ${one}`;
   const { account_id, account_as_of, changed_as_of, ...rest } = after!;
@@ -344,12 +349,18 @@ Deno.test("what was erased is no difference, and is not recorded again", async (
   await sql`select billing.erase_account('acc_0', force => true)`;
   await using api = serveStripeApi(account);
   const args = ["--stripe-url", api.url];
-  const said = `erased: skipped ${one}\n`;
+  const skipped = `erased: skipped ${one}\n`;
   const compared = await runScript("reconcile", { args });
-  assertEquals([compared.code, compared.out], [0, `${said}No differences.\n`]);
+  assertEquals([compared.code, compared.out], [
+    0,
+    `${skipped}No differences.\n`,
+  ]);
   const imported = await runScript("import", { args });
   assertEquals(imported.code, 0, imported.err);
-  assertStringIncludes(imported.out, `${said}1 read, 0 imported, 0 corrected`);
+  assertStringIncludes(
+    imported.out,
+    `${skipped}1 read, 0 imported, 0 corrected`,
+  );
   await sql`delete from billing.erasures`;
 });
 
@@ -373,9 +384,11 @@ Deno.test("reconcile records subscriptions without an account ID of known custom
   const shown = account.subscriptions.get(one)!;
   const nameless = withoutAccount(shown);
   const customer = uniqueId("cus");
-  const [known = "", older = "", newer = ""] = ["a", "b", "c"].map(uniqueId);
-  account.change(known, { ...nameless, id: known });
+  const known = uniqueId("sub_known");
+  const older = uniqueId("sub_older");
+  const newer = uniqueId("sub_newer");
   const [before, after] = [1_000_000_000, 1_800_000_000];
+  account.change(known, { ...nameless, id: known });
   account.change(older, { ...shown, id: older, customer, created: before });
   account.change(newer, { ...nameless, id: newer, customer, created: after });
   for (const subscription of [known, "sub_unknown"]) {
@@ -383,12 +396,14 @@ Deno.test("reconcile records subscriptions without an account ID of known custom
     const invoice = { subscription, customer: shown.customer, created };
     undelivered(account, withoutAccount(invoiceEvent(invoice)));
   }
+
   await using api = serveStripeApi(account);
   const failing = await found(testContext(api.url));
   assertEquals(namesOf(failing, "missing_here"), [known, older].sort());
   assertEquals(namesOf(failing, "unmapped"), [newer]);
   const ignoring = testContext(api.url, { unmappedSubscriptions: "ignore" });
   assertEquals(namesOf(await found(ignoring), "unmapped"), []);
+
   // It names an account, so its creation is only late.
   const lost = invoiceEvent({ subscription: "sub_lost", account: "acc_1" });
   undelivered(account, lost);
@@ -431,6 +446,7 @@ Deno.test("reconcile leaves an event for which a handler has to run to a deliver
   await sql`
     create function billing.on_customer_subscription_updated(provider text, event jsonb)
     returns void language sql as ''`;
+
   await using api = serveStripeApi(account);
   const context = testContext(api.url);
   try {

@@ -26,6 +26,7 @@ export async function startApiProxy() {
     calls.push(name);
     const fault = faults[name];
     if (fault === "hangs") return;
+
     const interception = interceptions.get(name);
     interceptions.delete(name);
     try {
@@ -48,7 +49,6 @@ export async function startApiProxy() {
   );
 
   return {
-    /** For `SUPABASE_URL`. */
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     /** From now on these calls fail, by function name, and no others do. */
     fails: (changed: Readonly<Record<string, Fault>>) => {
@@ -61,8 +61,7 @@ export async function startApiProxy() {
     },
     calls: (wanted: string) => calls.filter((name) => name === wanted).length,
     [Symbol.asyncDispose]: async () => {
-      // First, so that no connection is accepted after the others were closed: it
-      // would be waited for, and a call that hangs never ends.
+      // First, so that no connection is accepted after the others were closed.
       const closed = new Promise((resolve) => server.close(resolve));
       server.closeAllConnections();
       await limited(closed, "the end of the stand-in for the API");

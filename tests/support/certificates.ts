@@ -17,7 +17,6 @@ AwIDSAAwRQIhAK1zk0gVbg5gPfhw318mFQwMoAIyHEpwAazjiZZG4JhPAiB3SZac
 EDbBEyuMfBrmNaaoWfkJ/Atni6I0mkZStMtQuw==`,
 );
 
-/** The server's. */
 export const CERTIFICATE = pem(
   "CERTIFICATE",
   `

@@ -95,6 +95,7 @@ export async function migrate(
     if (unknown.length + late.length > 0) {
       throw new Error(`Without files: ${unknown}. Too late: ${late}`);
     }
+
     for (const [version, file] of waiting) {
       const text = await Deno.readTextFile(
         `${project}/supabase/migrations/${file}`,

@@ -7,11 +7,7 @@ import { waitUntil } from "../../scripts/local_stack/wait_until.ts";
  */
 export const HANG_LIMIT_MS = 120_000;
 
-/**
- * Waits for something that might never happen.
- *
- * @param what In the error, if it has not happened within the limit.
- */
+/** Waits for something that might never happen; then the error names it. */
 export async function limited<T>(
   promise: Promise<T>,
   what: string,
@@ -29,11 +25,7 @@ export async function limited<T>(
   }
 }
 
-/**
- * Waits until something is there, or until a condition holds, and returns it.
- *
- * @param what In the error, if it is not there within the limit.
- */
+/** Waits until something is there, or a condition holds, and returns it. */
 export async function eventually<T>(
   look: () => T | Promise<T>,
   what: () => string = () => `${look}`,

@@ -1,4 +1,4 @@
-/** Ports, processes and memory of this machine. */
+/** Ports, servers, processes and memory of this machine. */
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
 import * as fs from "node:fs/promises";
@@ -41,6 +41,29 @@ export async function freePort(): Promise<number> {
   }
 }
 
+/**
+ * Serves requests on a free port of 127.0.0.1. Its end waits for no answer: a failed
+ * test may hold one back for ever.
+ */
+export function serveHere(
+  answer: (request: Request) => Response | Promise<Response>,
+): AsyncDisposable & { readonly url: string } {
+  const ending = new AbortController();
+  const server = Deno.serve({
+    hostname: "127.0.0.1",
+    port: 0,
+    signal: ending.signal,
+    onListen() {},
+  }, answer);
+  return {
+    url: `http://127.0.0.1:${server.addr.port}`,
+    [Symbol.asyncDispose]: async () => {
+      ending.abort();
+      await server.finished;
+    },
+  };
+}
+
 export async function processTree(
   root: number,
 ): Promise<ReadonlyMap<number, ProcessEntry>> {
@@ -72,9 +95,8 @@ export async function leftOf(
 }
 
 /**
- * Has the tests' files made in memory, if there is room: on a disk, a tenth of the
- * processor time goes into that. They take 1.5 GiB at most, and their processes
- * as much.
+ * Has the tests' files made in memory, if there is room: a disk takes a tenth of the
+ * processor time. They take 1.5 GiB at most, and their processes as much.
  */
 export async function useMemory(): Promise<void> {
   const mounts = await Deno.readTextFile("/proc/self/mounts").catch(() => "");

@@ -1,10 +1,8 @@
-/**
- * Where notifications arrive: an account's endpoint, and a stand-in for Resend's
- * API. Both listen on a port of 127.0.0.1.
- */
+/** Stand-ins for an account's endpoint and for Resend's API. */
 import { Webhook } from "standardwebhooks";
 import type { Environment } from "../../scripts/common/environment.ts";
 import { eventually } from "./hang_limit.ts";
+import { serveHere } from "./machine.ts";
 
 /** `whsec_` and base64, as the docs say. */
 export const NOTIFICATION_SECRET =
@@ -33,18 +31,13 @@ export function startNotifiedEndpoint() {
   const refused: string[] = [];
   let answer: Answer = () => new Response("OK");
 
-  const ending = new AbortController();
-  const server = Deno.serve({
-    hostname: "127.0.0.1",
-    port: 0,
-    signal: ending.signal,
-    onListen: () => {},
-  }, async (request) => {
+  const server = serveHere(async (request) => {
     const { headers } = request;
     try {
-      const signed = Object.fromEntries(headers);
-      const text = await request.text();
-      const message = webhook.verify(text, signed) as Arrival["message"];
+      const message = webhook.verify(
+        await request.text(),
+        Object.fromEntries(headers),
+      ) as Arrival["message"];
       const id = headers.get("webhook-id") ?? "";
       const eventId = String(message.data["event_id"]);
       const arrival = { id, eventId, headers, message };
@@ -58,29 +51,26 @@ export function startNotifiedEndpoint() {
 
   const about = (eventId: string) =>
     arrivals.filter((arrival) => arrival.eventId === eventId);
+
   return {
-    /** The settings with which a worker notifies it. */
     env: {
-      NOTIFICATION_URL:
-        `http://127.0.0.1:${server.addr.port}?token=${URL_SECRET}`,
+      NOTIFICATION_URL: `${server.url}?token=${URL_SECRET}`,
       NOTIFICATION_SIGNING_SECRET: NOTIFICATION_SECRET,
     } as Environment,
     arrivals,
     /** Why requests were refused: nothing the worker sends should be. */
     refused,
-    /** Changes what is answered from now on, at once or later; 200 until then. */
-    answerWith: (changed: Answer) => void (answer = changed),
+    /** Changes what is answered from now on; 200 until then. */
+    answerWith: (changed: Answer) => {
+      answer = changed;
+    },
     about,
     arrived: (eventId: string) =>
       eventually(
         () => about(eventId).length > 0,
         () => `something about ${eventId}; refused: ${refused}`,
       ),
-    [Symbol.asyncDispose]: async () => {
-      // A shutdown would wait for answers that a failed test holds back for ever.
-      ending.abort();
-      await server.finished;
-    },
+    [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
   };
 }
 
@@ -106,8 +96,6 @@ export interface MailRequest {
  * Starts Resend's API, with its limit: more requests than that within any second
  * get 429, and count as well.
  *
- * @param options.perSecond The limit; by default there is none.
- * @param options.now Its clock, in milliseconds.
  * @see https://resend.com/docs/api-reference/rate-limit
  */
 export function startMailApi({ perSecond = Infinity, now = Date.now } = {}) {
@@ -128,28 +116,25 @@ export function startMailApi({ perSecond = Infinity, now = Date.now } = {}) {
     return isWhole ? undefined : [422, "missing_required_field"] as const;
   }
 
-  const server = Deno.serve(
-    { hostname: "127.0.0.1", port: 0, onListen: () => {} },
-    async (request) => {
-      const fields = await request.json();
-      const key = request.headers.get("idempotency-key") ?? "";
-      const [status, name] = refusal(request, fields) ?? [200];
-      requests.push({ at: now(), status, key, fields });
-      if (status === 200) return Response.json({ id: `mail_${key}` });
-      const body = { statusCode: status, name, message: `This is ${name}` };
-      const headers = new Headers(status === 429 ? { "retry-after": "1" } : {});
-      return Response.json(body, { status, headers });
-    },
-  );
-  const url = `http://127.0.0.1:${server.addr.port}`;
+  const server = serveHere(async (request) => {
+    const fields = await request.json();
+    const key = request.headers.get("idempotency-key") ?? "";
+    const [status, name] = refusal(request, fields) ?? [200];
+    requests.push({ at: now(), status, key, fields });
+    if (status === 200) return Response.json({ id: `mail_${key}` });
+
+    const body = { statusCode: status, name, message: `This is ${name}` };
+    const headers = new Headers(status === 429 ? { "retry-after": "1" } : {});
+    return Response.json(body, { status, headers });
+  });
+
   return {
-    url,
+    ...server,
     env: {
       RESEND_API_KEY: MAIL_API_KEY,
       NOTIFICATION_FROM: "Billing <billing@example.com>",
-      RESEND_BASE_URL: url,
+      RESEND_BASE_URL: server.url,
     },
     requests: requests as readonly MailRequest[],
-    [Symbol.asyncDispose]: () => server.shutdown(),
   };
 }

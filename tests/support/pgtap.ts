@@ -17,7 +17,6 @@ const files = [...Deno.readDirSync(FOLDER)]
   .sort();
 assert(files.includes("privileges.test.sql"), "supabase/tests has no tests");
 const { handlers, test } = handlersPage();
-/** By name; that of the page runs with the page's handlers. */
 const texts = {
   "docs/handlers.md": ["begin;", ...handlers, test].join("\n"),
   ...Object.fromEntries(
@@ -25,10 +24,7 @@ const texts = {
   ),
 };
 
-/**
- * Makes a test of each, or of those with such a name, in the database that is at `url`
- * by then.
- */
+/** Makes a test of each file with such a name; `url` is asked when it runs. */
 export function testSql(
   where: string,
   url: () => string,

@@ -13,7 +13,7 @@ import { createCommand } from "../../scripts/common/create_command.ts";
 /** What this repository adds. */
 export const newest: Receiver = await readReceiver();
 
-/** The same, of the migrations only the first. */
+/** The same with the first migration only. */
 export const receiver: Receiver = {
   ...newest,
   migrations: new Map([...newest.migrations].slice(0, 1)),

@@ -1,5 +1,5 @@
 import { assert } from "@std/assert";
-import type { Row, Sql } from "postgres";
+import type { ISql, JSONValue, Row, Sql } from "postgres";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { eventually } from "./hang_limit.ts";
 
@@ -10,12 +10,23 @@ export async function failureOf(sql: Sql, eventId: string): Promise<Row> {
   return row;
 }
 
-/** Resolves what other tests have left open, so that no retry takes it. */
-export async function settleLeftovers(sql: Sql): Promise<void> {
+/** Stores a failed event as the receiver does; undefined fields are left out. */
+export async function recordFailure(
+  sql: ISql,
+  failure: { readonly event_id: string; readonly [field: string]: unknown },
+): Promise<void> {
+  const stored = {
+    provider: "a",
+    body: "{}",
+    body_encoding: "text",
+    error_code: "x",
+    error: "x",
+    ...failure,
+  };
   await sql`
-    update billing.failed_events
-    set resolved_at = now(), resolution = 'by hand', retry_requested_at = null
-    where resolved_at is null`;
+    select public.billing_record_failed_event(${
+    sql.json(stored as JSONValue)
+  })`;
 }
 
 export async function requestRetry(sql: Sql, eventId: string): Promise<void> {
@@ -88,7 +99,6 @@ export async function settledRow(sql: Sql, eventId: string): Promise<Row> {
   });
 }
 
-/** Ends the wait of a notification, and all pauses. */
 export async function makeDue(sql: Sql, eventId: string): Promise<void> {
   await endPauses(sql);
   await sql`

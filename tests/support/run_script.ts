@@ -17,8 +17,11 @@ export function command(
     args: ["run", "--quiet", "-A", "--no-check", `scripts/${name}.ts`, ...args],
     cwd: REPOSITORY,
     env: {
-      ...{ NO_COLOR: "1", BILLING_STACK_DATA: "/nowhere" },
-      ...{ SUPABASE_URL: "", SUPABASE_SECRET_KEY: "", SUPABASE_DB_URL: "" },
+      NO_COLOR: "1",
+      BILLING_STACK_DATA: "/nowhere",
+      SUPABASE_URL: "",
+      SUPABASE_SECRET_KEY: "",
+      SUPABASE_DB_URL: "",
       ...env,
     },
     stdin: "null",

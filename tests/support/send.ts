@@ -12,11 +12,7 @@ export interface Answer {
   readonly headers: Headers;
 }
 
-/**
- * Signs a body as a provider with the default configuration, and delivers it.
- *
- * @param body An event, or any text or bytes.
- */
+/** Signs a body as a provider with the default configuration, and delivers it. */
 export async function deliver(
   url: string,
   body: object | string | Uint8Array<ArrayBuffer>,

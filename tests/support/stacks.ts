@@ -28,8 +28,8 @@ export async function temporaryFolder(
 }
 
 /**
- * Makes a state folder with what each stack of the tests begins with: Postgres,
- * its databases and all migrations. To copy it takes a fraction of the time.
+ * Makes a state folder with Postgres, its databases and all migrations. To copy it takes a
+ * fraction of the time.
  */
 export async function makeStackTemplate(
   folder: string,
@@ -48,7 +48,7 @@ export async function makeStackTemplate(
   });
 }
 
-/** Starts a stack for runs of tests, one after the other; `env` has their settings. */
+/** Starts a stack for runs of tests; `env` has their settings. */
 export async function openLane(template: string, signal: AbortSignal) {
   await using opened = new AsyncDisposableStack();
   const dataDir = await temporaryFolder(opened);

@@ -17,9 +17,8 @@ const CONTROLS = [
 ] as const;
 
 /**
- * Puts stand-ins for pg_cron, pg_net and Vault where a server finds them, so
- * that `create extension` takes them, until they are disposed of. The server
- * may be running already.
+ * Puts stand-ins for pg_cron, pg_net and Vault where a server finds them, which may be
+ * running already, until they are disposed of.
  */
 export async function installSupabaseExtensions(
   shareFolder: string,

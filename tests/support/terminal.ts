@@ -1,7 +1,4 @@
-/**
- * A user at a terminal, who types commands as the docs have them, but for what
- * stands for something (`<project-ref>`, `whsec_...`) and for ports.
- */
+/** A user at a terminal, who types the commands of the docs. */
 import { stripVTControlCharacters } from "node:util";
 import { createCommand } from "../../scripts/common/create_command.ts";
 import {
@@ -20,16 +17,15 @@ export const READY = "Stop with Ctrl-C";
 
 export interface Typed {
   readonly code: number;
-  readonly said: string;
+  readonly output: string;
 }
 
 export type Terminal = Awaited<ReturnType<typeof openTerminal>>;
 
 /**
- * Opens a terminal whose `deno`, also if npx fetches it, is this Deno, whose
- * `psql` runs the same SQL, and whose `supabase` is the pinned CLI, not used yet.
- * `filledIn` has what the user types instead of which texts, in this order; without
- * tools, the user has only Node.js.
+ * Opens a terminal whose `deno`, also if npx fetches it, is this Deno, whose `psql` runs
+ * the same SQL, and whose `supabase` is the pinned CLI, not used yet. The user types the
+ * values of `filledIn` instead of its names; without tools, there is only Node.js.
  */
 export async function openTerminal(
   path: string,
@@ -55,9 +51,7 @@ export async function openTerminal(
 
   return {
     path,
-    /** Its own folder, with tools and what the Supabase CLI keeps. */
     home,
-    /** Its environment. A test may add to it. */
     env,
     async type(
       block: string,
@@ -71,10 +65,11 @@ export async function openTerminal(
       }).spawn();
       // A command that reads nothing may have ended by now.
       await new Blob([input]).stream().pipeTo(child.stdin).catch(() => {});
+
       const { code, stdout, stderr } = await child.output();
-      const said = [stdout, stderr]
+      const output = [stdout, stderr]
         .map((bytes) => new TextDecoder().decode(bytes)).join("");
-      return { code, said: plain(said) };
+      return { code, output: plain(output) };
     },
     start(command: string, { columns }: { columns?: number } = {}) {
       const { text, options } = bash(`exec ${command}`);
@@ -102,9 +97,12 @@ async function outputOf({ child, ended }: ProcessGroup) {
   await waitUntil(isReady, { timeoutMs: Infinity });
   if (isEnded) throw new Error(`Cannot start:\n${raw}`);
 
-  const said = () => plain(raw);
+  const output = () => plain(raw);
   const lines = () =>
-    said().slice(said().indexOf(READY)).split("\n").slice(1).filter(Boolean);
+    output().slice(output().indexOf(READY)).split("\n").slice(1).filter(
+      Boolean,
+    );
+
   let isStopped = false;
   async function stop() {
     if (isStopped) return [];
@@ -115,8 +113,9 @@ async function outputOf({ child, ended }: ProcessGroup) {
     await Promise.all([end, ...read]);
     return await leftOf(tree);
   }
+
   return {
-    said,
+    output,
     lines,
     line: (pattern: RegExp): Promise<string> =>
       eventually(

@@ -1,7 +1,3 @@
-/**
- * A provider: it delivers each event until the answer is one that it takes, 200 by
- * default.
- */
 import { HANG_LIMIT_MS } from "../../support/hang_limit.ts";
 import { deliver } from "../../support/send.ts";
 import { eventBody } from "./event_body.ts";
@@ -16,12 +12,11 @@ export interface Delivery {
 const PAUSE_MS = 20;
 
 /**
- * Delivers over several connections at once. What fails goes to the end of the
- * queue, as a provider's retry comes after other events. Returns how many deliveries
+ * Delivers over several connections at once, as a provider does, until each answer is one
+ * that it takes. A failed event goes to the end of the queue. Returns how many deliveries
  * that took, and how many were repeated.
  *
  * @param options.onAnswer Gets each status; 0 if there was no answer.
- * @throws {Error} If none is accepted any more.
  */
 export async function deliverAll(
   deliveries: readonly Delivery[],
@@ -56,7 +51,6 @@ export async function deliverAll(
   return { deliveries: made, retries: made - deliveries.length };
 }
 
-/** Returns the deliveries of histories, one history after the other. */
 export function deliveriesOf(histories: readonly History[]): Delivery[] {
   return histories.flatMap(({ deliveries }) =>
     deliveries.map((event) => ({ id: event.id, body: eventBody(event) }))

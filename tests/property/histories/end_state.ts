@@ -3,11 +3,7 @@ import type { Sql } from "postgres";
 import type { History } from "./history.ts";
 import { modelState } from "./model.ts";
 
-/**
- * Compares the tables with the model, after all deliveries of a history:
- * records field by field, one notification for each failed invoice event, one
- * row in the ledger per event, and no open failure.
- */
+/** Compares the tables with the model, after all deliveries of a history. */
 export async function assertEndState(
   { events }: Pick<History, "events">,
   sql: Sql,

@@ -1,7 +1,3 @@
-/**
- * The events of a history as the provider sends them, and as the receiver reads
- * those.
- */
 import { invoiceEvent } from "../../../scripts/events/invoice_event.ts";
 import { subscriptionEvent } from "../../../scripts/events/subscription_event.ts";
 import type { BillingEvent } from "../../../supabase/functions/_shared/billing/database/apply_events.ts";

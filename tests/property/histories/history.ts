@@ -19,10 +19,8 @@ export interface History {
   readonly deliveries: readonly HistoryEvent[];
 }
 
-/** The number of a period. */
 const period = fc.integer({ min: 1, max: 6 });
 
-/** A value, or none. */
 function orNull<T>(arbitrary: fc.Arbitrary<T>): fc.Arbitrary<T | null> {
   return fc.option(arbitrary, { freq: 2 });
 }
@@ -66,7 +64,6 @@ const NEUTRAL: Happening = {};
 /** Metadata of the item: the whole old item is sent. */
 const ITEM: Happening = { item: true };
 const FAILED_PAYMENT: Happening = { invoice: true };
-/** One change, or several. */
 const anything: fc.Arbitrary<Happening> = fc.oneof(
   { weight: 2, arbitrary: fc.constant(NEUTRAL) },
   { weight: 1, arbitrary: fc.constant(ITEM) },
@@ -102,14 +99,12 @@ const creation = fc.oneof(
   }),
 );
 
-/** Seconds between bursts. */
 const gap = fc.oneof(
   { weight: 1, arbitrary: fc.constant(0) },
   { weight: 1, arbitrary: fc.constant(1) },
   { weight: 2, arbitrary: fc.integer({ min: 2, max: 100_000 }) },
 );
 
-/** Another creation of the same subscription. */
 const another = fc.constantFrom(
   "creation" as const,
   "creation without account" as const,
@@ -122,7 +117,6 @@ const moment = fc.record({
   ),
 });
 
-/** All that happens to a subscription. */
 const life = fc.record({
   apiVersion: fc.constantFrom(...API_VERSIONS),
   /** Whether it has the customer and the account of the first subscription. */
@@ -144,10 +138,9 @@ const EPOCH = 1_760_000_000;
 const MONTH = 2_592_000;
 
 /**
- * Lives through one subscription. What the ordering rule leaves open is kept
- * out: a value that changes and changes back within one second does so a
- * second later instead. So does what the rule's ranks (creation, update,
- * deletion) would take for earlier.
+ * Lives through one subscription. What the ordering rule leaves open is kept out: a value
+ * that changes back within one second does so a second later. So does an event that the
+ * rule's ranks (creation, update, deletion) would take for earlier.
  */
 function liveThrough(life: Life, index: number): HistoryEvent[] {
   const { apiVersion } = life;
@@ -198,6 +191,7 @@ function liveThrough(life: Life, index: number): HistoryEvent[] {
   function take(happening: Happening): void {
     if (happening.invoice) return happen("invoice.payment_failed");
     const { period, cancelAt, trialEnd, item = false, ...changes } = happening;
+
     const next: Values = {
       ...values,
       ...changes,
@@ -205,11 +199,13 @@ function liveThrough(life: Life, index: number): HistoryEvent[] {
       ...(cancelAt !== undefined && { cancelAt: endOf(cancelAt) }),
       ...(trialEnd !== undefined && { trialEnd: endOf(trialEnd) }),
     };
+
     // No event tells what livemode was.
     if (
       next.livemode !== values.livemode ||
       changesBack(next, values, valuesThisSecond)
     ) pass(1);
+
     const previous = previousValues(values, next, { apiVersion, item });
     values = next;
     valuesThisSecond.push(next);
@@ -241,8 +237,8 @@ function liveThrough(life: Life, index: number): HistoryEvent[] {
 }
 
 /**
- * What `previous_attributes` tell. All old items are in them whole if any part
- * of one changed, and since 2025-03-31.basil the period is such a part.
+ * Returns what `previous_attributes` tell. All old items are in them whole if any part of
+ * one changed, and since 2025-03-31.basil the period is such a part.
  */
 function previousValues(
   before: Values,
@@ -284,7 +280,6 @@ function keysOf<T extends object>(value: T): (keyof T)[] {
   return Object.keys(value) as (keyof T)[];
 }
 
-/** Histories of one or two subscriptions. */
 export const history: fc.Arbitrary<History> = fc
   .array(life, { minLength: 1, maxLength: 2 })
   .map((lives) => lives.flatMap(liveThrough))
@@ -306,7 +301,7 @@ export const history: fc.Arbitrary<History> = fc
     })
   );
 
-/** The first event of each subscription. */
+/** Returns the first event of each subscription. */
 function births(events: readonly HistoryEvent[]): HistoryEvent[] {
   const lives = Map.groupBy(events, ({ subscription }) => subscription);
   return [...lives.values()].map(([birth]) => birth!);
@@ -342,7 +337,6 @@ export function sampleHistories(
     .map((each, i) => renamed(each, `${prefix}_${i}`));
 }
 
-/** Returns the events of histories, one history after the other. */
 export function eventsOf(histories: readonly History[]): HistoryEvent[] {
   return histories.flatMap(({ events }) => events);
 }

@@ -55,7 +55,6 @@ export interface HistoryEvent {
 /** The values as the record has them after an update; times in Unix seconds. */
 export type RecordedValues = ReturnType<typeof recorded>;
 
-/** Returns the values as the record has them after an update. */
 export function recorded(values: Values) {
   return {
     status: values.status,
@@ -82,7 +81,6 @@ export function recorded(values: Values) {
   };
 }
 
-/** A subscription record, by the specification. */
 export interface ModelRecord extends RecordedValues {
   readonly id: string;
   readonly account_id: string;
@@ -97,7 +95,6 @@ export interface ModelState {
   readonly notifications: Map<string, string>;
 }
 
-/** Returns the state that a history ends in. */
 export function modelState(events: readonly HistoryEvent[]): ModelState {
   const state: ModelState = { records: new Map(), notifications: new Map() };
   for (const event of events) happen(event, state);
