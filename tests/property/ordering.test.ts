@@ -241,7 +241,7 @@ const anyEvent = fc.record({
   isWhole: fc.boolean(),
   invoice: fc.constantFrom("in_1", "in_2"),
 });
-type AnyEvent = typeof anyEvent extends fc.Arbitrary<infer T> ? T : never;
+type AnyEvent = Generated<typeof anyEvent>;
 
 function wireOf(event: AnyEvent, { prefix, i }: { prefix: string; i: number }) {
   const { kind, of, at, status, was, namesAccount, isWhole, invoice } = event;
