@@ -1,8 +1,8 @@
 /**
  * Who may import whom: a command its own folder, that folder `scripts/common`
- * and `scripts/events`, and all of them the deployed functions. `scripts/dev`,
- * `bench` and `tests` may import anything, and nothing imports them. No files
- * import each other in a circle.
+ * and `scripts/events`, and all of them the deployed functions. There, settings may
+ * import database, and that events. `scripts/dev`, `bench` and `tests` may import
+ * anything, and nothing imports them. No files import each other in a circle.
  */
 import { assert, assertEquals } from "@std/assert";
 import { globSync } from "node:fs";
@@ -13,7 +13,9 @@ const IMPORT =
   /^(?:import|export)\b[^;"'()]*?["'](\.[^"']+\.tsx?)["']|\bimport\(\s*["'](\.[^"']+\.tsx?)["']/gm;
 
 const FUNCTIONS = "supabase/functions/";
-const SHARED = `${FUNCTIONS}_shared/`;
+const SHARED = `${FUNCTIONS}_shared/billing/`;
+/** Each folder may import the next ones, and the files beside them. */
+const TOWER = ["settings/", "database/", "events/", "\\w+\\.ts"];
 const COMMON = ["scripts/common/", "scripts/events/", FUNCTIONS];
 
 /** The folders of commands that are not named after their folder. */
@@ -29,7 +31,10 @@ function mayImport(file: string): RegExp {
   const [, folder = "", name = ""] = /^(.*\/)([^/]+)\.tsx?$/.exec(file)!;
   const any = (...starts: string[]) => new RegExp(`^(${starts.join("|")})`);
   if (/^(scripts\/dev|bench|tests)\//.test(folder)) return any("");
-  if (folder.startsWith(SHARED)) return any(SHARED);
+  if (folder.startsWith(SHARED)) {
+    const floor = TOWER.indexOf(folder.slice(SHARED.length));
+    return any(...TOWER.slice(floor).map((below) => SHARED + below));
+  }
   const top = folder.split("/").slice(0, 3).join("/");
   if (folder.startsWith(FUNCTIONS)) return any(`${top}/`, SHARED);
   if (folder === "scripts/common/") return any(folder, FUNCTIONS);
