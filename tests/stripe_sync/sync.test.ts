@@ -452,7 +452,7 @@ Deno.test("reconcile leaves an event for which a handler has to run to a deliver
   try {
     const errors = await fix(await findDifferences(context), context);
     assertEquals([...errors.keys()].sort(), [update.id, lacking.id].sort());
-    const why = "billing.on_customer_subscription_updated has to run for it";
+    const why = "billing.on_customer_subscription_updated must run for it";
     assertStringIncludes(`${errors.get(update.id)}`, why);
     assertEquals(kindsOf(await found(context)), ["failed", "undelivered"]);
   } finally {
