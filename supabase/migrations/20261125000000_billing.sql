@@ -1563,10 +1563,10 @@ comment on column billing.failed_events.kind is
 -- Returns `stored`; `retry` if what it lacked has come, and a retry is requested; or, if nothing
 -- was stored, `applied` (the event was applied meanwhile) or `erased` (its account was erased).
 --
--- This holds the event's row in the ledger: a call that applies the event later finds the failure,
--- and resolves it. Other deliveries of the event wait for this, with all events in their calls. So
--- it waits only briefly for a locked row: half a second if the event may be applied right now, less
--- if another transaction has locked its failure.
+-- This inserts the event's row into the ledger, and deletes it at the end. Meanwhile, a call that
+-- applies the event waits, with all events in it, and then finds the failure and resolves it. So
+-- this waits only briefly for a locked row: half a second if the event may be applied right now,
+-- less if another transaction has locked its failure.
 create or replace function public.billing_record_failed_event(failure jsonb)
 returns text
 language plpgsql volatile
@@ -1590,8 +1590,8 @@ begin
     return 'applied';
   end if;
 
-  -- A call that applies its creation, or erases its account, holds one of these: one of the two
-  -- sees the other.
+  -- A call that applies its creation, or erases its account, holds one of these. So either this
+  -- sees what that has done, or that finds this failure.
   perform pg_advisory_xact_lock_shared(billing.account_lock(failed.account_id));
   perform pg_advisory_xact_lock(hashtextextended(failed.subscription_id, 0));
   perform pg_advisory_xact_lock_shared(
@@ -1656,7 +1656,7 @@ begin
     attempts = f.attempts + 1,
     last_failed_at = now(),
 
-    -- A repair stays, because the provider sends the old body again.
+    -- A repaired row keeps its payload, because the provider sends the old body again,
     (
       type, payload, payload_encoding,
       kind, subscription_id, customer_id, account_id, occurred_at,
@@ -1668,8 +1668,7 @@ begin
         coalesce(f.retry_requested_at, k.retry_requested_at)
       from unnest(array[case when f.original_payload is null then excluded else f end]) as k
     ),
-
-    -- So does the error of a repaired row: rows are retried by it.
+    -- and its error, by which it is retried.
     error_code = case
       when excluded.error_code = 'repair_pending' then f.error_code
       else excluded.error_code
@@ -1679,7 +1678,8 @@ begin
       else excluded.error
     end,
 
-    -- A delivery leaves the schedule as it is, unless there is a reason for another one.
+    -- The schedule: none if the code is permanent or the row was repaired; anew if it was resolved;
+    -- else as it is.
     next_retry_at = case
       when excluded.next_retry_at is null or f.original_payload is not null then null
       when f.resolved_at is not null then excluded.next_retry_at
@@ -1714,10 +1714,9 @@ return exists (
   where abs(found.number::numeric) >= 1e40 or scale(found.number::numeric) > 40
 );
 
--- Keeps the received payload when a person repairs it: a change that counts no attempt, unlike that
--- of a delivery. It ends the claim of a run that has read the old payload, whose result
--- billing.resolve_failures then refuses. A resolved row cannot be repaired: it would look as if the
--- repaired payload had been applied.
+-- Keeps the received payload when a person repairs it. It ends the claim of a run that has read the
+-- old payload, whose result billing.resolve_failures then refuses. A resolved row cannot be
+-- repaired: it would look as if the repaired payload had been applied.
 create or replace function billing.keep_original_payload()
 returns trigger
 language plpgsql volatile
@@ -1748,6 +1747,7 @@ $$;
 create or replace trigger keep_original_payload
 before update of payload on billing.failed_events
 for each row
+-- With the same attempts, it is not the change of a delivery.
 when (
   old.payload is distinct from new.payload
   and new.payload is not null
@@ -1755,57 +1755,14 @@ when (
 )
 execute function billing.keep_original_payload();
 
--- Resolves the open failures of events that were applied; a step of billing.apply. Only the worker
--- that has claimed a repair applies the repaired event. A worker does not apply an event whose row
--- was repaired, resolved or claimed again after its claim (BW004): each of these ends the claim, so
--- the lease tells.
+-- Resolves the open failures of events that were applied; a step of billing.apply.
 create or replace function billing.resolve_failures(steps billing.step[])
 returns void
 language plpgsql volatile
 set search_path = ''
 as $$
-declare
-  overtaken record;
 begin
-  select
-    (s.event).event_id,
-    (s.event).retry ->> 'event_id' as row_id,
-    named.is_repaired
-  into overtaken
-  from (select e.*, ((e.event).retry ->> 'lease_id')::uuid as lease from unnest(steps) as e) as s
-  left join lateral (
-    select
-      f.original_payload is not null
-        and (f.retry_lease_id = s.lease) is not true
-        and (s.event).is_trial is not true as is_repaired
-    from billing.failed_events f
-    where f.provider = (s.event).provider
-      and f.event_id = (s.event).event_id
-      and f.resolution is null
-    for update nowait
-  ) as named on true
-  -- The ID in a repaired payload may differ from that of its row.
-  left join lateral (
-    select f.event_id
-    from billing.failed_events f
-    where f.provider = (s.event).provider
-      and f.event_id = (s.event).retry ->> 'event_id'
-      and f.resolution is null
-      and f.retry_lease_id = s.lease
-    for update nowait
-  ) as claimed on true
-  where named.is_repaired or s.lease is not null and claimed.event_id is null
-  limit 1;
-
-  if overtaken.is_repaired then
-    raise exception 'Event % was repaired in failed_events and waits for its retry.',
-      overtaken.event_id
-      using errcode = 'BW004',
-        hint = format('select billing.retry_failed_event(%L);', overtaken.event_id);
-  elsif found then
-    raise exception 'The row of % in failed_events was changed after its claim.', overtaken.row_id
-      using errcode = 'BW004';
-  end if;
+  perform billing.check_claims(steps);
 
   update billing.failed_events f set
     resolved_at = now(),
@@ -1826,6 +1783,60 @@ begin
     and f.event_id = any (array[(s.event).event_id, (s.event).retry ->> 'event_id'])
     and f.resolution is null
     and s.outcome = 'erased';
+end;
+$$;
+
+-- Raises BW004 for the first event that must not be applied now: its failure was repaired, and only
+-- the run that has claimed the repair may apply it; or it comes from a run whose claim is gone,
+-- because the row was repaired, resolved or claimed again. Each of these ends the claim, so the
+-- lease tells.
+create or replace function billing.check_claims(steps billing.step[])
+returns void
+language plpgsql volatile
+set search_path = ''
+as $$
+declare
+  refused record;
+begin
+  select
+    (s.event).event_id,
+    (s.event).retry ->> 'event_id' as row_id,
+    failure.is_repaired
+  into refused
+  from (select e.*, ((e.event).retry ->> 'lease_id')::uuid as lease from unnest(steps) as e) as s
+  left join lateral (
+    select
+      f.original_payload is not null
+        and (f.retry_lease_id = s.lease) is not true
+        and (s.event).is_trial is not true as is_repaired
+    from billing.failed_events f
+    where f.provider = (s.event).provider
+      and f.event_id = (s.event).event_id
+      and f.resolution is null
+    for update nowait
+  ) as failure on true
+  -- The row that the run has claimed: the ID in a repaired payload may differ from that of its row.
+  left join lateral (
+    select f.event_id
+    from billing.failed_events f
+    where f.provider = (s.event).provider
+      and f.event_id = (s.event).retry ->> 'event_id'
+      and f.resolution is null
+      and f.retry_lease_id = s.lease
+    for update nowait
+  ) as claimed on true
+  where failure.is_repaired or s.lease is not null and claimed.event_id is null
+  limit 1;
+
+  if refused.is_repaired then
+    raise exception 'Event % was repaired in failed_events and waits for its retry.',
+      refused.event_id
+      using errcode = 'BW004',
+        hint = format('select billing.retry_failed_event(%L);', refused.event_id);
+  elsif found then
+    raise exception 'The row of % in failed_events was changed after its claim.', refused.row_id
+      using errcode = 'BW004';
+  end if;
 end;
 $$;
 
@@ -1857,11 +1868,11 @@ order by alike desc, f.error_code, f.first_failed_at;
 comment on view billing.open_failures is
   'Open failures, the most frequent error first. alike: how many have the same error_code.';
 
--- Returns the failure that a person names, and locks it: an open one, or one in another state.
+-- Returns the failure that a person names, if it is in one of these states, and locks it.
 create or replace function billing.named_failure(
   event_id text,
   of_provider text,
-  of_state text[] default '{open}'
+  of_states text[] default '{open}'
 )
 returns billing.failed_events
 language plpgsql volatile
@@ -1873,7 +1884,7 @@ declare
     from billing.failed_events f
     where f.event_id = named_failure.event_id
       and (f.provider = of_provider) is not false
-      and coalesce(f.resolution, 'open') = any (of_state)
+      and coalesce(f.resolution, 'open') = any (of_states)
     order by f.provider
     for update
   );
@@ -2095,9 +2106,16 @@ comment on function billing.reopen_failed_event is
 -- Retries of failures: by the schedule, by what cures them, and at the request of a person. A run
 -- of the worker claims them, tries their events in calls as deliveries make them, and settles them.
 
+-- Returns the waits of the schedule, each from the attempt before it.
+create or replace function billing.retry_waits()
+returns interval[]
+language sql immutable
+set search_path = ''
+return '{1 min,5 min,30 min,2 h,6 h,12 h,24 h}'::interval[];
+
 -- Returns when the schedule retries a failure. Null if no retry can help: the code is permanent,
--- the payload was repaired, or the last retry has failed. retries: how many retries of the schedule
--- have failed. Each wait counts from the attempt before it.
+-- the payload was repaired, or the last retry has failed. retries: how many of the schedule have
+-- failed.
 create or replace function billing.next_retry(
   error_code text,
   is_repaired boolean,
@@ -2111,14 +2129,17 @@ return case
     'record_locked', 'database_unavailable', 'overloaded', 'apply_failed', 'subscription_unknown',
     'creation_pending', 'handler_missing', 'deployment_fault', 'internal_error'
   )
-  then clock_timestamp() + ('{1 min,5 min,30 min,2 h,6 h,12 h,24 h}'::interval[])[retries + 1]
+  then clock_timestamp() + (billing.retry_waits())[retries + 1]
 end;
 
 -- Requests a retry of the failures that lacked one of these subscriptions, or the account of one of
 -- these customers; returns whether there is one. Whichever came first: what stores such a failure
--- takes the same lock, so one of the two sees the other. One too many, of the other provider, does
--- no harm. A repaired one is left to the person who repaired it. A run that is trying one of them
--- loses its claim: it has read the state before, and must not settle it as failed.
+-- takes the same lock, so either that sees what has come, or this finds the failure. A repaired one
+-- is left to the person who repaired it. A run that is trying one of them loses its claim: it has
+-- read the state before, and must not settle it as failed.
+--
+-- The arrays are searched each by itself, so a failure of the other provider with the same ID may
+-- be among them; its retry only fails again.
 create or replace function billing.request_retries(
   providers text[],
   subscriptions text[],
@@ -2160,10 +2181,10 @@ begin
 end;
 $$;
 
--- Requests the retries that a new or corrected customer cures, from a checkout or from the app. The
--- lock is shared: transactions that add different customers, in whatever order, must not wait for
--- each other.
-create or replace function billing.retry_creations()
+-- Requests the retries of failures that lacked the account of a customer, who is new or corrected,
+-- by a checkout or by the app. The lock is shared: transactions that add different customers, in
+-- whatever order, must not wait for each other.
+create or replace function billing.retry_for_customer()
 returns trigger
 language plpgsql volatile
 set search_path = ''
@@ -2178,16 +2199,16 @@ end;
 $$;
 
 -- Deferred, so that the lock is short.
-drop trigger if exists retry_creations on billing.customers;
-create constraint trigger retry_creations
+drop trigger if exists retry_for_customer on billing.customers;
+create constraint trigger retry_for_customer
 after insert or update on billing.customers
 deferrable initially deferred
 for each row
-execute function billing.retry_creations();
+execute function billing.retry_for_customer();
 
 -- Returns whether what a failure lacked has come since: the record of its subscription, or the
--- account of its customer. Each is added under a lock, which this takes too; that of customers only
--- briefly, because those who add one queue behind it.
+-- account of its customer. Each is added under a lock, which this takes, too, until the end of the
+-- transaction. Transactions that add customers queue behind it, so the caller limits the wait.
 create or replace function billing.is_cured(
   provider text,
   error_code text,
@@ -2243,14 +2264,14 @@ $$;
 -- Claims up to batch_size failures for a run; none while another run has the queue.
 --
 -- Requested ones come before scheduled ones, each in the order in which the events occurred; at the
--- same time, creations first. An update must not be tried before its creation: while an event of a
--- subscription is locked by another session, or was claimed by this run and not settled, later ones
--- of it are left out. What an earlier run has left unsettled comes later and alone, with all of its
--- subscription: one event that takes all the time of a call holds up only itself. What a handler
--- may have refused comes later too: the next try may be as slow.
+-- same time, creations first. Two things change that, for all failures of a subscription:
+--   An update must not be tried before its creation. So while an event of the subscription is
+--   locked by another session, or was claimed by this run and not settled, later ones are left out.
+--   One event may take all the time of a call. So those that an earlier run claimed and did not
+--   settle come last, each alone; before them come those that a handler may have refused.
 --
 -- A worker has 256 MB of memory, so a batch is limited in bytes of JSON text, in which a control
--- character counts six.
+-- character counts six (\u0000).
 create or replace function public.billing_claim_failed_events(lease_id uuid, batch_size integer)
 returns table (provider text, event_id text, type text, body text, body_encoding text)
 language plpgsql volatile
@@ -2265,7 +2286,7 @@ as $$
 declare
   waiting record;
   failure billing.failed_events;
-  held text[] := '{}'; -- subscriptions of which later events are left out
+  blocked text[] := '{}'; -- subscriptions of which later events are left out
   claimed integer := 0;
   bytes bigint := 0;
 begin
@@ -2282,11 +2303,11 @@ begin
         coalesce(f.subscription_id, f.event_id) as subject,
         f.retry_requested_at is null as is_scheduled,
         case
-          when f.retry_lease_id = lease_id then 3
-          when f.retry_lease_id is not null then 2 -- left by an earlier run
-          when f.error_code in ('apply_failed', 'handler_missing') then 1
+          when f.retry_lease_id = lease_id then 3 -- claimed by this run: left out
+          when f.retry_lease_id is not null then 2 -- not settled by an earlier run
+          when f.error_code in ('apply_failed', 'handler_missing') then 1 -- perhaps by a handler
           else 0
-        end as delay,
+        end as rank,
         f.occurred_at,
         f.kind is distinct from 'creation' as is_later,
         f.first_failed_at
@@ -2294,23 +2315,23 @@ begin
       where f.resolved_at is null
         and (f.retry_requested_at is not null or f.next_retry_at <= now())
     ),
-    delayed as (
-      select d.subject, max(d.delay) as delay
+    subjects as (
+      select d.subject, max(d.rank) as rank
       from due d
-      where d.delay > 0
+      where d.rank > 0
       group by d.subject
     )
     select
       d.provider,
       d.event_id,
       d.subscription_id,
-      l.delay is not distinct from 2 as is_left
+      s.rank is not distinct from 2 as goes_alone
     from due d
-    left join delayed l using (subject)
-    where l.delay is distinct from 3
+    left join subjects s using (subject)
+    where s.rank is distinct from 3
     order by
       d.is_scheduled,
-      coalesce(l.delay, 0),
+      coalesce(s.rank, 0),
       d.occurred_at nulls last,
       d.is_later,
       d.first_failed_at,
@@ -2318,7 +2339,7 @@ begin
     -- More than a batch, because some may be left out.
     limit batch_size * 20
   loop
-    continue when waiting.subscription_id = any (held);
+    continue when waiting.subscription_id = any (blocked);
 
     -- Read again under the lock.
     select *
@@ -2334,12 +2355,12 @@ begin
       ) is true
     for update skip locked;
     if not found then
-      held := held || waiting.subscription_id;
+      blocked := blocked || waiting.subscription_id;
       continue;
     end if;
 
     bytes := bytes + octet_length(failure.payload::text);
-    exit when claimed > 0 and (waiting.is_left or bytes > 4 * 1024 * 1024);
+    exit when claimed > 0 and (waiting.goes_alone or bytes > 4 * 1024 * 1024);
 
     update billing.failed_events f
     set retry_lease_id = lease_id
@@ -2355,15 +2376,15 @@ begin
     return next;
 
     claimed := claimed + 1;
-    exit when waiting.is_left or claimed = batch_size;
+    exit when waiting.goes_alone or claimed = batch_size;
   end loop;
 end;
 $$;
 
 -- Stores the outcomes of a run's retries; returns how many rows have theirs now. results: provider,
 -- event_id, outcome (applied, duplicate, stale, ignored, failed or untried), error_code and error
--- if it failed, and the columns that only the receiver can read from a payload, because it may have
--- been repaired. What was resolved meanwhile stays resolved.
+-- if it failed, and what the worker has read from the payload, because that may have been repaired.
+-- What was resolved meanwhile stays resolved.
 --
 -- A failure ends the request, if there was one, and then leaves the schedule as it is; else it uses
 -- up a retry of it. A requested retry that found the record locked stays requested, and keeps its
@@ -2384,7 +2405,9 @@ set enable_hashjoin = off
 set enable_mergejoin = off
 as $$
 declare
-  r record; -- the row, with its result
+  -- The row, with the columns of its result instead of its own. fault is the error_code of this
+  -- try, null if it succeeded; error_code then still has that of the try before.
+  r record;
   settled integer := 0;
 begin
   for r in
@@ -2545,7 +2568,7 @@ comment on column billing.notifications.next_payment_attempt is
 comment on column billing.notifications.still_has_access is
   'Of kind ended: whether the account had access by another subscription at the first attempt.';
 comment on column billing.notifications.attempts is
-  'Counted before sending. An attempt that the receiver answers with 429 does not count.';
+  'Counted before sending. An attempt that the destination answers with 429 does not count.';
 
 -- Writes the notifications of events that were applied; a step of billing.apply. With
 -- once_per_invoice, the first event of an invoice creates the only one of its kind; one that was
@@ -2612,14 +2635,16 @@ language sql immutable
 set search_path = ''
 return '{5 s,5 min,30 min,2 h,5 h,10 h,14 h,20 h,24 h}'::interval[];
 
--- Claims up to batch_size due notifications for a run; none while another run has the queue, or its
--- receiver has a pause.
+-- Claims up to batch_size due notifications for a run; none while another run has the queue, or the
+-- destination has a pause.
 --
 -- The attempt is counted here, before sending, so that a notification that crashes every worker is
--- given up in the end. One that is not settled is due again after a minute. So is the end of a
--- trial that is newer than the record: the update that set it may still come. Any other one that is
--- no longer true is withdrawn. So that a call stays short, it checks at most a thousand; if it has
--- handed out none of them, the run is to go on.
+-- given up in the end. One that is not settled is due again after a minute, which is as long as a
+-- lease (10). One that is no longer true is withdrawn; but the end of a trial that is newer than
+-- the record waits a minute, because the update that set it may still come.
+--
+-- So that a call stays short, it checks at most a thousand. If it has handed out none of them, it
+-- asks for the queue itself, so the run goes on.
 create or replace function public.billing_claim_notifications(
   lease_id uuid,
   batch_size integer,
@@ -2737,7 +2762,7 @@ declare
   waits constant interval[] := billing.notification_waits();
   settled integer;
 begin
-  results := billing.results_of(lease_id, destination, results);
+  results := billing.accept_results(lease_id, destination, results);
 
   update billing.notifications n set
     status = case
@@ -2779,10 +2804,10 @@ begin
 end;
 $$;
 
--- Returns the results of a run, to be stored; none if another run has claimed since. Locks the
--- queue. Pauses the receiver if a result is `limited` (429): for a minute, or what it asked for,
+-- Locks the queue, and returns the results of a run, to be stored; none if another run has claimed
+-- since. Pauses the destination if a result is `limited` (429): for a minute, or what it asked for,
 -- from a second to a day. For alerts, too.
-create or replace function billing.results_of(lease_id uuid, destination text, results jsonb)
+create or replace function billing.accept_results(lease_id uuid, destination text, results jsonb)
 returns jsonb
 language plpgsql volatile
 set search_path = ''
@@ -2791,7 +2816,7 @@ as $$
 begin
   perform
   from billing.leases l
-  where l.queue = 'notifications' and l.lease_id = results_of.lease_id
+  where l.queue = 'notifications' and l.lease_id = accept_results.lease_id
   for update;
   if not found then
     return '[]';
@@ -2799,7 +2824,7 @@ begin
 
   insert into billing.pauses as p (destination, paused_until)
   select
-    results_of.destination,
+    accept_results.destination,
     clock_timestamp()
       + least(greatest(max(coalesce(r.retry_after_seconds, 60)), 1), 86400) * interval '1 s'
   -- Numeric, because a date may be thousands of years away.
@@ -2829,14 +2854,14 @@ create table billing.alerts (
 comment on table billing.alerts is
   'What the operator was told about failures, per error code, and about handlers.';
 
--- Claims the alerts that are due; none while another run has the queue, or the receiver has a
+-- Claims the alerts that are due; none while another run has the queue, or the destination has a
 -- pause.
---   failure_opened: of the failures with a code that have no retry coming, or have failed the first
---     one of their schedule, more are open than the operator was told, or the newest came later. At
---     most one per code and hour.
---   failures_resolved: the operator was told, and none is open any more.
---   handler_not_listed: handlers whose types are not listed. The argument handlers has those of the
---     listed types; null: not compared. At most one a day.
+--   failure_opened: counts the open failures of a code that have no retry ahead, or whose first
+--     scheduled retry failed. Sent if there are more than the operator was told, or a newer one; at
+--     most once per code and hour.
+--   failures_resolved: the operator was told, and no failure of the code is open any more.
+--   handler_not_listed: functions of the app that no listed type calls; at most once a day. The
+--     argument has the functions that listed types call; null: not compared.
 create or replace function public.billing_claim_alerts(
   lease_id uuid,
   destination text,
@@ -2944,7 +2969,7 @@ language plpgsql volatile
 set search_path = ''
 as $$
 begin
-  results := billing.results_of(lease_id, destination, results);
+  results := billing.accept_results(lease_id, destination, results);
 
   insert into billing.alerts as a (error_code, opened_at, alerted_at, reported)
   select
@@ -2995,11 +3020,11 @@ create table billing.pauses (
 );
 
 comment on table billing.pauses is
-  'Receivers that answered 429. Deleting a row ends the pause.';
+  'Destinations that answered 429. Deleting a row ends the pause.';
 
 -- Takes or extends the lease of a queue, which locks its row, so claims of a queue run one after
 -- the other. False if another run has the queue, which then looks once more for work before it
--- ends; or if its receiver has asked for a pause.
+-- ends; or if the destination has asked for a pause.
 create or replace function billing.hold_lease(
   queue text,
   lease_id uuid,
@@ -3015,7 +3040,8 @@ begin
   values (
     hold_lease.queue,
     hold_lease.lease_id,
-    -- Longer than a batch takes. After a crash, the queue rests as long.
+    -- Longer than a batch takes (deliver_notifications.ts, retry_failures.ts). After a crash, the
+    -- queue rests as long.
     clock_timestamp() + interval '60 s'
   )
   on conflict (queue) do update set
@@ -3038,10 +3064,12 @@ begin
 end;
 $$;
 
--- Ends the lease of a queue at the end of a run. If another run has asked for the queue meanwhile,
--- it returns true instead, and this one goes on; or, if its time is over (is_last), wakes the
--- worker. is_scheduled: the schedule has woken the run, which had no fault: that is noted also if
--- another run has the lease.
+-- Ends the lease of a queue at the end of a run, and returns false. But if another run has asked
+-- for the queue meanwhile, it returns true, and this run goes on; or, if its time is over
+-- (is_last), it ends the lease and wakes the worker.
+--
+-- is_scheduled: the schedule has woken the run, which had no fault. That is noted also if another
+-- run has the lease.
 create or replace function public.billing_release_lease(
   queue text,
   lease_id uuid,
@@ -3300,7 +3328,9 @@ $$;
 comment on function billing.prune is
   'Deletes old rows, up to batch_size per table, but open or pending ones; payloads sooner.';
 -- supabase/schemas/billing_11_erasure.sql
--- Erasing an account: what is stored of it is deleted, and its later events have no effect.
+-- Erasing an account: what is stored of it is deleted, and its later events have no effect. They
+-- are dropped by mark_erased (04), resolve_failures and billing_record_failed_event (06). A new
+-- table with data of accounts: delete its rows in erase_account, and name its IDs in ids_of.
 
 create table billing.erasures (
   -- sha256(key || provider || ':' || id), with the key in billing.erasure_key; of an account,
@@ -3329,12 +3359,15 @@ values (uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()));
 
 -- Returns the hash by which an event belongs to an account that was erased; null if it does not.
 --
--- That is the hash of its subscription; or of the account that it names, or that its customer has;
--- or, without one, of its customer. An event that only changes a record belongs to the account of
--- the record. A person who was erased may come back with another account, as the same customer:
--- then a record or billing.customers, which are newer than the erasure, say so.
---
--- has_record: an event before it in the call makes the record.
+-- The first of these decides:
+--   1. its subscription was erased;
+--   2. it only changes a record that is there, or that an event before it in the call makes
+--      (has_record): it belongs to the record's account, so it was not erased;
+--   3. the account that it names;
+--   4. the account in billing.customers, by the rules 1 to 3. A person who was erased may come
+--      back as the same customer with another account: this row, or a record, is newer;
+--   5. a record of its subscription or customer: not erased;
+--   6. the account that the provider keeps with the customer, or else the customer.
 create or replace function billing.erasure_of(e billing.event, has_record boolean default false)
 returns bytea
 language plpgsql stable
@@ -3366,17 +3399,17 @@ declare
   erased_account constant bytea := erased[3];
 begin
   if erased_subscription is not null or num_nonnulls(variadic erased) = 0 then
-    return erased_subscription;
+    return erased_subscription; -- 1
   end if;
 
   if e.kind not in ('creation', 'opening_update', 'checkout', 'other')
     and (has_record or exists (select from billing.subscriptions s where s.id = subscription))
   then
-    return null;
+    return null; -- 2
   end if;
 
   if account is not null then
-    return erased_account;
+    return erased_account; -- 3
   end if;
 
   select c.account_id
@@ -3384,7 +3417,7 @@ begin
   from billing.customers c
   where c.provider = e.provider and c.customer_id = customer;
   if found then
-    return billing.erasure_of(e);
+    return billing.erasure_of(e); -- 4
   end if;
 
   if has_record or exists (
@@ -3392,7 +3425,7 @@ begin
     from billing.subscriptions s
     where s.id = subscription or s.provider = e.provider and s.customer_id = customer
   ) then
-    return null;
+    return null; -- 5
   end if;
   return case when e.fallback_account is not null then erased_account else erased_customer end;
 end;
@@ -3454,8 +3487,8 @@ $$;
 -- subscription is not canceled; its end will have no effect then.
 --
 -- It takes all locks or none, so that no delivery waits for what it waits for. The search of the
--- payloads, which takes seconds, comes before them. A failure that is stored meanwhile, and names
--- the account where nothing reads it, comes after.
+-- payloads, which takes seconds, comes before them. It misses a failure that is stored meanwhile
+-- and has the account's ID only where no format reads it: run it again to find that.
 create or replace function billing.erase_account(account_id text, force boolean default false)
 returns text
 language plpgsql volatile
@@ -3499,7 +3532,7 @@ begin
         raise lock_not_available;
       end if;
 
-      -- From here on, no event adds an ID that names the account or has its customer,
+      -- From here on, no event adds an ID to those of the account.
       select array_agg(i.name), array_agg(i.lock)
       into names, locks
       from billing.ids_of(account) as i;
@@ -3516,7 +3549,7 @@ begin
         raise lock_not_available;
       end if;
 
-      -- nor does one of these IDs, but it may have before it was locked.
+      -- From here on, no event changes what these IDs have. One may have added an ID before.
       if exists (
         select from billing.ids_of(account) as i where (i.name = any (names)) is not true
       ) then
@@ -3615,11 +3648,12 @@ comment on function billing.forget_erasure is
 
 -- What an app may show.
 --
--- paid_until is the rule of access (docs/app.md): infinity, the time from which a grace counts, or
--- null, as for an unknown status. By provider_status, because a creation sets status to active even
--- if the first payment has not been made; but a deletion decides. Not by current_period_end, unless
--- nothing else is known: Stripe moves it on about an hour before it tries to collect, and the event
--- may be late. From cancel_at on null, because the deletion's event may be late, too.
+-- paid_until is the rule of access (docs/app.md). infinity: paid; a time: past due since then, and
+-- access ends a grace later; null: no access, as for an unknown status. By provider_status, because
+-- a creation sets status to active even if the first payment has not been made; but a deletion
+-- decides. Not by current_period_end, unless nothing else is known: Stripe moves it on about an
+-- hour before it tries to collect, and the event may be late. From cancel_at on null, because the
+-- deletion's event may be late, too.
 create or replace view public.billing_subscriptions
 with (security_invoker = true)
 as
@@ -3697,10 +3731,14 @@ as
 select plan_id, feature, amount, per_unit
 from billing.plan_features;
 
--- The next three functions read windows, so a user sees what a policy lets them see, and needs no
--- right on schema billing; and only columns that docs/app.md grants. The body is a string, because
--- a parsed body skips the check of usage on schema billing. Postgres does not inline a function
--- with a subquery, so the fixed search_path does not cost a better plan.
+-- The next three functions have the same default of grace: change it in all. Notifications (08) and
+-- the console ask with it.
+--
+-- They read windows, and only columns that docs/app.md grants, so a user sees what a policy lets
+-- them see, and needs no right on schema billing. Their bodies are strings, as of all functions in
+-- public: one that was parsed at creation could use schema billing without a check of the caller's
+-- right to it. Postgres does not inline a function with a subquery, so the fixed search_path does
+-- not cost a better plan.
 create or replace function public.billing_has_access(
   account_id text,
   grace interval default '0'

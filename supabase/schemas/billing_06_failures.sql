@@ -115,10 +115,10 @@ comment on column billing.failed_events.kind is
 -- Returns `stored`; `retry` if what it lacked has come, and a retry is requested; or, if nothing
 -- was stored, `applied` (the event was applied meanwhile) or `erased` (its account was erased).
 --
--- This holds the event's row in the ledger: a call that applies the event later finds the failure,
--- and resolves it. Other deliveries of the event wait for this, with all events in their calls. So
--- it waits only briefly for a locked row: half a second if the event may be applied right now, less
--- if another transaction has locked its failure.
+-- This inserts the event's row into the ledger, and deletes it at the end. Meanwhile, a call that
+-- applies the event waits, with all events in it, and then finds the failure and resolves it. So
+-- this waits only briefly for a locked row: half a second if the event may be applied right now,
+-- less if another transaction has locked its failure.
 create or replace function public.billing_record_failed_event(failure jsonb)
 returns text
 language plpgsql volatile
@@ -142,8 +142,8 @@ begin
     return 'applied';
   end if;
 
-  -- A call that applies its creation, or erases its account, holds one of these: one of the two
-  -- sees the other.
+  -- A call that applies its creation, or erases its account, holds one of these. So either this
+  -- sees what that has done, or that finds this failure.
   perform pg_advisory_xact_lock_shared(billing.account_lock(failed.account_id));
   perform pg_advisory_xact_lock(hashtextextended(failed.subscription_id, 0));
   perform pg_advisory_xact_lock_shared(
@@ -208,7 +208,7 @@ begin
     attempts = f.attempts + 1,
     last_failed_at = now(),
 
-    -- A repair stays, because the provider sends the old body again.
+    -- A repaired row keeps its payload, because the provider sends the old body again,
     (
       type, payload, payload_encoding,
       kind, subscription_id, customer_id, account_id, occurred_at,
@@ -220,8 +220,7 @@ begin
         coalesce(f.retry_requested_at, k.retry_requested_at)
       from unnest(array[case when f.original_payload is null then excluded else f end]) as k
     ),
-
-    -- So does the error of a repaired row: rows are retried by it.
+    -- and its error, by which it is retried.
     error_code = case
       when excluded.error_code = 'repair_pending' then f.error_code
       else excluded.error_code
@@ -231,7 +230,8 @@ begin
       else excluded.error
     end,
 
-    -- A delivery leaves the schedule as it is, unless there is a reason for another one.
+    -- The schedule: none if the code is permanent or the row was repaired; anew if it was resolved;
+    -- else as it is.
     next_retry_at = case
       when excluded.next_retry_at is null or f.original_payload is not null then null
       when f.resolved_at is not null then excluded.next_retry_at
@@ -266,10 +266,9 @@ return exists (
   where abs(found.number::numeric) >= 1e40 or scale(found.number::numeric) > 40
 );
 
--- Keeps the received payload when a person repairs it: a change that counts no attempt, unlike that
--- of a delivery. It ends the claim of a run that has read the old payload, whose result
--- billing.resolve_failures then refuses. A resolved row cannot be repaired: it would look as if the
--- repaired payload had been applied.
+-- Keeps the received payload when a person repairs it. It ends the claim of a run that has read the
+-- old payload, whose result billing.resolve_failures then refuses. A resolved row cannot be
+-- repaired: it would look as if the repaired payload had been applied.
 create or replace function billing.keep_original_payload()
 returns trigger
 language plpgsql volatile
@@ -300,6 +299,7 @@ $$;
 create or replace trigger keep_original_payload
 before update of payload on billing.failed_events
 for each row
+-- With the same attempts, it is not the change of a delivery.
 when (
   old.payload is distinct from new.payload
   and new.payload is not null
@@ -307,57 +307,14 @@ when (
 )
 execute function billing.keep_original_payload();
 
--- Resolves the open failures of events that were applied; a step of billing.apply. Only the worker
--- that has claimed a repair applies the repaired event. A worker does not apply an event whose row
--- was repaired, resolved or claimed again after its claim (BW004): each of these ends the claim, so
--- the lease tells.
+-- Resolves the open failures of events that were applied; a step of billing.apply.
 create or replace function billing.resolve_failures(steps billing.step[])
 returns void
 language plpgsql volatile
 set search_path = ''
 as $$
-declare
-  overtaken record;
 begin
-  select
-    (s.event).event_id,
-    (s.event).retry ->> 'event_id' as row_id,
-    named.is_repaired
-  into overtaken
-  from (select e.*, ((e.event).retry ->> 'lease_id')::uuid as lease from unnest(steps) as e) as s
-  left join lateral (
-    select
-      f.original_payload is not null
-        and (f.retry_lease_id = s.lease) is not true
-        and (s.event).is_trial is not true as is_repaired
-    from billing.failed_events f
-    where f.provider = (s.event).provider
-      and f.event_id = (s.event).event_id
-      and f.resolution is null
-    for update nowait
-  ) as named on true
-  -- The ID in a repaired payload may differ from that of its row.
-  left join lateral (
-    select f.event_id
-    from billing.failed_events f
-    where f.provider = (s.event).provider
-      and f.event_id = (s.event).retry ->> 'event_id'
-      and f.resolution is null
-      and f.retry_lease_id = s.lease
-    for update nowait
-  ) as claimed on true
-  where named.is_repaired or s.lease is not null and claimed.event_id is null
-  limit 1;
-
-  if overtaken.is_repaired then
-    raise exception 'Event % was repaired in failed_events and waits for its retry.',
-      overtaken.event_id
-      using errcode = 'BW004',
-        hint = format('select billing.retry_failed_event(%L);', overtaken.event_id);
-  elsif found then
-    raise exception 'The row of % in failed_events was changed after its claim.', overtaken.row_id
-      using errcode = 'BW004';
-  end if;
+  perform billing.check_claims(steps);
 
   update billing.failed_events f set
     resolved_at = now(),
@@ -378,6 +335,60 @@ begin
     and f.event_id = any (array[(s.event).event_id, (s.event).retry ->> 'event_id'])
     and f.resolution is null
     and s.outcome = 'erased';
+end;
+$$;
+
+-- Raises BW004 for the first event that must not be applied now: its failure was repaired, and only
+-- the run that has claimed the repair may apply it; or it comes from a run whose claim is gone,
+-- because the row was repaired, resolved or claimed again. Each of these ends the claim, so the
+-- lease tells.
+create or replace function billing.check_claims(steps billing.step[])
+returns void
+language plpgsql volatile
+set search_path = ''
+as $$
+declare
+  refused record;
+begin
+  select
+    (s.event).event_id,
+    (s.event).retry ->> 'event_id' as row_id,
+    failure.is_repaired
+  into refused
+  from (select e.*, ((e.event).retry ->> 'lease_id')::uuid as lease from unnest(steps) as e) as s
+  left join lateral (
+    select
+      f.original_payload is not null
+        and (f.retry_lease_id = s.lease) is not true
+        and (s.event).is_trial is not true as is_repaired
+    from billing.failed_events f
+    where f.provider = (s.event).provider
+      and f.event_id = (s.event).event_id
+      and f.resolution is null
+    for update nowait
+  ) as failure on true
+  -- The row that the run has claimed: the ID in a repaired payload may differ from that of its row.
+  left join lateral (
+    select f.event_id
+    from billing.failed_events f
+    where f.provider = (s.event).provider
+      and f.event_id = (s.event).retry ->> 'event_id'
+      and f.resolution is null
+      and f.retry_lease_id = s.lease
+    for update nowait
+  ) as claimed on true
+  where failure.is_repaired or s.lease is not null and claimed.event_id is null
+  limit 1;
+
+  if refused.is_repaired then
+    raise exception 'Event % was repaired in failed_events and waits for its retry.',
+      refused.event_id
+      using errcode = 'BW004',
+        hint = format('select billing.retry_failed_event(%L);', refused.event_id);
+  elsif found then
+    raise exception 'The row of % in failed_events was changed after its claim.', refused.row_id
+      using errcode = 'BW004';
+  end if;
 end;
 $$;
 
@@ -409,11 +420,11 @@ order by alike desc, f.error_code, f.first_failed_at;
 comment on view billing.open_failures is
   'Open failures, the most frequent error first. alike: how many have the same error_code.';
 
--- Returns the failure that a person names, and locks it: an open one, or one in another state.
+-- Returns the failure that a person names, if it is in one of these states, and locks it.
 create or replace function billing.named_failure(
   event_id text,
   of_provider text,
-  of_state text[] default '{open}'
+  of_states text[] default '{open}'
 )
 returns billing.failed_events
 language plpgsql volatile
@@ -425,7 +436,7 @@ declare
     from billing.failed_events f
     where f.event_id = named_failure.event_id
       and (f.provider = of_provider) is not false
-      and coalesce(f.resolution, 'open') = any (of_state)
+      and coalesce(f.resolution, 'open') = any (of_states)
     order by f.provider
     for update
   );

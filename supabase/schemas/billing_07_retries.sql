@@ -1,9 +1,16 @@
 -- Retries of failures: by the schedule, by what cures them, and at the request of a person. A run
 -- of the worker claims them, tries their events in calls as deliveries make them, and settles them.
 
+-- Returns the waits of the schedule, each from the attempt before it.
+create or replace function billing.retry_waits()
+returns interval[]
+language sql immutable
+set search_path = ''
+return '{1 min,5 min,30 min,2 h,6 h,12 h,24 h}'::interval[];
+
 -- Returns when the schedule retries a failure. Null if no retry can help: the code is permanent,
--- the payload was repaired, or the last retry has failed. retries: how many retries of the schedule
--- have failed. Each wait counts from the attempt before it.
+-- the payload was repaired, or the last retry has failed. retries: how many of the schedule have
+-- failed.
 create or replace function billing.next_retry(
   error_code text,
   is_repaired boolean,
@@ -17,14 +24,17 @@ return case
     'record_locked', 'database_unavailable', 'overloaded', 'apply_failed', 'subscription_unknown',
     'creation_pending', 'handler_missing', 'deployment_fault', 'internal_error'
   )
-  then clock_timestamp() + ('{1 min,5 min,30 min,2 h,6 h,12 h,24 h}'::interval[])[retries + 1]
+  then clock_timestamp() + (billing.retry_waits())[retries + 1]
 end;
 
 -- Requests a retry of the failures that lacked one of these subscriptions, or the account of one of
 -- these customers; returns whether there is one. Whichever came first: what stores such a failure
--- takes the same lock, so one of the two sees the other. One too many, of the other provider, does
--- no harm. A repaired one is left to the person who repaired it. A run that is trying one of them
--- loses its claim: it has read the state before, and must not settle it as failed.
+-- takes the same lock, so either that sees what has come, or this finds the failure. A repaired one
+-- is left to the person who repaired it. A run that is trying one of them loses its claim: it has
+-- read the state before, and must not settle it as failed.
+--
+-- The arrays are searched each by itself, so a failure of the other provider with the same ID may
+-- be among them; its retry only fails again.
 create or replace function billing.request_retries(
   providers text[],
   subscriptions text[],
@@ -66,10 +76,10 @@ begin
 end;
 $$;
 
--- Requests the retries that a new or corrected customer cures, from a checkout or from the app. The
--- lock is shared: transactions that add different customers, in whatever order, must not wait for
--- each other.
-create or replace function billing.retry_creations()
+-- Requests the retries of failures that lacked the account of a customer, who is new or corrected,
+-- by a checkout or by the app. The lock is shared: transactions that add different customers, in
+-- whatever order, must not wait for each other.
+create or replace function billing.retry_for_customer()
 returns trigger
 language plpgsql volatile
 set search_path = ''
@@ -84,16 +94,16 @@ end;
 $$;
 
 -- Deferred, so that the lock is short.
-drop trigger if exists retry_creations on billing.customers;
-create constraint trigger retry_creations
+drop trigger if exists retry_for_customer on billing.customers;
+create constraint trigger retry_for_customer
 after insert or update on billing.customers
 deferrable initially deferred
 for each row
-execute function billing.retry_creations();
+execute function billing.retry_for_customer();
 
 -- Returns whether what a failure lacked has come since: the record of its subscription, or the
--- account of its customer. Each is added under a lock, which this takes too; that of customers only
--- briefly, because those who add one queue behind it.
+-- account of its customer. Each is added under a lock, which this takes, too, until the end of the
+-- transaction. Transactions that add customers queue behind it, so the caller limits the wait.
 create or replace function billing.is_cured(
   provider text,
   error_code text,
@@ -149,14 +159,14 @@ $$;
 -- Claims up to batch_size failures for a run; none while another run has the queue.
 --
 -- Requested ones come before scheduled ones, each in the order in which the events occurred; at the
--- same time, creations first. An update must not be tried before its creation: while an event of a
--- subscription is locked by another session, or was claimed by this run and not settled, later ones
--- of it are left out. What an earlier run has left unsettled comes later and alone, with all of its
--- subscription: one event that takes all the time of a call holds up only itself. What a handler
--- may have refused comes later too: the next try may be as slow.
+-- same time, creations first. Two things change that, for all failures of a subscription:
+--   An update must not be tried before its creation. So while an event of the subscription is
+--   locked by another session, or was claimed by this run and not settled, later ones are left out.
+--   One event may take all the time of a call. So those that an earlier run claimed and did not
+--   settle come last, each alone; before them come those that a handler may have refused.
 --
 -- A worker has 256 MB of memory, so a batch is limited in bytes of JSON text, in which a control
--- character counts six.
+-- character counts six (\u0000).
 create or replace function public.billing_claim_failed_events(lease_id uuid, batch_size integer)
 returns table (provider text, event_id text, type text, body text, body_encoding text)
 language plpgsql volatile
@@ -171,7 +181,7 @@ as $$
 declare
   waiting record;
   failure billing.failed_events;
-  held text[] := '{}'; -- subscriptions of which later events are left out
+  blocked text[] := '{}'; -- subscriptions of which later events are left out
   claimed integer := 0;
   bytes bigint := 0;
 begin
@@ -188,11 +198,11 @@ begin
         coalesce(f.subscription_id, f.event_id) as subject,
         f.retry_requested_at is null as is_scheduled,
         case
-          when f.retry_lease_id = lease_id then 3
-          when f.retry_lease_id is not null then 2 -- left by an earlier run
-          when f.error_code in ('apply_failed', 'handler_missing') then 1
+          when f.retry_lease_id = lease_id then 3 -- claimed by this run: left out
+          when f.retry_lease_id is not null then 2 -- not settled by an earlier run
+          when f.error_code in ('apply_failed', 'handler_missing') then 1 -- perhaps by a handler
           else 0
-        end as delay,
+        end as rank,
         f.occurred_at,
         f.kind is distinct from 'creation' as is_later,
         f.first_failed_at
@@ -200,23 +210,23 @@ begin
       where f.resolved_at is null
         and (f.retry_requested_at is not null or f.next_retry_at <= now())
     ),
-    delayed as (
-      select d.subject, max(d.delay) as delay
+    subjects as (
+      select d.subject, max(d.rank) as rank
       from due d
-      where d.delay > 0
+      where d.rank > 0
       group by d.subject
     )
     select
       d.provider,
       d.event_id,
       d.subscription_id,
-      l.delay is not distinct from 2 as is_left
+      s.rank is not distinct from 2 as goes_alone
     from due d
-    left join delayed l using (subject)
-    where l.delay is distinct from 3
+    left join subjects s using (subject)
+    where s.rank is distinct from 3
     order by
       d.is_scheduled,
-      coalesce(l.delay, 0),
+      coalesce(s.rank, 0),
       d.occurred_at nulls last,
       d.is_later,
       d.first_failed_at,
@@ -224,7 +234,7 @@ begin
     -- More than a batch, because some may be left out.
     limit batch_size * 20
   loop
-    continue when waiting.subscription_id = any (held);
+    continue when waiting.subscription_id = any (blocked);
 
     -- Read again under the lock.
     select *
@@ -240,12 +250,12 @@ begin
       ) is true
     for update skip locked;
     if not found then
-      held := held || waiting.subscription_id;
+      blocked := blocked || waiting.subscription_id;
       continue;
     end if;
 
     bytes := bytes + octet_length(failure.payload::text);
-    exit when claimed > 0 and (waiting.is_left or bytes > 4 * 1024 * 1024);
+    exit when claimed > 0 and (waiting.goes_alone or bytes > 4 * 1024 * 1024);
 
     update billing.failed_events f
     set retry_lease_id = lease_id
@@ -261,15 +271,15 @@ begin
     return next;
 
     claimed := claimed + 1;
-    exit when waiting.is_left or claimed = batch_size;
+    exit when waiting.goes_alone or claimed = batch_size;
   end loop;
 end;
 $$;
 
 -- Stores the outcomes of a run's retries; returns how many rows have theirs now. results: provider,
 -- event_id, outcome (applied, duplicate, stale, ignored, failed or untried), error_code and error
--- if it failed, and the columns that only the receiver can read from a payload, because it may have
--- been repaired. What was resolved meanwhile stays resolved.
+-- if it failed, and what the worker has read from the payload, because that may have been repaired.
+-- What was resolved meanwhile stays resolved.
 --
 -- A failure ends the request, if there was one, and then leaves the schedule as it is; else it uses
 -- up a retry of it. A requested retry that found the record locked stays requested, and keeps its
@@ -290,7 +300,9 @@ set enable_hashjoin = off
 set enable_mergejoin = off
 as $$
 declare
-  r record; -- the row, with its result
+  -- The row, with the columns of its result instead of its own. fault is the error_code of this
+  -- try, null if it succeeded; error_code then still has that of the try before.
+  r record;
   settled integer := 0;
 begin
   for r in

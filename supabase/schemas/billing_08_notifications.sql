@@ -81,7 +81,7 @@ comment on column billing.notifications.next_payment_attempt is
 comment on column billing.notifications.still_has_access is
   'Of kind ended: whether the account had access by another subscription at the first attempt.';
 comment on column billing.notifications.attempts is
-  'Counted before sending. An attempt that the receiver answers with 429 does not count.';
+  'Counted before sending. An attempt that the destination answers with 429 does not count.';
 
 -- Writes the notifications of events that were applied; a step of billing.apply. With
 -- once_per_invoice, the first event of an invoice creates the only one of its kind; one that was
@@ -148,14 +148,16 @@ language sql immutable
 set search_path = ''
 return '{5 s,5 min,30 min,2 h,5 h,10 h,14 h,20 h,24 h}'::interval[];
 
--- Claims up to batch_size due notifications for a run; none while another run has the queue, or its
--- receiver has a pause.
+-- Claims up to batch_size due notifications for a run; none while another run has the queue, or the
+-- destination has a pause.
 --
 -- The attempt is counted here, before sending, so that a notification that crashes every worker is
--- given up in the end. One that is not settled is due again after a minute. So is the end of a
--- trial that is newer than the record: the update that set it may still come. Any other one that is
--- no longer true is withdrawn. So that a call stays short, it checks at most a thousand; if it has
--- handed out none of them, the run is to go on.
+-- given up in the end. One that is not settled is due again after a minute, which is as long as a
+-- lease (10). One that is no longer true is withdrawn; but the end of a trial that is newer than
+-- the record waits a minute, because the update that set it may still come.
+--
+-- So that a call stays short, it checks at most a thousand. If it has handed out none of them, it
+-- asks for the queue itself, so the run goes on.
 create or replace function public.billing_claim_notifications(
   lease_id uuid,
   batch_size integer,
@@ -273,7 +275,7 @@ declare
   waits constant interval[] := billing.notification_waits();
   settled integer;
 begin
-  results := billing.results_of(lease_id, destination, results);
+  results := billing.accept_results(lease_id, destination, results);
 
   update billing.notifications n set
     status = case
@@ -315,10 +317,10 @@ begin
 end;
 $$;
 
--- Returns the results of a run, to be stored; none if another run has claimed since. Locks the
--- queue. Pauses the receiver if a result is `limited` (429): for a minute, or what it asked for,
+-- Locks the queue, and returns the results of a run, to be stored; none if another run has claimed
+-- since. Pauses the destination if a result is `limited` (429): for a minute, or what it asked for,
 -- from a second to a day. For alerts, too.
-create or replace function billing.results_of(lease_id uuid, destination text, results jsonb)
+create or replace function billing.accept_results(lease_id uuid, destination text, results jsonb)
 returns jsonb
 language plpgsql volatile
 set search_path = ''
@@ -327,7 +329,7 @@ as $$
 begin
   perform
   from billing.leases l
-  where l.queue = 'notifications' and l.lease_id = results_of.lease_id
+  where l.queue = 'notifications' and l.lease_id = accept_results.lease_id
   for update;
   if not found then
     return '[]';
@@ -335,7 +337,7 @@ begin
 
   insert into billing.pauses as p (destination, paused_until)
   select
-    results_of.destination,
+    accept_results.destination,
     clock_timestamp()
       + least(greatest(max(coalesce(r.retry_after_seconds, 60)), 1), 86400) * interval '1 s'
   -- Numeric, because a date may be thousands of years away.

@@ -15,14 +15,14 @@ create table billing.alerts (
 comment on table billing.alerts is
   'What the operator was told about failures, per error code, and about handlers.';
 
--- Claims the alerts that are due; none while another run has the queue, or the receiver has a
+-- Claims the alerts that are due; none while another run has the queue, or the destination has a
 -- pause.
---   failure_opened: of the failures with a code that have no retry coming, or have failed the first
---     one of their schedule, more are open than the operator was told, or the newest came later. At
---     most one per code and hour.
---   failures_resolved: the operator was told, and none is open any more.
---   handler_not_listed: handlers whose types are not listed. The argument handlers has those of the
---     listed types; null: not compared. At most one a day.
+--   failure_opened: counts the open failures of a code that have no retry ahead, or whose first
+--     scheduled retry failed. Sent if there are more than the operator was told, or a newer one; at
+--     most once per code and hour.
+--   failures_resolved: the operator was told, and no failure of the code is open any more.
+--   handler_not_listed: functions of the app that no listed type calls; at most once a day. The
+--     argument has the functions that listed types call; null: not compared.
 create or replace function public.billing_claim_alerts(
   lease_id uuid,
   destination text,
@@ -130,7 +130,7 @@ language plpgsql volatile
 set search_path = ''
 as $$
 begin
-  results := billing.results_of(lease_id, destination, results);
+  results := billing.accept_results(lease_id, destination, results);
 
   insert into billing.alerts as a (error_code, opened_at, alerted_at, reported)
   select

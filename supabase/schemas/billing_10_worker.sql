@@ -24,11 +24,11 @@ create table billing.pauses (
 );
 
 comment on table billing.pauses is
-  'Receivers that answered 429. Deleting a row ends the pause.';
+  'Destinations that answered 429. Deleting a row ends the pause.';
 
 -- Takes or extends the lease of a queue, which locks its row, so claims of a queue run one after
 -- the other. False if another run has the queue, which then looks once more for work before it
--- ends; or if its receiver has asked for a pause.
+-- ends; or if the destination has asked for a pause.
 create or replace function billing.hold_lease(
   queue text,
   lease_id uuid,
@@ -44,7 +44,8 @@ begin
   values (
     hold_lease.queue,
     hold_lease.lease_id,
-    -- Longer than a batch takes. After a crash, the queue rests as long.
+    -- Longer than a batch takes (deliver_notifications.ts, retry_failures.ts). After a crash, the
+    -- queue rests as long.
     clock_timestamp() + interval '60 s'
   )
   on conflict (queue) do update set
@@ -67,10 +68,12 @@ begin
 end;
 $$;
 
--- Ends the lease of a queue at the end of a run. If another run has asked for the queue meanwhile,
--- it returns true instead, and this one goes on; or, if its time is over (is_last), wakes the
--- worker. is_scheduled: the schedule has woken the run, which had no fault: that is noted also if
--- another run has the lease.
+-- Ends the lease of a queue at the end of a run, and returns false. But if another run has asked
+-- for the queue meanwhile, it returns true, and this run goes on; or, if its time is over
+-- (is_last), it ends the lease and wakes the worker.
+--
+-- is_scheduled: the schedule has woken the run, which had no fault. That is noted also if another
+-- run has the lease.
 create or replace function public.billing_release_lease(
   queue text,
   lease_id uuid,

@@ -1,4 +1,6 @@
--- Erasing an account: what is stored of it is deleted, and its later events have no effect.
+-- Erasing an account: what is stored of it is deleted, and its later events have no effect. They
+-- are dropped by mark_erased (04), resolve_failures and billing_record_failed_event (06). A new
+-- table with data of accounts: delete its rows in erase_account, and name its IDs in ids_of.
 
 create table billing.erasures (
   -- sha256(key || provider || ':' || id), with the key in billing.erasure_key; of an account,
@@ -27,12 +29,15 @@ values (uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()));
 
 -- Returns the hash by which an event belongs to an account that was erased; null if it does not.
 --
--- That is the hash of its subscription; or of the account that it names, or that its customer has;
--- or, without one, of its customer. An event that only changes a record belongs to the account of
--- the record. A person who was erased may come back with another account, as the same customer:
--- then a record or billing.customers, which are newer than the erasure, say so.
---
--- has_record: an event before it in the call makes the record.
+-- The first of these decides:
+--   1. its subscription was erased;
+--   2. it only changes a record that is there, or that an event before it in the call makes
+--      (has_record): it belongs to the record's account, so it was not erased;
+--   3. the account that it names;
+--   4. the account in billing.customers, by the rules 1 to 3. A person who was erased may come
+--      back as the same customer with another account: this row, or a record, is newer;
+--   5. a record of its subscription or customer: not erased;
+--   6. the account that the provider keeps with the customer, or else the customer.
 create or replace function billing.erasure_of(e billing.event, has_record boolean default false)
 returns bytea
 language plpgsql stable
@@ -64,17 +69,17 @@ declare
   erased_account constant bytea := erased[3];
 begin
   if erased_subscription is not null or num_nonnulls(variadic erased) = 0 then
-    return erased_subscription;
+    return erased_subscription; -- 1
   end if;
 
   if e.kind not in ('creation', 'opening_update', 'checkout', 'other')
     and (has_record or exists (select from billing.subscriptions s where s.id = subscription))
   then
-    return null;
+    return null; -- 2
   end if;
 
   if account is not null then
-    return erased_account;
+    return erased_account; -- 3
   end if;
 
   select c.account_id
@@ -82,7 +87,7 @@ begin
   from billing.customers c
   where c.provider = e.provider and c.customer_id = customer;
   if found then
-    return billing.erasure_of(e);
+    return billing.erasure_of(e); -- 4
   end if;
 
   if has_record or exists (
@@ -90,7 +95,7 @@ begin
     from billing.subscriptions s
     where s.id = subscription or s.provider = e.provider and s.customer_id = customer
   ) then
-    return null;
+    return null; -- 5
   end if;
   return case when e.fallback_account is not null then erased_account else erased_customer end;
 end;
@@ -152,8 +157,8 @@ $$;
 -- subscription is not canceled; its end will have no effect then.
 --
 -- It takes all locks or none, so that no delivery waits for what it waits for. The search of the
--- payloads, which takes seconds, comes before them. A failure that is stored meanwhile, and names
--- the account where nothing reads it, comes after.
+-- payloads, which takes seconds, comes before them. It misses a failure that is stored meanwhile
+-- and has the account's ID only where no format reads it: run it again to find that.
 create or replace function billing.erase_account(account_id text, force boolean default false)
 returns text
 language plpgsql volatile
@@ -197,7 +202,7 @@ begin
         raise lock_not_available;
       end if;
 
-      -- From here on, no event adds an ID that names the account or has its customer,
+      -- From here on, no event adds an ID to those of the account.
       select array_agg(i.name), array_agg(i.lock)
       into names, locks
       from billing.ids_of(account) as i;
@@ -214,7 +219,7 @@ begin
         raise lock_not_available;
       end if;
 
-      -- nor does one of these IDs, but it may have before it was locked.
+      -- From here on, no event changes what these IDs have. One may have added an ID before.
       if exists (
         select from billing.ids_of(account) as i where (i.name = any (names)) is not true
       ) then

@@ -6,11 +6,12 @@
 
 -- What an app may show.
 --
--- paid_until is the rule of access (docs/app.md): infinity, the time from which a grace counts, or
--- null, as for an unknown status. By provider_status, because a creation sets status to active even
--- if the first payment has not been made; but a deletion decides. Not by current_period_end, unless
--- nothing else is known: Stripe moves it on about an hour before it tries to collect, and the event
--- may be late. From cancel_at on null, because the deletion's event may be late, too.
+-- paid_until is the rule of access (docs/app.md). infinity: paid; a time: past due since then, and
+-- access ends a grace later; null: no access, as for an unknown status. By provider_status, because
+-- a creation sets status to active even if the first payment has not been made; but a deletion
+-- decides. Not by current_period_end, unless nothing else is known: Stripe moves it on about an
+-- hour before it tries to collect, and the event may be late. From cancel_at on null, because the
+-- deletion's event may be late, too.
 create or replace view public.billing_subscriptions
 with (security_invoker = true)
 as
@@ -88,10 +89,14 @@ as
 select plan_id, feature, amount, per_unit
 from billing.plan_features;
 
--- The next three functions read windows, so a user sees what a policy lets them see, and needs no
--- right on schema billing; and only columns that docs/app.md grants. The body is a string, because
--- a parsed body skips the check of usage on schema billing. Postgres does not inline a function
--- with a subquery, so the fixed search_path does not cost a better plan.
+-- The next three functions have the same default of grace: change it in all. Notifications (08) and
+-- the console ask with it.
+--
+-- They read windows, and only columns that docs/app.md grants, so a user sees what a policy lets
+-- them see, and needs no right on schema billing. Their bodies are strings, as of all functions in
+-- public: one that was parsed at creation could use schema billing without a check of the caller's
+-- right to it. Postgres does not inline a function with a subquery, so the fixed search_path does
+-- not cost a better plan.
 create or replace function public.billing_has_access(
   account_id text,
   grace interval default '0'

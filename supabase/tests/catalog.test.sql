@@ -173,6 +173,7 @@ select set_eq(
       ('handler_name', 'i'),
       ('has_long_number', 'i'),
       ('notification_waits', 'i'),
+      ('retry_waits', 'i'),
       ('opens', 'i'),
       ('runs_deallocate', 'i'),
       ('time_of', 'i')
