@@ -276,8 +276,14 @@ Deno.test("a search says first whether the account has access, until when, and w
       [true, [{ cancel_at: NEXT }], "yes, until 2999-01-31 00:00:00 UTC"],
       [true, [{ cancel_at: NEXT }, {}], "yes, with no end planned"],
       [true, [NO, { id: "sub_2" }], "yes, with no end planned", "sub_2: activ"],
-      [true, [LATE], "yes, while the grace", "sub_1: past due since 2026-01"],
-      [false, [LATE], "no", "past due since 2026-01", "the grace is over"],
+      [true, [LATE], "yes, until the grace", "sub_1: past due since 2026-01"],
+      [
+        false,
+        [LATE],
+        "no",
+        "past due since 2026-01",
+        "the grace period is over",
+      ],
       [
         false,
         [{ ...NO, status: "canceled", canceled_at: PAST }],
@@ -418,7 +424,7 @@ Deno.test("a retry says what came of it, on the failure's page alone", async () 
   const requested = { retry_requested_at: ROW.last_failed_at };
   for (
     const [expected, changes] of [
-      ["takes it at its next run.", requested],
+      ["retries it in its next run.", requested],
       ["it failed again: event_invalid", {}],
     ] as [string, object][]
   ) {
@@ -479,7 +485,7 @@ const MIXED =
 const LICENSED = { settings: { planItem: "licensed" } };
 
 Deno.test("a repair is sent as it was typed, or says why it is not saved and keeps the text", async () => {
-  const perhaps = "Perhaps it was done";
+  const perhaps = "The change may have been made";
   const saved = () => Response.json([ROW]);
   for (
     const [text, expected, respond, { old = "", worker = {}, ...changes } = {}]

@@ -124,8 +124,8 @@ async function look(
   );
 }
 
-const SENT = "ok none waits, was given up or keeps failing";
-const WAITS = "ok 1 waits to be sent; none was given up or keeps failing";
+const SENT = "ok 0 waiting to be sent, none given up or failing";
+const WAITS = "ok 1 waiting to be sent, none given up or failing";
 const LOST = "given up: 1. select * from billing.notifications where";
 const OFTEN = `one keeps failing, with the error: ${"x".repeat(160)}…. Fix`;
 
@@ -185,7 +185,7 @@ Deno.test("the doctor says what each answer means, and what to do in this place"
 Deno.test("the doctor mentions purchases of erased accounts, and does not fail", async () => {
   const found = await look("health", health({ erased_purchases: 2 }));
   const said = `${found["erased accounts"]}`;
-  assert(said.includes("would have made a record: 2. "), said);
+  assert(said.includes("would have created a record for one: 2. "), said);
   assert(!said.startsWith("FAIL"), said);
   assertFits([said], HOSTED);
   assertEquals((await look())["erased accounts"], undefined);

@@ -147,12 +147,18 @@ Deno.test("--help lists the event types of the format", () => {
       ["--help --format x", "stripe"],
       ["--format paddle --help", "paddle"],
       ["--help --format=lemon-squeezy", "lemon-squeezy"],
+      ["--help --provider b", "dodo"],
+      ["--help --provider b --format stripe", "stripe"],
     ] as [string, FormatName][]
   ) {
-    const { message } = assertThrows(() => parsed(line), HelpRequest);
+    const args = line.split(" ");
+    const help = () =>
+      parseTriggerArguments(args, { PROVIDER_B_FORMAT: "dodo" });
+    const { message } = assertThrows(help, HelpRequest);
     const listed = message.matchAll(/^ {2}([a-z][\w.]+)$/gm);
     const types = [...listed].map(([, type]) => type);
     assertEquals(types, [...eventTypesOf(format)]);
+    assertStringIncludes(message, `Event types of ${format} (`);
   }
 });
 
