@@ -10,15 +10,7 @@ import {
   functionEnvironment,
   readEnvFile,
 } from "./common/environment.ts";
-import {
-  givenProjectUrl,
-  PROVIDER_OPTION,
-  readProject,
-  readProvider,
-  readSecret,
-  safeUrl,
-  type Surroundings,
-} from "./common/option_values.ts";
+import * as options from "./common/option_values.ts";
 import { LOCAL_WEBHOOK_URL } from "./common/loopback.ts";
 import { print, printError, wrap } from "./common/print.ts";
 import { findRunningStack } from "./common/running_stack.ts";
@@ -33,7 +25,7 @@ const COMMAND_LINE = {
   options: {
     "--url URL":
       `the endpoint, as registered at the provider (default: the project's, else the local stack's, ${LOCAL_WEBHOOK_URL})`,
-    ...PROVIDER_OPTION,
+    ...options.PROVIDER_OPTION,
     "--project-url URL":
       "https://<project-ref>.supabase.co, also SUPABASE_URL (default: the project of --url)",
   },
@@ -114,18 +106,18 @@ export function findingLines(
 
 export function parseDoctorArguments(
   args: readonly string[],
-  here: Surroundings,
+  here: options.Surroundings,
 ): Target {
   const { values } = parseCommandLine(args, COMMAND_LINE);
   const option = values["project-url"];
   const { projectUrl, secrets } =
-    values.url === undefined || givenProjectUrl(option, here.env)
-      ? readProject(option, here)
+    values.url === undefined || options.givenProjectUrl(option, here.env)
+      ? options.readProject(option, here)
       : { secrets: here.env };
 
   const url = values.url ?? `${projectUrl}/functions/v1/billing-webhook`;
   // The secret key may be sent to this host, too.
-  if (!safeUrl(url)) {
+  if (!options.safeUrl(url)) {
     throw new UsageError(
       "--url takes an https URL, or an http URL on this machine.",
     );
@@ -136,14 +128,14 @@ export function parseDoctorArguments(
   return {
     url,
     projectUrl: projectUrl ?? (isOfProject ? origin : undefined),
-    secretKey: readSecret("SUPABASE_SECRET_KEY", secrets),
+    secretKey: options.readSecret("SUPABASE_SECRET_KEY", secrets),
     dbUrl: readDatabaseUrl(secrets),
-    provider: readProvider(values.provider),
+    provider: options.readProvider(values.provider),
   };
 }
 
 function readDatabaseUrl(secrets: Environment): string | undefined {
-  const text = readSecret("SUPABASE_DB_URL", secrets);
+  const text = options.readSecret("SUPABASE_DB_URL", secrets);
   if (text === undefined) return undefined;
   const isDatabase = /^postgres(ql)?:$/.test(URL.parse(text)?.protocol ?? "");
   // With a second @, part of the password would be read as the host.

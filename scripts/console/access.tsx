@@ -7,16 +7,9 @@ import * as ui from "./ui.tsx";
 
 type Subscription = Row<"billing_subscriptions">;
 
-export interface Access {
-  readonly account: string;
-  readonly isGiven: boolean;
-  readonly subscriptions: readonly Subscription[];
-}
+type Access = Awaited<ReturnType<typeof readAccess>>;
 
-export async function readAccess(
-  project: Project,
-  account: string,
-): Promise<Access> {
+export async function readAccess(project: Project, account: string) {
   const [isGiven, subscriptions] = await Promise.all([
     project.hasAccess(account),
     project.read("billing_subscriptions", {
@@ -63,9 +56,9 @@ function duration(entitling: readonly Subscription[]) {
 }
 
 function reasonFor(subscription: Subscription) {
-  const { paid_until, cancel_at } = subscription;
+  const { paid_until, cancel_at, provider_status } = subscription;
   if (paid_until !== "infinity") return pastDue(subscription);
-  const status = ui.value(statusOf(subscription));
+  const status = ui.value(provider_status ?? subscription.status);
   return cancel_at ? [status, ", ends ", ui.time(cancel_at)] : status;
 }
 
@@ -82,13 +75,9 @@ function reasonAgainst(subscription: Subscription) {
   if (paid_until !== null) {
     return [pastDue(subscription), ", and the grace period is over"];
   }
-  return ui.value(statusOf(subscription));
+  return ui.value(subscription.provider_status ?? status);
 }
 
 function pastDue({ past_due_since, paid_until }: Subscription) {
   return ["past due since ", ui.time(past_due_since ?? paid_until)];
-}
-
-function statusOf({ provider_status, status }: Subscription): string {
-  return provider_status ?? status;
 }

@@ -234,11 +234,6 @@ function actionCard(
 }
 
 function accountCard(failure: Failure, { names }: Format) {
-  const account = { name: "account", required: true, maxlength: 255 };
-  const content = [
-    ui.field("Account ID", account),
-    <button>Save the account</button>,
-  ];
   return (
     <article>
       <p>
@@ -246,7 +241,14 @@ function accountCard(failure: Failure, { names }: Format) {
         <code>{names.account_ids[0]}</code>, and retry the event afterwards. Set
         it at the provider too.
       </p>
-      {ui.form("/failure/repair", versionOf(failure), content)}
+      {ui.form("/failure/repair", versionOf(failure), [
+        ui.field("Account ID", {
+          name: "account",
+          required: true,
+          maxlength: 255,
+        }),
+        <button>Save the account</button>,
+      ])}
     </article>
   );
 }

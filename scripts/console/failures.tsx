@@ -183,7 +183,6 @@ export function failureTable(failures: readonly Listed[]): Child {
       stateOf(row),
       " ",
       <code>{ui.visible(row.error_code)}</code>,
-      // The failure's page shows the whole text.
       <small>{ui.visible(ui.shortened(row.error, 160))}</small>,
     ],
     Subscription: (row) => ui.linked(row.subscription_id),

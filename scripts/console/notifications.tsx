@@ -65,11 +65,10 @@ function sendAllCard(givenUp: number) {
   const send = <button>Send {all} again</button>;
   return (
     <article>
-      <h2>Send all given-up notifications again</h2>
       <p>
         {all}{" "}
-        are dead, or undeliverable because billing.account_email has no address.
-        First fix what their errors name.
+        were given up: they are dead, or undeliverable because
+        billing.account_email has no address. First fix what their errors name.
       </p>
       {ui.form("/notifications/send", {}, send, sendAgain())}
     </article>

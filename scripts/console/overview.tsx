@@ -11,8 +11,7 @@ import * as ui from "./ui.tsx";
 
 type Health = Partial<Row<"billing_health">>;
 
-/** The tiles that are highlighted unless their count is 0. */
-const BAD = ["Open failures", "Notifications given up"];
+const ALARMING = ["Open failures", "Notifications given up"];
 
 /** A notification is normally sent within two minutes. */
 const LATE_MS = 5 * 60_000;
@@ -88,7 +87,7 @@ function overviewTiles(health: Health) {
   ] as const;
 
   const tiles = shown.map(([href, name, count, note]) => (
-    <article class={count && BAD.includes(name) ? "bad" : ""}>
+    <article class={count && ALARMING.includes(name) ? "bad" : ""}>
       <a href={href}>{name}</a>
       <h2>{(count ?? 0).toLocaleString("en")}</h2>
       <small>{note}</small>

@@ -40,14 +40,13 @@ export function html(
   status: ContentfulStatusCode = 200,
 ): Response {
   const name = title ? `${title} · Billing console` : "Billing console";
-  const hidden = new RegExp(HIDDEN, "gu");
 
   const document = (
     <html lang="en">
       <head>
         <meta charset="utf-8" />
         <meta name="viewport" content="width=device-width, initial-scale=1" />
-        <title>{name.replaceAll(hidden, "\uFFFD")}</title>
+        <title>{name.replaceAll(new RegExp(HIDDEN, "gu"), "\uFFFD")}</title>
         <link rel="icon" href="data:," />
         <link rel="stylesheet" href="/style.css" />
         {head}

@@ -13,9 +13,6 @@ const MAX_DRAFT_CHARACTERS = 2 * 1024 * 1024;
 /** Time and memory grow with the square of the lines. */
 const MAX_COMPARED_LINES = 1_000;
 
-const ONE_STRING =
-  "This body is stored in one JSON string, as text or as base64, because Postgres cannot store it as JSON, or only with numbers of more than 40 digits.";
-
 export interface Draft {
   readonly text: string;
   /** The row's version when editing began. */
@@ -74,7 +71,13 @@ export function payloadSection(
       </details>
     ),
 
-    failure.payload_encoding !== "json" && <p>{ONE_STRING}</p>,
+    failure.payload_encoding !== "json" && (
+      <p>
+        This body is stored in one JSON string, as text or as base64, because
+        Postgres cannot store it as JSON, or only with numbers of more than 40
+        digits.
+      </p>
+    ),
     original !== null &&
     <p>Repaired: lines with - were received, lines with + replace them.</p>,
     <pre tabindex={0}>

@@ -19,9 +19,8 @@ export interface Update {
   readonly where: Readonly<Record<string, string | readonly string[]>>;
 }
 
-type TrialResult = Readonly<
-  Database["public"]["Functions"]["billing_try_event"]["Returns"][number]
->;
+type TrialResult =
+  Database["public"]["Functions"]["billing_try_event"]["Returns"][number];
 
 export type Project = ReturnType<typeof openProject>;
 

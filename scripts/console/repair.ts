@@ -29,8 +29,8 @@ const CHANGED =
   "The failure has changed since you opened this page. Compare your text with the payload that is there now, and save again.";
 
 /**
- * Stores a repaired payload exactly as written, if the receiver would accept it,
- * the event would have an effect, and the failure has not changed meanwhile.
+ * Stores a repaired payload exactly as written, if the event would have an effect
+ * and the failure has not changed meanwhile.
  *
  * @returns why a retry would fail now, or an empty text
  * @throws {ProjectError} With a line for each fault.

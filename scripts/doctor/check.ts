@@ -33,12 +33,12 @@ export interface Finding {
 
 export type Findings = AsyncGenerator<Finding>;
 
-/** Thrown by a check that fails. The message ends with what to do. */
+/** Thrown by a check that fails. */
 export class Failed extends Error {}
 
 class Down extends Failed {}
 
-/** Thrown by a check that finds what may be intended. Ends with what to do. */
+/** Thrown by a check whose finding may be intended. */
 export class Warned extends Error {}
 
 /** Thrown by a check that cannot be made; the message says why. */

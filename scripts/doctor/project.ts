@@ -127,7 +127,7 @@ export async function* checkProject(
   if (purchases) {
     yield check("erased accounts", () => {
       throw new Warned(
-        `events that would have created a record for one: ${purchases}. Someone may be paying for nothing: docs/operate.md, "Delete an account"`,
+        `events that would have created records for erased accounts: ${purchases}. Someone may be paying for nothing: docs/operate.md, "Delete an account"`,
       );
     });
   }
@@ -151,15 +151,19 @@ async function checkWorker(url: string, here: Here): Promise<string> {
   if (status === 401 && headers.has("x-supabase-server-error")) {
     return "refuses a call without a key with 401";
   }
-  const faults: Record<number, string> = {
-    401:
+  if (status === 401) {
+    throw new Failed(
       `refused with 401 by Supabase's key check, before it reached the worker. Keep "verify_jwt = false" in supabase/config.toml, and ${deploy}`,
-    404: `answered 404. If the project's URL is right, ${deploy}`,
-  };
-  const other = status >= 500
-    ? `answered ${status}: the worker does not start. The first lines of its log name the setting (${log})`
-    : `answered ${status} instead of 401 to a call without a key. If the project's URL is right, ${deploy}`;
-  throw new Failed(faults[status] ?? other);
+    );
+  }
+  if (status >= 500) {
+    throw new Failed(
+      `answered ${status}: the worker does not start. The first lines of its log name the setting (${log})`,
+    );
+  }
+  throw new Failed(
+    `answered ${status} instead of 401. If the project's URL is right, ${deploy}`,
+  );
 }
 
 /** Returns the worker's settings, which it reports to the schedule's key. */
@@ -193,9 +197,7 @@ function checkFormat(
     );
   }
   const why = IMPATIENT[format];
-  if (why === undefined || isAcknowledged) {
-    return `events are read as ${format}`;
-  }
+  if (!why || isAcknowledged) return `events are read as ${format}`;
   throw new Warned(
     `${why}. supabase secrets set ${prefix}FAILURES=acknowledge: docs/providers.md`,
   );

@@ -19,14 +19,9 @@ export function advice(
   answer: Answer,
   sent: TriggerArguments,
 ): readonly string[] {
-  const isStored = answer.status >= 200 && answer.status <= 299;
-  return isStored ? afterSuccess(answer, sent) : afterFailure(answer, sent);
-}
+  const { status, errorCode = "" } = answer;
+  if (status >= 200 && status <= 299) return afterSuccess(answer, sent);
 
-function afterFailure(
-  { status, errorCode = "" }: Answer,
-  sent: TriggerArguments,
-): readonly string[] {
   const lines: string[] = [];
   if (status === 401 && sent.format !== "stripe") {
     const setting = `${settingsPrefix(sent.provider)}FORMAT=${sent.format}`;

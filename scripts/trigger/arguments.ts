@@ -107,11 +107,8 @@ export function parseTriggerArguments(
     ? readFormatName(env, provider)
     : oneOf(FORMAT_NAMES, { value: formatName, what: "format" });
 
-  if (print && payload !== undefined) {
-    throw new UsageError("--print is for an event, not for a --payload.");
-  }
-  const options = Object.keys(event).map((name) => `--${name}`);
-  const others = [...operands, ...options];
+  const options = Object.keys({ ...event, ...(print && { print }) });
+  const others = [...operands, ...options.map((name) => `--${name}`)];
   if (payload !== undefined && others.length > 0) {
     throw new UsageError(
       `--payload sends the file as it is, so leave out: ${others.join(", ")}.`,

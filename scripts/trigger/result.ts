@@ -21,11 +21,6 @@ import type { SubscriptionRecord } from "./stated_event.ts";
 /** The longest line that a terminal of 80 columns does not wrap. */
 export const MAX_COLUMNS = 79;
 
-const SUBSCRIPTION_COLUMNS =
-  "id,account_id,status,provider_status,plan_id,quantity,current_period_end,cancel_at,trial_end,canceled_at";
-const NOTIFICATION_COLUMNS =
-  "id,kind,account_id,subscription_id,status,attempts,last_error";
-
 type SentEvent = Awaited<ReturnType<typeof sentEvent>>;
 
 export interface Result {
@@ -187,7 +182,7 @@ function placeOf(event: SentEvent) {
   const kind = kindOf(format, type);
   if (/payment_failed|notice/.test(kind ?? "")) {
     return ["notifications", {
-      select: NOTIFICATION_COLUMNS,
+      select: "id,kind,account_id,subscription_id,status,attempts,last_error",
       provider,
       event_id: `eq.${event.id}`,
     }] as const;
@@ -200,7 +195,8 @@ function placeOf(event: SentEvent) {
     }] as const;
   }
   return kind && ["subscriptions", {
-    select: SUBSCRIPTION_COLUMNS,
+    select:
+      "id,account_id,status,provider_status,plan_id,quantity,current_period_end,cancel_at,trial_end,canceled_at",
     id: `eq.${event.subscription}`,
   }] as const;
 }

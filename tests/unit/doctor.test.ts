@@ -144,9 +144,9 @@ const ANSWERS = [
   ["signed", reply(401), "signed event", "the same PROVIDER_B_SIGNING_SECRET"],
   ["signed", reply(500), "signed event", "secret is missing, weak or malform"],
   ["signed", reply(200, "<html>"), "signed event", "answered 200. The funct"],
-  ["stranger", reply(404), "worker", "answered 404. If the project's URL is"],
+  ["stranger", reply(404), "worker", "answered 404 instead of 401. If the pr"],
   ["stranger", reply(503), "worker", "the worker does not start. The first"],
-  ["stranger", reply(200), "worker", "answered 200 instead of 401 to a call"],
+  ["stranger", reply(200), "worker", "answered 200 instead of 401. If the pr"],
   ["stranger", reply(401), "worker", "before it reached the worker. Keep"],
   ["key", reply(401), "worker's key", "refuses the secret key. Use one that"],
   ["key", reply(500), "worker's key", "is missing: supabase db push --rem"],
@@ -185,7 +185,7 @@ Deno.test("the doctor says what each answer means, and what to do in this place"
 Deno.test("the doctor mentions purchases of erased accounts, and does not fail", async () => {
   const found = await look("health", health({ erased_purchases: 2 }));
   const said = `${found["erased accounts"]}`;
-  assert(said.includes("would have created a record for one: 2. "), said);
+  assert(said.includes("created records for erased accounts: 2. "), said);
   assert(!said.startsWith("FAIL"), said);
   assertFits([said], HOSTED);
   assertEquals((await look())["erased accounts"], undefined);

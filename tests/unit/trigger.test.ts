@@ -112,7 +112,7 @@ Deno.test("parseTriggerArguments() refuses what it does not take", () => {
       [`${INVOICE} sub_1`, "one event type, not 2 words"],
       [`${INVOICE} --payload x`, `leave out: ${INVOICE}`],
       ["--payload x --event evt_1", "leave out: --event"],
-      ["--payload x --print", "not for a --payload"],
+      ["--payload x --print", "leave out: --print"],
       [`${UPDATED} --quantity -1`, "--quantity needs a value"],
       [`${UPDATED} --quantity 1.5`, "--quantity takes a whole number"],
       [`${UPDATED} --cancel-at 3`, "--cancel-at takes a time such as"],
