@@ -74,8 +74,7 @@ export function payloadSection(
     failure.payload_encoding !== "json" && (
       <p>
         This body is stored in one JSON string, as text or as base64, because
-        Postgres cannot store it as JSON, or only with numbers of more than 40
-        digits.
+        Postgres cannot store it as JSON, or a number has more than 40 digits.
       </p>
     ),
     original !== null &&
