@@ -207,7 +207,7 @@ function actionCards(failure: Failure, format: Format | undefined) {
     actionCard(
       failure,
       "resolve",
-      "Resolve it if the event need not be applied. It opens again if the event fails again.",
+      "Resolve the failure if the event need not be applied. It opens again if the event fails again.",
       [
         ui.field("Reason", { name: "reason", required: true, maxlength: 1000 }),
         ui.field("Your name", { name: "who", required: true, maxlength: 200 }),
