@@ -80,18 +80,22 @@ export async function throughput(
     await Deno.writeTextFile(options.chart, barChart(title, groups));
   }
 
+  const head = [
+    "Connections",
+    "Server",
+    "Per second",
+    "p50",
+    "p99",
+    "Times",
+    "p99",
+  ];
   return `
 Subscription updates of 3 kB, each a new event, signed and verified: events per
 second (range of the rounds), and the milliseconds that half and 99 % of them take
 at most; then this receiver's events per second and p99, as multiples of the server's.
 The database showed that every event was applied.
 
-${
-    table(
-      ["Connections", "Server", "Per second", "p50", "p99", "Times", "p99"],
-      rows,
-    )
-  }`;
+${table(head, rows)}`;
 }
 
 /** Returns the cells of a server's rounds, beside those of this receiver. */

@@ -81,7 +81,7 @@ async function supportedVersion(sql: postgres.Sql): Promise<string> {
   );
 }
 
-/** Explains why there is no connection, and what to do where the URL leads. */
+/** Explains a failed connection; the URL is the project's, or the database's. */
 function notConnected(error: CodedError, url: string): Failed {
   const { message, code = "" } = error;
   const { database, databaseUrl } = instructionsFor(url);

@@ -96,7 +96,7 @@ function seconds(time: string | null): number | null {
 
 const TRIAL_SECONDS = 14 * 86_400;
 
-/** Gives a trial without a future end 14 days, and its period the same end. */
+/** Ends a trial that has no future end, and its period, in 14 days. */
 function withTrial(values: Values, created: number): Values {
   const isTrial = /^(?:trialing|on_trial)$/.test(values.status ?? "");
   if (!isTrial || (values.trialEnd ?? 0) > created) return values;
