@@ -1,4 +1,4 @@
-/** Bars under one heading: events per second, by what takes them. */
+/** Bars under one heading: the events per second of each server. */
 interface BarGroup {
   readonly heading: string;
   readonly bars: readonly { readonly title: string; readonly value: number }[];

@@ -1,6 +1,6 @@
 /**
- * Measures how long a process takes from its start to its first 200, for an event that
- * is ignored and for one that is applied, beside a server of one line.
+ * Measures the time from the start of a process to its first 200, for an event that is
+ * ignored and for one that is applied, compared with a minimal server.
  */
 import { subscriptionEvent } from "../scripts/events/subscription_event.ts";
 import { createCommand } from "../scripts/common/create_command.ts";
@@ -15,22 +15,22 @@ import { freePort } from "../tests/support/machine.ts";
 import { median, type Options, show, spread, table } from "./measure.ts";
 import { ending } from "./servers.ts";
 
-/** Not the local stack's own: that is refused elsewhere. */
+/** Not the local stack's secret, which the receiver refuses elsewhere. */
 const SECRET = "whsec_benchmark_0123456789abcdef";
 const WEBHOOK = "supabase/functions/billing-webhook/index.ts";
 
-/** A type that is not handled: 200 without a database. */
+/** The type is not handled, so the answer is 200 without a database call. */
 const IGNORED = { id: "evt_1", type: "ping" };
 const UPDATE = subscriptionEvent("customer.subscription.updated");
 
-/** The processes to start, each with the event that it gets first. */
+/** The processes to start, each with its first event. */
 const STARTS = [
   { title: "bare server", entry: "bench/bare_server.ts", event: IGNORED },
   { title: "this receiver", entry: WEBHOOK, event: IGNORED },
   { title: "this receiver, an update", entry: WEBHOOK, event: UPDATE },
 ];
 
-/** Measures with this Deno, and with that of the platform. */
+/** Measures with this Deno, and with the platform's version. */
 export async function coldStart(
   _stack: Stack,
   { rounds }: Options,
@@ -43,7 +43,7 @@ export async function coldStart(
   const rows: string[][] = [];
   for (const denoPath of [Deno.execPath(), await downloadForTests()]) {
     const times = STARTS.map(() => [] as number[]);
-    // A round is six starts. One more, not counted, fills the caches first.
+    // A round is six starts. The first start only fills the caches, and is not counted.
     for (let round = 0; round <= rounds * 6; round++) {
       for (const [i, start] of STARTS.entries()) {
         const time = await startOnce(denoPath, { ...start, apiUrl });
@@ -64,7 +64,7 @@ export async function coldStart(
 Milliseconds from the start of a process to its first 200. A stand-in for the
 database's API answers at once.
 
-${table(["What", "Deno", "Milliseconds", "To a bare server"], rows)}`;
+${table(["Server", "Deno", "Milliseconds", "Times the bare server"], rows)}`;
 }
 
 async function startOnce(
@@ -105,7 +105,7 @@ async function startOnce(
 
   try {
     const url = `http://127.0.0.1:${port}/billing-webhook`;
-    let status = 0; // as long as nothing listens
+    let status = 0; // until the process listens
     while (status === 0) {
       const answer = await fetch(url, { method: "POST", headers, body })
         .catch(() => undefined);

@@ -1,9 +1,10 @@
 /**
- * The load generator, a process of its own. It builds signed deliveries, waits for a line,
- * sends them over keep-alive connections, and prints what it measured, as lines of JSON.
+ * The load generator, which runs in a process of its own. It builds signed deliveries,
+ * waits for a byte on standard input, sends them over keep-alive connections, and prints
+ * the results as lines of JSON.
  *
- * It speaks just enough HTTP/1.1 for that, and builds what it can beforehand: on two
- * cores, what the generator costs is missing elsewhere.
+ * It speaks just enough HTTP/1.1 for that, and builds deliveries beforehand: on two
+ * cores, the servers lack the time that the generator takes.
  */
 import { createHmac } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -17,7 +18,7 @@ import { LOCAL_SIGNING_SECRETS } from "../supabase/functions/billing-webhook/sig
 
 /** What to send, where and for how long. */
 export interface LoadPlan {
-  /** The connections are spread over them. */
+  /** The receivers' ports; connections are spread over them. */
   readonly ports: readonly number[];
   readonly connections: number;
   readonly stream: keyof typeof STREAMS;
@@ -25,13 +26,15 @@ export interface LoadPlan {
   readonly subscriptions: number;
   /** The time of the first event, in Unix seconds. */
   readonly start: number;
-  /** Requests to build beforehand. */
+  /** How many requests to build beforehand. */
   readonly built?: number;
+  /** The measured time. */
   readonly seconds?: number;
+  /** How many events to send. */
   readonly count?: number;
-  /** Of load before the measured time. */
+  /** The time of load before the measured time. */
   readonly warmUpSeconds?: number;
-  /** By default, as many as possible. */
+  /** Events per second; by default, as many as possible. */
   readonly perSecond?: number;
   /** By default, the measured time is one slice. */
   readonly sliceSeconds?: number;
@@ -41,11 +44,11 @@ export interface LoadPlan {
 
 /** The results of the deliveries in a slice of the measured time. */
 export interface Slice extends ReturnType<typeof summary> {
-  /** Answers with 200. */
+  /** Answers with 200 per second. */
   readonly perSecond: number;
-  /** Events that were due at its end, and not yet answered with 200. */
+  /** Events that were due when the slice ended, and not yet answered with 200. */
   readonly backlog: number;
-  /** The events of few subscriptions, if there are any; the others are above. */
+  /** The results of crowded events; the other fields are about all others. */
   readonly crowded: ReturnType<typeof summary>;
 }
 
@@ -53,19 +56,20 @@ export interface Slice extends ReturnType<typeof summary> {
 interface Planned {
   readonly name: string;
   /** The number of its subscription. */
-  readonly of: number;
-  /** In seconds after the first. */
-  readonly at: number;
+  readonly subscription: number;
+  /** Its time, in seconds after the first event. */
+  readonly second: number;
+  /** Whether it is about one of few subscriptions. */
   readonly isCrowded?: boolean;
 }
 
-/** How many subscriptions a crowd is about. */
+/** How many subscriptions the crowded events are about. */
 export const CROWDED = 5;
 
-/** One in so many renewals is not paid. */
-export const FAILS = 50;
+/** One renewal in this many is not paid. */
+export const RENEWALS_PER_UNPAID = 50;
 
-/** The events of a renewal that is paid, and of one that is not. */
+/** The events of a paid renewal, and of an unpaid one. */
 const PAID = [
   "renewal",
   "invoice.created",
@@ -80,25 +84,30 @@ const UNPAID = [
 ];
 export const RENEWAL_EVENTS = PAID.length;
 
-/** Which event is the i-th. About each of n subscriptions, events are in order. */
+/** The i-th event of each stream about n subscriptions, each with its events in order. */
 const STREAMS = {
-  creations: (i: number, n: number) => turn("creation", i, n),
-  updates: (i: number, n: number) => turn("update", i, n),
-  ignored: (i: number, n: number) => turn("ignored", i, n),
+  creations: (i: number, n: number) => eventInTurn("creation", i, n),
+  updates: (i: number, n: number) => eventInTurn("update", i, n),
+  ignored: (i: number, n: number) => eventInTurn("ignored", i, n),
   crowd(i: number, n: number) {
-    if (i % 2 === 0) return turn("update", i / 2, n);
-    const event = turn("update", (i - 1) / 2, CROWDED);
-    return { ...event, of: event.of + n, isCrowded: true };
+    if (i % 2 === 0) return eventInTurn("update", i / 2, n);
+    const event = eventInTurn("update", (i - 1) / 2, CROWDED);
+    return {
+      ...event,
+      subscription: event.subscription + n,
+      isCrowded: true,
+    };
   },
   renewals(i: number) {
-    const of = Math.floor(i / RENEWAL_EVENTS);
-    const name = (of % FAILS === 0 ? UNPAID : PAID)[i % RENEWAL_EVENTS]!;
-    return { name, of, at: name === "overdue" ? 1 : 0 };
+    const subscription = Math.floor(i / RENEWAL_EVENTS);
+    const isUnpaid = subscription % RENEWALS_PER_UNPAID === 0;
+    const name = (isUnpaid ? UNPAID : PAID)[i % RENEWAL_EVENTS]!;
+    return { name, subscription, second: name === "overdue" ? 1 : 0 };
   },
 } satisfies Record<string, (i: number, n: number) => Planned>;
 
-function turn(name: string, i: number, n: number): Planned {
-  return { name, of: i % n, at: Math.floor(i / n) };
+function eventInTurn(name: string, i: number, n: number): Planned {
+  return { name, subscription: i % n, second: Math.floor(i / n) };
 }
 
 /** Placeholders for values that differ by event: see {@linkcode filler}. */
@@ -108,7 +117,7 @@ const NAMES = {
   account: "acc_bench",
 };
 
-/** The type of each event of a subscription, and its options. */
+/** The subscription events by name: the end of the type, and the options. */
 const EVENTS: Readonly<
   Record<string, ["created" | "updated" | "deleted", SubscriptionEventOptions]>
 > = {
@@ -120,7 +129,7 @@ const EVENTS: Readonly<
   deletion: ["deleted", {}],
 };
 
-/** Returns an event of that name; other names are types of invoices' events. */
+/** Returns the event with a name; other names than in EVENTS are types of invoice events. */
 function eventNamed(name: string): StripeEvent<object> {
   const [type, options] = EVENTS[name] ?? [];
   if (type === undefined) {
@@ -133,14 +142,14 @@ function eventNamed(name: string): StripeEvent<object> {
     status: "active",
     ...options,
   });
-  // Stripe also sends fields that are null. With these, the event has 3 kB.
+  // Stripe also sends fields that are null. These bring the event to 3 kB.
   for (let i = 0; i < 50; i++) {
     Object.assign(event.data.object, { [`unset_field_name_${i}`]: null });
   }
   return name === "ignored" ? { ...event, type: "customer.updated" } : event;
 }
 
-/** Stands for an event's time, as a number or as text. */
+/** The placeholder for an event's time, as a number or as text. */
 const CREATED = 1_000_000_000;
 const CREATED_ISO = new Date(CREATED * 1000).toISOString();
 const SLOTS = new RegExp(
@@ -150,23 +159,23 @@ const SLOTS = new RegExp(
 const PLANS = ["price_basic", "price_team", "price_scale"];
 
 /**
- * Returns a function that makes new events of a kind, as text, from the number of their
- * subscription and their time. Building each would cost more than filling in what differs.
+ * Returns a function that makes events of one kind, as text, from the number of the
+ * subscription and the time. That is faster than to build each event anew.
  *
  * @param shape Returns the form in which the event is sent.
  */
 export function filler(
   name: string,
   shape: (event: object) => unknown = (event) => event,
-): (of: number, created: number) => string {
+): (subscription: number, created: number) => string {
   const event = { ...eventNamed(name), created: CREATED };
   const parts = JSON.stringify(shape(event)).split(SLOTS);
 
-  return (of, created) => {
+  return (subscription, created) => {
     const values: Record<string, string> = {
       EVENT_ID: stripeId("evt", created),
-      SUBSCRIPTION_ID: numberedId("sub", of),
-      INVOICE_ID: numberedId("in", of),
+      SUBSCRIPTION_ID: numberedId("sub", subscription),
+      INVOICE_ID: numberedId("in", subscription),
       PLAN_ID: PLANS[created % PLANS.length]!,
       [CREATED]: `${created}`,
       [CREATED_ISO]: new Date(created * 1000).toISOString(),
@@ -178,10 +187,10 @@ export function filler(
 const BASE_62 =
   "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/** Where Stripe's IDs begin to count, in Unix seconds (from published IDs). */
+/** When the seconds in Stripe's IDs begin, as Unix time (from published IDs). */
 const FIRST_SECOND = 1_342_389_380;
 
-/** The same in all IDs of one account. */
+/** The part that all IDs of an account share. */
 export const ACCOUNT = "Bx7kQ2mVr4";
 
 /**
@@ -197,19 +206,19 @@ function stripeId(prefix: string, seconds: number): string {
   return `${prefix}_1${time.join("")}${ACCOUNT}${random.join("")}`;
 }
 
-/** Returns an ID of the same length that a number makes, in SQL as well as here. */
+/** Returns an ID of the same length for a number. SQL can make the same one. */
 export function numberedId(prefix: string, number: number): string {
   return `${prefix}_1${`${number}`.padStart(13, "0")}${ACCOUNT}`;
 }
 
-/** Before an event is sent again; each further pause is twice as long. Stripe's are hours. */
+/** The pause before the first retry; each further one is twice as long. */
 const PAUSE_MS = 5_000;
 
-/** An event to send, possibly again. */
+/** An event to send for the first time, or again. */
 interface Delivery {
-  /** On the clock of `performance.now()`. */
+  /** The time to send it, as of `performance.now()`. */
   readonly due: number;
-  /** Its number in the stream. */
+  /** The event's number in the stream. */
   readonly i: number;
   readonly tries: number;
   readonly request: Uint8Array;
@@ -226,7 +235,10 @@ async function generateLoad(plan: LoadPlan): Promise<void> {
   const began = first + (plan.warmUpSeconds ?? 0) * 1000;
   const end = began + (plan.seconds ?? Infinity) * 1000;
   const dueOf = (i: number) => perSecond ? first + i * 1000 / perSecond : 0;
-  let [made, applied, answers, errors] = [0, 0, 0, 0];
+  let made = 0;
+  let applied = 0;
+  let answers = 0;
+  let errors = 0;
   const isDone = () => (plan.retries ? applied : answers) >= count;
   const later: Delivery[] = [];
 
@@ -247,7 +259,7 @@ async function generateLoad(plan: LoadPlan): Promise<void> {
     sliceBegan = now;
   }
 
-  /** Returns what to send next; undefined if all is sent, and nothing due again yet. */
+  /** Returns the next event to send; undefined if all were sent and no retry is due. */
   function nextDelivery(): Delivery | undefined {
     const again = later.findIndex(({ due }) => due <= performance.now());
     if (again >= 0) return later.splice(again, 1)[0];
@@ -288,7 +300,7 @@ async function generateLoad(plan: LoadPlan): Promise<void> {
     while (performance.now() < end && !isDone()) {
       const delivery = nextDelivery();
       if (delivery === undefined) {
-        await sleep(20); // an answer that is under way may be an error
+        await sleep(20); // an outstanding answer may still be an error
         continue;
       }
       const { due, request } = delivery;
@@ -296,8 +308,8 @@ async function generateLoad(plan: LoadPlan): Promise<void> {
       if (early > 1) await sleep(early);
 
       const sent = performance.now();
-      for (let at = 0; at < request.length;) {
-        at += await connection.write(request.subarray(at));
+      for (let written = 0; written < request.length;) {
+        written += await connection.write(request.subarray(written));
       }
       const status = await readAnswer(connection, space);
       countAnswer(delivery, { status, sent, answered: performance.now() });
@@ -330,13 +342,13 @@ function builder(plan: LoadPlan): (i: number) => Uint8Array {
   const encoder = new TextEncoder();
   const secret = LOCAL_SIGNING_SECRETS.PROVIDER_A_SIGNING_SECRET;
   return (i) => {
-    const { name, of, at } = plannedAt(plan, i);
+    const { name, subscription, second } = plannedAt(plan, i);
     const fill = fillers.get(name) ?? filler(name);
     fillers.set(name, fill);
-    const body = fill(of, plan.start + at);
+    const body = fill(subscription, plan.start + second);
 
     const timestamp = Math.floor(Date.now() / 1000);
-    // Node's HMAC: the stripe package takes ten times as long.
+    // With Node's HMAC: the stripe package takes ten times as long.
     const signature = createHmac("sha256", secret)
       .update(`${timestamp}.${body}`).digest("hex");
     const head = [
@@ -350,12 +362,12 @@ function builder(plan: LoadPlan): (i: number) => Uint8Array {
   };
 }
 
-/** Returns empty counts: of most events, and of those of few subscriptions. */
+/** Returns empty counts: for most events, and for crowded ones. */
 function newSlice() {
   return [0, 1].map(() => ({ ok: 0, errors: 0, times: [] as number[] }));
 }
 
-/** Returns the answers other than 200, and percentiles in milliseconds. */
+/** Returns the number of answers other than 200, and percentiles in milliseconds. */
 function summary({ errors, times }: ReturnType<typeof newSlice>[0]) {
   times.sort((a, b) => a - b);
   const percentile = (share: number) =>
@@ -363,7 +375,7 @@ function summary({ errors, times }: ReturnType<typeof newSlice>[0]) {
   return { errors, p50: percentile(0.5), p99: percentile(0.99) };
 }
 
-/** Reads one answer to its end; its head must say how long it is. */
+/** Reads one answer to its end. The answer must have a Content-Length. */
 async function readAnswer(
   connection: Deno.Conn,
   space: Uint8Array,

@@ -1,13 +1,13 @@
 /**
- * Measures what only minutes show: whether memory grows under load, and how a day goes on
- * which all subscriptions renew.
+ * Measures what shows only after minutes: whether memory grows under load, and how the
+ * receiver copes with a day on which all subscriptions renew.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import type postgres from "postgres";
 import { withDatabase } from "../scripts/local_stack/databases.ts";
 import type { Stack } from "../scripts/local_stack/stack.ts";
 import { processTree } from "../tests/support/machine.ts";
-import { FAILS, RENEWAL_EVENTS } from "./load.ts";
+import { RENEWAL_EVENTS, RENEWALS_PER_UNPAID } from "./load.ts";
 import { median, type Options, show, table } from "./measure.ts";
 import { receiverTarget } from "./servers.ts";
 import { copySubscriptions, logPosition } from "./sql.ts";
@@ -15,8 +15,8 @@ import { createSubscriptions, prepareLoad, warmUpLoad } from "./throughput.ts";
 
 const SLICES = 10;
 const SOAK_SECONDS = 300;
-/** The load of the soak, compared with the most that the receiver can take. */
-const PERCENT = 80;
+/** The load of the soak, in percent of the maximum. */
+const SOAK_PERCENT = 80;
 
 const RENEWED = 200_000;
 const RENEWAL_SECONDS = 600;
@@ -48,7 +48,7 @@ async function sendSlices(
   return { answers, measured, table: table([...head, name], rows) };
 }
 
-/** Sends the receiver most of what it can take, and measures its memory. */
+/** Loads the receiver near its maximum, and measures its memory. */
 export async function soak(stack: Stack, { scale }: Options): Promise<string> {
   const target = receiverTarget(stack);
   await createSubscriptions(target);
@@ -56,19 +56,19 @@ export async function soak(stack: Stack, { scale }: Options): Promise<string> {
   await warmUp();
 
   const connections = 64;
-  const sendMost = await prepareLoad(target, {
+  const sendAtMaximum = await prepareLoad(target, {
     connections,
     seconds: 5,
     built: 40_000,
   });
-  const { slices: [fastest] } = await sendMost();
+  const { slices: [fastest] } = await sendAtMaximum();
 
   const seconds = SOAK_SECONDS * scale;
   const send = await prepareLoad(target, {
     connections,
     seconds,
     sliceSeconds: seconds / SLICES,
-    perSecond: fastest!.perSecond * PERCENT / 100,
+    perSecond: fastest!.perSecond * SOAK_PERCENT / 100,
   });
   const measure = () => residentMemory(stack);
   const { measured, table } = await sendSlices(send, { name: "MiB", measure });
@@ -76,7 +76,7 @@ export async function soak(stack: Stack, { scale }: Options): Promise<string> {
   const growth = median(measured.slice(half)) / median(measured.slice(0, half));
 
   return `
-At ${PERCENT} % of the maximum for ${seconds} s, with the memory of the receiver: in the second
+At ${SOAK_PERCENT} % of the maximum for ${seconds} s, with the memory of the receiver: in the second
 half, it is ${growth.toFixed(2)} times that of the first.
 
 ${table}`;
@@ -92,7 +92,7 @@ async function residentMemory({ ports }: Stack): Promise<number> {
   throw new Error("Cannot measure: the receiver has ended");
 }
 
-/** Renews all subscriptions, with an outage of the database's API on the way. */
+/** Renews all subscriptions; meanwhile, the database's API is down for some seconds. */
 export async function renewals(
   stack: Stack,
   { scale }: Options,
@@ -133,28 +133,28 @@ export async function renewals(
     const log = (await logPosition(sql) - logBefore) / 2 ** 20;
 
     const found = await countRenewed(sql, start);
-    const failed = Math.ceil(subscriptions / FAILS);
-    const wanted = {
+    const unpaid = Math.ceil(subscriptions / RENEWALS_PER_UNPAID);
+    const expected = {
       "subscriptions renewed": subscriptions,
-      "subscriptions past due": failed,
-      "events in the ledger": subscriptions + 2 * failed,
-      "notifications": failed,
+      "subscriptions past due": unpaid,
+      "events in the ledger": subscriptions + 2 * unpaid,
+      "notifications": unpaid,
       "open failures": 0,
     };
-    const rows = Object.entries(wanted)
-      .map(([what, count]) => [what, show(Number(found[what])), show(count)]);
+    const rows = Object.entries(expected)
+      .map(([name, count]) => [name, show(Number(found[name])), show(count)]);
     const renewed = show(subscriptions);
     const deliveries = show(sent.answers);
 
     return `
-${renewed} subscriptions renew in ${seconds} s: an update and three events of an
-invoice each; one in ${FAILS} is not paid. ${deliveries} deliveries over 200 connections, with
-those that are sent again, after 5, 10, 20 s and so on. At 45 % of the time,
-PostgREST is away for ${OUTAGE_SECONDS} s. The log: ${show(log)} MiB.
+${renewed} subscriptions renew in ${seconds} s, each with an update and three events of
+an invoice; one in ${RENEWALS_PER_UNPAID} is not paid. ${deliveries} deliveries over 200 connections,
+including those that are sent again, after 5, 10, 20 s and so on. At 45 % of the time,
+PostgREST is down for ${OUTAGE_SECONDS} s. Write-ahead log: ${show(log)} MiB.
 
 ${sent.table}
 
-${table(["In the database", "There", "Wanted"], rows)}`;
+${table(["In the database", "Found", "Expected"], rows)}`;
   });
 }
 
@@ -164,7 +164,7 @@ async function databaseSize(sql: postgres.Sql): Promise<number> {
   return Number(row?.["bytes"]) / 2 ** 20;
 }
 
-/** Returns how many rows there are of each kind that renewals since a time leave. */
+/** Counts the rows that renewals since a time leave, by kind. */
 async function countRenewed(sql: postgres.Sql, start: number) {
   const [found] = await sql<[Record<string, number>]>`
     select

@@ -1,4 +1,4 @@
-/** `deno task bench`: measures parts of this project, and prints what they come to. */
+/** `deno task bench`: measures parts of this project, and prints the results. */
 import { abortOnEnd } from "../scripts/common/abort_on_end.ts";
 import { parseCommandLine, reportEnd } from "../scripts/common/cli.ts";
 import { oneOf } from "../scripts/common/option_values.ts";
@@ -24,15 +24,16 @@ if (import.meta.main) {
 async function run(): Promise<void> {
   const { values, operands } = parseCommandLine(Deno.args, {
     usage: "bench [parts]",
-    summary: "Measures this project; by default, all parts, in two hours.",
+    summary: "Measures this project. All parts, the default, take two hours.",
     options: {
-      "--rounds N": "by default 5; the results are their medians",
-      "--seconds N": "of a load, by default 5, after a warm-up of 2 N",
-      "--connections N,N": "of throughput and parts, by default 64,16,1",
-      "--peers NAME,NAME": `of throughput, by default ${PEERS}`,
+      "--rounds N": "how often to measure (default: 5); results are medians",
+      "--seconds N":
+        "the length of a load (default: 5), after a warm-up of 2 N",
+      "--connections N,N": "for throughput and parts (default: 64,16,1)",
+      "--peers NAME,NAME": `for throughput (default: ${PEERS})`,
       "--chart FILE": "where to write the chart of throughput, as SVG",
-      "--scale N": "of growth, renewals and soak: 0.1 for a tenth of all",
-      "--older FOLDER": "of sql: a clone of an older version, to compare with",
+      "--scale N": "for growth, renewals and soak: 0.1 for a tenth of the size",
+      "--older FOLDER": "for sql: a clone of an older version, to compare with",
     },
     details: `Parts: ${Object.keys(PARTS).join(", ")}`,
   });
@@ -55,7 +56,7 @@ async function run(): Promise<void> {
 
   for (const name of names) {
     console.log(`\n${name}, at ${new Date().toTimeString().slice(0, 8)}`);
-    // Each in a new stack: what one leaves would slow down the next.
+    // Each part gets a new stack: rows that one leaves would slow down the next.
     console.log(await withStack((stack) => PARTS[name]!(stack, options)));
   }
 }

@@ -1,7 +1,7 @@
-/** Medians and ranges, processor time, and how both are written down. */
+/** Medians and ranges, processor time, and the format in which they are printed. */
 import { processTree } from "../tests/support/machine.ts";
 
-/** How to measure, from the command line. */
+/** The options of the command line. */
 export interface Options {
   readonly rounds: number;
   readonly seconds: number;
@@ -12,7 +12,7 @@ export interface Options {
   readonly older: string | undefined;
 }
 
-/** Median and range of several rounds of the same measurement. */
+/** The median and range of several rounds of a measurement. */
 export type Spread = ReturnType<typeof spread>;
 
 export function spread(values: readonly number[]) {
@@ -29,7 +29,7 @@ export function median(values: readonly number[]): number {
   return (sorted[(length - 1) >> 1]! + sorted[length >> 1]!) / 2;
 }
 
-/** Returns a figure, or a median with its range in brackets. */
+/** Formats a figure, or a median with its range in brackets. */
 export function show(value: number | Spread, digits = 0): string {
   const format = (value: number) =>
     value.toLocaleString("en", {
@@ -41,7 +41,7 @@ export function show(value: number | Spread, digits = 0): string {
     : `${format(value.median)} (${format(value.min)}-${format(value.max)})`;
 }
 
-/** Returns a table in Markdown, with columns as a terminal shows them. */
+/** Returns a Markdown table whose columns are aligned, for a terminal. */
 export function table(
   head: readonly string[],
   rows: readonly (readonly string[])[],
@@ -55,20 +55,20 @@ export function table(
 }
 
 /**
- * Returns values in random order. What ran before matters, since Postgres still writes
- * what it left.
+ * Returns values in random order. The order of measurements matters, because Postgres
+ * may still be writing the changes of the previous one.
  */
 export function shuffled<T>(values: readonly T[]): T[] {
   const places = new Map(values.map((value) => [value, Math.random()]));
   return values.toSorted((a, b) => places.get(a)! - places.get(b)!);
 }
 
-/** Seconds of processor time, in the order in which an event gets there. */
-const NONE = { Receiver: 0, Gateway: 0, PostgREST: 0, Postgres: 0 };
-export type ProcessorTimes = typeof NONE;
-export const PROCESSES = Object.keys(NONE) as (keyof ProcessorTimes)[];
+/** Seconds of processor time, in the order in which an event passes the processes. */
+const NO_TIMES = { Receiver: 0, Gateway: 0, PostgREST: 0, Postgres: 0 };
+export type ProcessorTimes = typeof NO_TIMES;
+export const PROCESSES = Object.keys(NO_TIMES) as (keyof ProcessorTimes)[];
 
-/** Names a process by its command line. A peer is a receiver, too. */
+/** The name of a process by its command line; the first match counts. A peer is a receiver. */
 const COMMANDS = [
   [/bench\/load\.ts|billing-worker/, undefined],
   [/postgrest/, "PostgREST"],
@@ -77,28 +77,28 @@ const COMMANDS = [
 ] as const;
 
 /**
- * Returns the processor time of this process so far, which the gateway is a part of, and
- * of all that it has started except the load generator and the worker.
+ * Returns the processor times so far of this process, which runs the gateway, and of the
+ * processes that it started, except the load generator and the worker.
  */
 export async function processorTimes(): Promise<ProcessorTimes> {
-  const times = { ...NONE };
+  const times = { ...NO_TIMES };
   for (const [id, { command }] of await processTree(Deno.pid)) {
-    const { own, ended } = await processorTime(id);
+    const { self, children } = await processorTime(id);
     const [, name] = COMMANDS.find(([pattern]) => pattern.test(command)) ?? [];
-    if (id === Deno.pid) times.Gateway = own;
-    else if (name !== undefined) times[name] += own + ended;
+    if (id === Deno.pid) times.Gateway = self;
+    else if (name !== undefined) times[name] += self + children;
   }
   return times;
 }
 
-const TICKS_PER_SECOND = 100; // on Linux, in `utime` and the like
+const TICKS_PER_SECOND = 100; // the unit of /proc/<id>/stat on Linux
 
-/** Returns the seconds of a process, and of processes that it started and waited for. */
+/** Returns the seconds of a process, and of its children that have ended. */
 export async function processorTime(id: number) {
   const stat = await Deno.readTextFile(`/proc/${id}/stat`).catch(() => "");
-  // The second field is a name in brackets, with anything in it.
+  // The second field, the name in brackets, may contain spaces and brackets.
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ").slice(11);
-  const [user = 0, system = 0, endedUser = 0, endedSystem = 0] = fields
+  const [user = 0, system = 0, childUser = 0, childSystem = 0] = fields
     .map((ticks) => Number(ticks) / TICKS_PER_SECOND);
-  return { own: user + system, ended: endedUser + endedSystem };
+  return { self: user + system, children: childUser + childSystem };
 }

@@ -1,6 +1,6 @@
 /**
- * The servers that events are sent to: this receiver and the ones that it is compared
- * with, each in a process of its own.
+ * The servers that get the events: this receiver and the ones that it is compared with,
+ * each in a process of its own.
  */
 import { aborted } from "../scripts/common/abort_on_end.ts";
 import {
@@ -29,7 +29,7 @@ interface TargetSpec {
   /** Its file in `peers`; by default, it is this receiver. */
   readonly file?: string;
   readonly env?: Environment;
-  /** What it is sent; by default updates. */
+  /** The events that it gets; by default, updates. */
   readonly stream?: "ignored";
   /** Selects the time of the newest event of each record, as `at`. */
   readonly query?: string;
@@ -41,7 +41,7 @@ export interface Target extends TargetSpec {
   readonly databaseUrl: string;
 }
 
-/** A sync engine speaks to Postgres itself, and has a database of its own. */
+/** A sync engine connects to Postgres directly, to a database of its own. */
 const ENGINE = {
   file: "stripe_sync_engine",
   query: "select _last_synced_at as at from stripe.subscriptions order by id",
@@ -78,7 +78,7 @@ export const TARGETS = {
 
 export type TargetName = keyof typeof TARGETS;
 
-/** Aborts on Ctrl-C or a signal: then everything that runs ends, too. */
+/** Aborts on Ctrl-C or a signal, which ends everything that runs. */
 export const ending = new AbortController();
 const services = new AsyncDisposableStack();
 
@@ -89,7 +89,7 @@ const services = new AsyncDisposableStack();
 export async function withStack<T>(
   use: (stack: Stack) => Promise<T>,
 ): Promise<T> {
-  // /tmp may be memory, and the server's user must get there.
+  // Not /tmp, which may be in memory. The database server's user must have access.
   const folder = await Deno.makeTempDir({ dir: "/var/tmp", prefix: "bench-" });
   await Deno.chmod(folder, 0o755);
   try {
@@ -126,7 +126,7 @@ export async function serveTarget(
   await startService(started, {
     name,
     command: Deno.execPath(),
-    // With the packages of `peers` alone. A call of Stripe's API would fail.
+    // Only the packages of `peers` are available, and calls of Stripe's API fail.
     args: [
       "run",
       "--quiet",
@@ -153,7 +153,7 @@ export async function serveTarget(
   return { ...spec, ports: [port], databaseUrl };
 }
 
-/** Returns this receiver, at the stack's port, or at those of several instances. */
+/** Returns this receiver at the stack's port, or at the ports of several instances. */
 export function receiverTarget(
   stack: Stack,
   ports: readonly number[] = [stack.ports.webhook],

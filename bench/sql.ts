@@ -1,6 +1,6 @@
 /**
- * Measures the database function by itself: what a call costs Postgres, beside an older
- * version, and with years of rows in the tables.
+ * Measures the database function by itself: the time that a call takes Postgres, compared
+ * with an older version, and with years of rows in the tables.
  */
 import postgres from "postgres";
 import { withDatabase } from "../scripts/local_stack/databases.ts";
@@ -22,6 +22,7 @@ interface Version {
   readonly sql: postgres.Sql;
   /** The process that serves the connection. */
   readonly processId: number;
+  /** The name of the function. */
   readonly call: string;
   /** Turns an event into what the receiver sends to the database. */
   readonly wire: (event: object) => unknown;
@@ -33,13 +34,13 @@ interface Version {
   next: number;
 }
 
-/** How many subscriptions are changed. */
+/** How many subscriptions the updates change. */
 const CHANGED = 2_000;
 
 /** When the first event occurred, in Unix seconds. */
 const START = 1_750_000_000;
 
-/** How many events a call has, how many calls there are, and which kinds of events. */
+/** The events per call, the number of calls, and the kinds of events. */
 const UPDATES = { together: 50, calls: 300, kinds: ["update"] };
 const CREATIONS = { ...UPDATES, kinds: ["creation"] };
 const CALLS = {
@@ -60,7 +61,7 @@ type Calls = typeof UPDATES;
 
 type CallResult = Awaited<ReturnType<typeof measureCalls>>;
 
-/** Opens the function of a clone of this project. */
+/** Creates a database with the function of a clone of this project. */
 async function openVersion(
   stack: Stack,
   { name, project = REPOSITORY, step = 1 }: {
@@ -95,7 +96,7 @@ async function wireForm(
 ): Promise<Version["wire"]> {
   const folder = `file://${project}/supabase/functions/_shared/billing`;
   if (isOld) {
-    // A version from before the SQL was founded anew.
+    // A version from before the SQL was rewritten.
     const { handledEvent } = await import(`${folder}/events.ts`);
     return (event) => ({ ...handledEvent.parse(event), provider: "a" });
   }
@@ -104,16 +105,16 @@ async function wireForm(
   return (event) => {
     const settings = { planItem: "first", isHandled: true };
     const { payment, ...data } = stripe.read(event, settings);
-    // By default, accounts are notified of nothing else.
+    // By default, accounts are notified of failed payments only.
     const isNotified = payment?.kind === "payment_failed";
     return { place: 1, provider: "a", ...data, ...(isNotified && { payment }) };
   };
 }
 
 /**
- * Calls the function; each event is a second later than the last one.
+ * Calls the function. Each event is a second later than the one before.
  *
- * @returns per call: milliseconds, those of the processor, and bytes of log
+ * @returns per call: milliseconds, milliseconds of processor time, and bytes of log
  */
 async function measureCalls(version: Version, plan: Calls) {
   const { sql, processId, call } = version;
@@ -122,7 +123,7 @@ async function measureCalls(version: Version, plan: Calls) {
 
   const times: number[] = [];
   const logBefore = await logPosition(sql);
-  const { own: before } = await processorTime(processId);
+  const { self: before } = await processorTime(processId);
   for (let i = 0; i < events.length; i += together) {
     const began = performance.now();
     const rows = await sql.unsafe(
@@ -137,7 +138,7 @@ async function measureCalls(version: Version, plan: Calls) {
       throw new Error(`Cannot measure: ${JSON.stringify(failed)}`);
     }
   }
-  const { own: after } = await processorTime(processId);
+  const { self: after } = await processorTime(processId);
 
   times.sort((a, b) => a - b);
   return {
@@ -148,7 +149,7 @@ async function measureCalls(version: Version, plan: Calls) {
   };
 }
 
-/** Returns the events of all calls, as text, in the form that is sent. */
+/** Returns the events of all calls, as JSON in the form that the receiver sends. */
 function makeEvents(
   version: Version,
   { together, calls, kinds }: Calls,
@@ -156,22 +157,22 @@ function makeEvents(
   const makers = kinds.map((kind) => filler(kind, version.wire));
   return Array.from({ length: calls * together }, (_, i) => {
     const isNew = kinds[i % kinds.length] === "creation";
-    // In a mixture, one in ten is about the same subscription as the one before.
+    // In a mixture, one event in ten is about the same subscription as the one before.
     const nth = i % 10 === 5 && kinds.length > 1 ? i - 1 : i;
-    const of = isNew ? version.next++ : nth % CHANGED * version.step;
-    return makers[i % kinds.length]!(of, version.time++)
+    const subscription = isNew ? version.next++ : nth % CHANGED * version.step;
+    return makers[i % kinds.length]!(subscription, version.time++)
       .replace('"place":1', `"place":${i % together + 1}`);
   });
 }
 
-/** Returns where the write-ahead log ends, in bytes. */
+/** Returns the end of the write-ahead log, in bytes. */
 export async function logPosition(sql: postgres.Sql): Promise<number> {
   const [row] = await sql`
     select (pg_current_wal_lsn() - '0/0'::pg_lsn)::float8 as bytes`;
   return row?.["bytes"];
 }
 
-/** Measures versions in turn, after a round that plans and fills the caches. */
+/** Measures versions in turn. The first round only fills the caches, and is not counted. */
 async function alternate(
   versions: Readonly<Record<string, Version>>,
   calls: Readonly<Record<string, Calls>>,
@@ -200,7 +201,7 @@ async function alternate(
   return results;
 }
 
-/** Measures the function, and that of the clone in `older` if there is one. */
+/** Compares the function with that of the clone in `older`, by default with itself. */
 export async function sql(
   stack: Stack,
   { rounds, older: project = REPOSITORY }: Options,
@@ -227,12 +228,12 @@ export async function sql(
   });
 
   return `
-Milliseconds of Postgres' processor time per call, beside ${project}.
+Milliseconds of Postgres' processor time per call, compared with ${project}.
 
 ${table(["Call", "Now", "Older", "Now to older"], rows)}`;
 }
 
-/** Measures calls with few rows, and with what years leave. */
+/** Measures calls with few rows in the tables, and with the rows of years. */
 export async function growth(
   stack: Stack,
   { rounds, scale }: Options,
@@ -288,7 +289,7 @@ ${table(["Call", "Tables", "p50", "p99", "Processor", "Log"], rows)}
 ${table(["Table", "Rows", "Bytes per row, with indexes"], sizes)}`;
 }
 
-/** Fills the table with copies of the record that a creation makes. */
+/** Fills the table of subscriptions with copies of the record that a creation makes. */
 export async function copySubscriptions(
   sql: postgres.Sql,
   count: number,
@@ -310,7 +311,7 @@ export async function copySubscriptions(
     where s.id = '${numberedId("sub", 0)}'`);
 }
 
-/** Fills the table with copies of an update without a creation. */
+/** Fills the table of failures with copies of an update that lacks its creation. */
 async function copyFailures(sql: postgres.Sql, count: number): Promise<void> {
   const payload = filler("update")(-1, START);
   await sql`
@@ -348,7 +349,7 @@ function numbered(prefix: string): string {
 }
 
 /**
- * Fills the ledger in the order of time. IDs are in the same order, as Stripe's nearly are:
+ * Fills the ledger in the order of time. The IDs have nearly that order, as Stripe's do:
  * ten in a row begin with the same characters.
  */
 async function fillLedger(sql: postgres.Sql, count: number): Promise<void> {

@@ -1,6 +1,6 @@
 /**
  * Measures this receiver, its peers and its parts end to end over real HTTP, in rounds of
- * random order: events per second, how long each takes, and what it costs.
+ * random order: events per second, their latency and their processor time.
  */
 import { createInterface } from "node:readline";
 import { Readable } from "node:stream";
@@ -80,13 +80,22 @@ export async function throughput(
     await Deno.writeTextFile(options.chart, barChart(title, groups));
   }
 
+  const head = [
+    "Connections",
+    "Server",
+    "Per second",
+    "p50",
+    "p99",
+    "Times",
+    "p99",
+  ];
   return `
 Subscription updates of 3 kB, each a new event, signed and verified: events per
 second (range of the rounds), and the milliseconds that half and 99 % of them take
-at most; then how many times a server's events, and its p99, this receiver has. The
-database showed that every event was applied.
+at most; then this receiver's events per second and p99, as multiples of the server's.
+The database showed that every event was applied.
 
-${table(["To", "What", "Per second", "p50", "p99", "Times", "p99"], rows)}`;
+${table(head, rows)}`;
 }
 
 /** Returns the cells of a server's rounds, beside those of this receiver. */
@@ -131,17 +140,18 @@ export async function parts(stack: Stack, options: Options): Promise<string> {
   });
 
   return `
-Milliseconds of one core per event, by process, and what the receiver takes more than
-the server above it: for HTTP; the signature; parsing and the log; and the call. The
-worker is not counted.
+Milliseconds of one core per event, by process. "More" is the receiver's time beyond
+that of the server above: for HTTP; the signature; parsing and the log; and the call.
+The worker is not counted.
 
-${table(["To", "What", "More", ...PROCESSES], rows)}`;
+${table(["Connections", "Server", "More", ...PROCESSES], rows)}`;
 }
 
 /**
  * Measures each target in each round, over each number of connections.
  *
- * @returns a function that selects the rounds of each of some targets
+ * @returns a function that selects the results for some connections and targets: for each
+ *   target, those of its rounds
  */
 async function measureTargets(
   stack: Stack,
@@ -159,8 +169,8 @@ async function measureTargets(
   const measured: Measured[] = [];
   for (let round = 1; round <= rounds; round++) {
     for (const [name, target] of shuffled(targets)) {
-      // With the database connections that the target before it left, each call
-      // takes Postgres 0.3 ms more.
+      // With database connections that an earlier target used, each call takes
+      // Postgres 0.3 ms more.
       await restartPostgrest(stack);
       const warmUp = await prepareLoad(target, warmUpLoad(seconds));
       const prepared = [];
@@ -191,7 +201,7 @@ async function measureTargets(
     );
 }
 
-/** Prepares a load of one slice, with about as many requests as the target can take. */
+/** Prepares a load of one slice, with about as many requests as the target can handle. */
 async function prepareMeasured(
   target: Target,
   connections: number,
@@ -206,7 +216,7 @@ async function prepareMeasured(
   });
 }
 
-/** Sends a load, and measures what an event costs each process. */
+/** Sends a load, and measures the processor time of each process per event. */
 async function measureLoad(send: Awaited<ReturnType<typeof prepareLoad>>) {
   const before = await processorTimes();
   const { slices: [slice], answers } = await send();
@@ -217,8 +227,8 @@ async function measureLoad(send: Awaited<ReturnType<typeof prepareLoad>>) {
 }
 
 /**
- * Returns a load that makes a server fast again. While a server is idle, V8 may let go of
- * its compiled code; under load, that takes some eight seconds to recover.
+ * Returns a load that warms a server up. While a server is idle, V8 may discard its
+ * compiled code; under load, it takes some eight seconds to compile it again.
  */
 export function warmUpLoad(seconds: number) {
   return { connections: 64, seconds: 2 * seconds, perSecond: 4_000 };
@@ -229,7 +239,7 @@ export async function restartPostgrest({ postgrest }: Stack): Promise<void> {
   await postgrest.start();
 }
 
-/** The time of the next load's first event: each load has later events than the last. */
+/** The time of the first event of the next load, which is later than all before. */
 let nextStart = Math.floor(Date.now() / 1000) - 90 * 86_400;
 const LOAD_SECONDS = 10_000;
 
@@ -237,8 +247,8 @@ const LOAD_SECONDS = 10_000;
  * Builds the events for a target, which takes seconds.
  *
  * @returns a function that sends them, once, and checks in the target's database that
- *   each was applied. Send loads in the order in which they were prepared: an earlier
- *   one would be stale
+ *   each was applied. Send loads in the order in which they were prepared: otherwise,
+ *   events are stale
  */
 export async function prepareLoad(
   target: Target,
@@ -282,7 +292,7 @@ export async function prepareLoad(
     await child.status;
     if (!result) throw new Error("Cannot measure: the load generator failed");
 
-    // If one has failed, it is not known which.
+    // If an event has failed, the newest event of its subscription is not known.
     if (result.errors === 0 && target.query && plan.stream === "updates") {
       await checkApplied(target, { ...plan, sent: result.answers });
     }
@@ -290,7 +300,7 @@ export async function prepareLoad(
   };
 }
 
-/** Lets a target create the subscriptions that the other events are about. */
+/** Makes a target create the subscriptions that the other events are about. */
 export async function createSubscriptions(
   target: Target,
   count: number = SUBSCRIPTIONS,
@@ -308,7 +318,7 @@ export async function createSubscriptions(
   );
 }
 
-/** Checks that each record is that of the newest event that was sent about it. */
+/** Checks that each record is as of the newest event that was sent about it. */
 async function checkApplied(
   { title, databaseUrl, query }: Target,
   { subscriptions, start, sent }: LoadPlan & { readonly sent: number },

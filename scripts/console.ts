@@ -1,7 +1,4 @@
-/**
- * `deno task console`: a page on this machine that shows what is failing, and
- * repairs, retries and resolves it.
- */
+/** The command `deno task console`. */
 import { aborted, abortOnEnd } from "./common/abort_on_end.ts";
 import {
   type CommandLine,
@@ -30,20 +27,20 @@ const COMMAND_LINE = {
   usage: "console",
   summary:
     `Opens a page on this machine that shows what is failing, and repairs, retries
-and resolves it. Only the browser that opens the printed link is let in.`,
+and resolves it. Only the browser that opens the printed link has access.`,
   options: {
     "--project-url URL":
-      `https://<project-ref>.supabase.co, also SUPABASE_URL (default: the local stack that runs, else ${LOCAL_PROJECT_URL})`,
+      `https://<project-ref>.supabase.co, also SUPABASE_URL (default: the running local stack, else ${LOCAL_PROJECT_URL})`,
     "--port NUMBER":
       `the port of 127.0.0.1 to listen on (default: ${DEFAULT_PORT}; 0: any free one)`,
-    "--no-open": "print the link, and do not open a browser",
+    "--no-open": "print the link without opening a browser",
   },
   environment: {
     SUPABASE_SECRET_KEY:
       "sb_secret_..., if a URL is given (default for a local project: the local stack's). It stays in this process.",
   },
   details:
-    `Ctrl-C ends it. Exit code: 0 if it was ended so, 1 if it cannot listen, 2 for a
+    `Stop it with Ctrl-C. Exit code: 0 after Ctrl-C, 1 if it cannot listen, 2 for a
 wrong command line.`,
 } as const satisfies CommandLine;
 
@@ -68,7 +65,7 @@ async function main(args: readonly string[]): Promise<number> {
   await abortOnEnd(ending, env);
   await using running = serveConsole(access, { port });
   print(
-    `Console of ${access.projectUrl}: open this link, which works once`,
+    `Console for ${access.projectUrl}. Open this link, which works once:`,
     `  ${running.link}`,
     "Stop with Ctrl-C",
   );
@@ -97,7 +94,7 @@ function readPort(text = `${DEFAULT_PORT}`): number {
   throw new UsageError("--port takes a number from 0 to 65535.");
 }
 
-/** Listens until it is disposed of, and returns the link that lets a browser in once. */
+/** Serves the console until it is disposed of. The link lets one browser in, once. */
 export function serveConsole(
   access: ProjectAccess,
   { port }: { port: number },
@@ -112,8 +109,8 @@ export function serveConsole(
     link: `http://${host}/?token=${session.token}`,
     [Symbol.asyncDispose]: async () => {
       // Browsers keep connections open, so this does not wait until all are closed.
-      const waited = new Promise((resolve) => setTimeout(resolve, 500));
-      await Promise.race([server.shutdown(), waited]);
+      const timeout = new Promise((resolve) => setTimeout(resolve, 500));
+      await Promise.race([server.shutdown(), timeout]);
     },
   };
 }
@@ -130,8 +127,8 @@ function listen(port: number, handler: Deno.ServeHandler) {
 }
 
 /**
- * Opens a URL in the user's browser, if there is one; the URL is printed too. A
- * browser that this starts does not get the secret key, and Ctrl-C does not end it.
+ * Opens a URL in the user's browser, if there is one. The browser does not get the
+ * secret key, and Ctrl-C does not end it.
  */
 export function openBrowser(url: string): void {
   const [command, ...args] = OPENERS[Deno.build.os] ?? [];

@@ -1,23 +1,16 @@
-/**
- * `deno task doctor`: checks a deployment, one line per check, and says how to
- * fix what does not work.
- */
+/** The command `deno task doctor`. */
 import {
   type CommandLine,
   parseCommandLine,
   reportEnd,
   UsageError,
 } from "./common/cli.ts";
-import { functionEnvironment, readEnvFile } from "./common/environment.ts";
 import {
-  givenProjectUrl,
-  PROVIDER_OPTION,
-  readProject,
-  readProvider,
-  readSecret,
-  safeUrl,
-  type Surroundings,
-} from "./common/option_values.ts";
+  type Environment,
+  functionEnvironment,
+  readEnvFile,
+} from "./common/environment.ts";
+import * as options from "./common/option_values.ts";
 import { LOCAL_WEBHOOK_URL } from "./common/loopback.ts";
 import { print, printError, wrap } from "./common/print.ts";
 import { findRunningStack } from "./common/running_stack.ts";
@@ -32,7 +25,7 @@ const COMMAND_LINE = {
   options: {
     "--url URL":
       `the endpoint, as registered at the provider (default: the project's, else the local stack's, ${LOCAL_WEBHOOK_URL})`,
-    ...PROVIDER_OPTION,
+    ...options.PROVIDER_OPTION,
     "--project-url URL":
       "https://<project-ref>.supabase.co, also SUPABASE_URL (default: the project of --url)",
   },
@@ -47,8 +40,8 @@ const COMMAND_LINE = {
       "as in the deployment; also read from supabase/functions/.env (default: the local stack's, for an endpoint on this machine)",
   },
   details:
-    `Without a URL, it checks the local stack that runs, with its key and database;
-those in the environment are not used.
+    `Without a URL, it checks the running local stack with the stack's own key and
+database, and ignores those in the environment.
 
 Exit code: 0 if no check fails, 1 if one does, 2 for a wrong command line.`,
 } as const satisfies CommandLine;
@@ -63,7 +56,7 @@ async function doctor(args: readonly string[]): Promise<number> {
   const { url, projectUrl } = target;
   const project = projectUrl ? `project ${projectUrl}` : "without a project";
   const width = Deno.stdout.isTerminal() ? Deno.consoleSize().columns : 0;
-  const columns = width < 40 ? 80 : width; // Some terminals say 0.
+  const columns = width < 40 ? 80 : width; // Some terminals report 0.
   printError(...wrap(`Checking ${url}, ${project}`, columns));
 
   const settings = functionEnvironment(env, await readEnvFile());
@@ -80,7 +73,7 @@ async function doctor(args: readonly string[]): Promise<number> {
   return counts.FAIL === 0 ? 0 : 1;
 }
 
-/** Checks a deployment from the outside inwards. It stores nothing. */
+/** Checks a deployment from the outside inwards, and stores nothing. */
 export async function* checkDeployment(target: Target, here: Here): Findings {
   const { origin } = new URL(target.url);
   for await (const finding of checkEndpoint(target, here)) {
@@ -93,7 +86,7 @@ export async function* checkDeployment(target: Target, here: Here): Findings {
   yield* checkDatabase(target, here);
 }
 
-/** Returns the lines of a finding, with its text in a column of its own if it fits. */
+/** Returns the lines of a finding; its text is a column if every word fits. */
 export function findingLines(
   { name, state, text }: Finding,
   columns: number,
@@ -113,18 +106,18 @@ export function findingLines(
 
 export function parseDoctorArguments(
   args: readonly string[],
-  here: Surroundings,
+  here: options.Surroundings,
 ): Target {
   const { values } = parseCommandLine(args, COMMAND_LINE);
   const option = values["project-url"];
   const { projectUrl, secrets } =
-    values.url === undefined || givenProjectUrl(option, here.env)
-      ? readProject(option, here)
+    values.url === undefined || options.givenProjectUrl(option, here.env)
+      ? options.readProject(option, here)
       : { secrets: here.env };
 
   const url = values.url ?? `${projectUrl}/functions/v1/billing-webhook`;
-  // The project's secret key may be sent there too.
-  if (!safeUrl(url)) {
+  // The secret key may be sent to this host, too.
+  if (!options.safeUrl(url)) {
     throw new UsageError(
       "--url takes an https URL, or an http URL on this machine.",
     );
@@ -135,13 +128,14 @@ export function parseDoctorArguments(
   return {
     url,
     projectUrl: projectUrl ?? (isOfProject ? origin : undefined),
-    secretKey: readSecret("SUPABASE_SECRET_KEY", secrets),
-    dbUrl: checkedDatabase(readSecret("SUPABASE_DB_URL", secrets)),
-    provider: readProvider(values.provider),
+    secretKey: options.readSecret("SUPABASE_SECRET_KEY", secrets),
+    dbUrl: readDatabaseUrl(secrets),
+    provider: options.readProvider(values.provider),
   };
 }
 
-function checkedDatabase(text: string | undefined): string | undefined {
+function readDatabaseUrl(secrets: Environment): string | undefined {
+  const text = options.readSecret("SUPABASE_DB_URL", secrets);
   if (text === undefined) return undefined;
   const isDatabase = /^postgres(ql)?:$/.test(URL.parse(text)?.protocol ?? "");
   // With a second @, part of the password would be read as the host.

@@ -1,7 +1,4 @@
-/**
- * `deno task trigger`: signs an event as a provider does, and sends it.
- * Standard output has the answer only, or with `--print` the event.
- */
+/** The command `deno task trigger`. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { reportEnd } from "./common/cli.ts";
 import { functionEnvironment, readEnvFile } from "./common/environment.ts";
@@ -20,30 +17,21 @@ import {
   parseTriggerArguments,
   type TriggerArguments,
 } from "./trigger/arguments.ts";
-import {
-  createdBefore,
-  MAX_COLUMNS,
-  projectOf,
-  readLedger,
-  readRecord,
-  readResult,
-  type Result,
-  sentEvent,
-} from "./trigger/result.ts";
+import * as results from "./trigger/result.ts";
 import { isChange } from "./trigger/stated_event.ts";
 
 if (import.meta.main) Deno.exit(await trigger(Deno.args).catch(reportEnd));
 
 async function trigger(args: readonly string[]): Promise<number> {
-  const command = Deno.env.toObject();
-  const local = await findRunningStack(command);
-  const env = functionEnvironment(command, await readEnvFile());
+  const commandEnv = Deno.env.toObject();
+  const local = await findRunningStack(commandEnv);
+  const env = functionEnvironment(commandEnv, await readEnvFile());
   const sent = parseTriggerArguments(args, env);
   const { provider, format, source } = sent;
 
   const url = sent.url ?? local?.webhookUrl ?? LOCAL_WEBHOOK_URL;
   const settings = providerSettings(env, provider, format);
-  const project = projectOf(url, { local, env: command });
+  const project = results.projectOf(url, { local, env: commandEnv });
   const body = await bodyOf(sent, project);
   if (sent.print) {
     print(...new TextDecoder().decode(body).split("\n"));
@@ -56,8 +44,8 @@ async function trigger(args: readonly string[]): Promise<number> {
     ...signatureHeaders({ ...settings, body, ...(id && { id }) }),
   };
   const deliveryId = headers["webhook-id"];
-  const event = await sentEvent(body, { provider, format, deliveryId });
-  const wasApplied = project && await readLedger(project, event)
+  const event = await results.sentEvent(body, { provider, format, deliveryId });
+  const wasApplied = project && await results.readLedger(project, event)
     .then((outcome) => outcome !== undefined, () => undefined);
 
   const about = event.subscription && ` about ${event.subscription}`;
@@ -65,7 +53,8 @@ async function trigger(args: readonly string[]): Promise<number> {
     ? source.payload
     : `${event.type} ${event.id}${about}`;
   const signed = `signed as provider ${provider} (${settings.scheme})`;
-  printError(...wrap(`Sending ${title}, ${signed}, to ${url}`, MAX_COLUMNS));
+  const sending = `Sending ${title}, ${signed}, to ${url}`;
+  printError(...wrap(sending, results.MAX_COLUMNS));
 
   const reply = await sendRequest(url, { method: "POST", headers, body });
   if ("fault" in reply) {
@@ -77,12 +66,16 @@ async function trigger(args: readonly string[]): Promise<number> {
   }
   print(...`${reply.status} ${reply.body}`.trimEnd().split(/\r?\n/));
 
-  const { lines, ...known }: Result = project && wasApplied !== undefined
-    ? await readResult(project, event, { status: reply.status, wasApplied })
-      .catch((error) => ({ lines: [`Cannot read the row: ${error.message}`] }))
-    : { lines: [] };
-  printError(...lines, ...advice({ ...reply, ...known }, sent));
-  return reply.status >= 200 && reply.status < 300 ? 0 : 1;
+  const { status } = reply;
+  const { lines, ...result }: results.Result =
+    project && wasApplied !== undefined
+      ? await results.readResult(project, event, { status, wasApplied })
+        .catch((error) => ({
+          lines: [`Cannot read the row: ${error.message}`],
+        }))
+      : { lines: [] };
+  printError(...lines, ...advice({ status, ...result }, sent));
+  return status >= 200 && status < 300 ? 0 : 1;
 }
 
 async function bodyOf(
@@ -102,22 +95,26 @@ async function bodyOf(
 
   const isCreation = kindOf(FORMATS[format], source.type) === "creation";
   if (isCreation && !print) {
-    // Within one second, a creation counts as older than a deletion. If it is sent
-    // after the deletion, it is meant as a new start.
+    // Within a second, a creation counts as older than a deletion. In the next one,
+    // a creation that follows a deletion is a new start.
     await sleep(1000 - Date.now() % 1000);
   }
   if (project === undefined) return write({});
 
-  // If the database cannot be read, sending the event says why.
-  const known = { provider, format, deliveryId: undefined };
-  const about = await sentEvent(write({}), known);
+  // If the database cannot be read, the answer to the event will say why.
+  const event = await results.sentEvent(write({}), {
+    provider,
+    format,
+    deliveryId: undefined,
+  });
   if (isChange(format, source.type)) {
-    const record = await readRecord(project, about).catch(() => undefined);
+    const record = await results.readRecord(project, event)
+      .catch(() => undefined);
     return write({ record });
   }
-  // An event that waits for its creation occurred after it.
+  // A creation must be older than the events that wait for it.
   const created = isCreation && !print
-    ? await createdBefore(project, about).catch(() => undefined)
+    ? await results.createdBefore(project, event).catch(() => undefined)
     : undefined;
   return write({ created });
 }

@@ -1,7 +1,7 @@
 /**
  * A function as people write it by hand, like Supabase's example `stripe-webhooks`: the
  * stripe package verifies with SubtleCrypto, and supabase-js upserts the subscription
- * and its customer; both at the same time, which no foreign key forbids.
+ * and its customer at the same time, since no foreign key requires an order.
  */
 import { createClient } from "@supabase/supabase-js";
 import Stripe from "stripe";

@@ -2,16 +2,15 @@
  * `@stripe/sync-engine`, in one of two ways:
  *
  * - As its installer and Supabase's dashboard serve it: with the code of the edge
- *   function `stripe-webhook`, which the package has as a text. It opens a database
+ *   function `stripe-webhook`, which the package contains as text. It opens a database
  *   connection for each event.
  * - With POOL, as its command line runs it: one instance with a pool of that many
  *   connections, here behind Deno's server.
  *
- * It is set up as its function `stripe-setup` does it, but without a network. For
- * the columns, its migrations read Stripe's OpenAPI specification, by default of one
- * version; `COLUMNS` has what that says of subscriptions and their items. The account
- * and the signing secret are stored where it looks them up for each event, so it never
- * calls Stripe.
+ * It is set up as its function `stripe-setup` would do it, but offline. Its migrations
+ * take the columns from Stripe's OpenAPI specification; `COLUMNS` has the part of the
+ * default version about subscriptions and their items. The account and the signing
+ * secret are stored where it looks them up for each event, so it never calls Stripe.
  */
 import {
   embeddedMigrations,
@@ -59,14 +58,14 @@ await setUp();
 if (pool === undefined) {
   Deno.env.set("SUPABASE_DB_URL", databaseUrl);
   Deno.env.set("STRIPE_SECRET_KEY", CONFIG.stripeSecretKey);
-  // It asks for the newest `npm:stripe`, `npm:pg` and so on; the import map has them.
+  // The code imports `npm:stripe`, `npm:pg` and so on; the import map has their versions.
   const code = webhookFunctionCode.replaceAll('"npm:', '"');
   const file = new Blob([code], { type: "text/javascript" });
   await import(URL.createObjectURL(file));
 } else {
   const sync = await StripeSync.create({
     ...CONFIG,
-    stripeWebhookSecret: secret, // saves it a query for each event
+    stripeWebhookSecret: secret, // saves a query per event
     poolConfig: {
       connectionString: databaseUrl,
       max: Number(pool),

@@ -1,13 +1,12 @@
 /**
- * `@supabase/stripe-sync-engine` as its documentation serves it on an edge
- * function: straight to Postgres, twenty connections, nothing fetched from
- * Stripe.
+ * `@supabase/stripe-sync-engine`, as its documentation shows it for an edge function:
+ * with a direct pool of twenty connections to Postgres. It fetches nothing from Stripe.
  */
 import { dirname } from "node:path";
 import { fileURLToPath } from "node:url";
 import { runMigrations, StripeSync } from "@supabase/stripe-sync-engine";
 
-// Its migrations are looked for beside a CommonJS module, also in its ES build.
+// Even its ES build looks for the migrations in a CommonJS module's `__dirname`.
 Object.assign(globalThis, {
   __dirname: dirname(
     fileURLToPath(import.meta.resolve("@supabase/stripe-sync-engine")),

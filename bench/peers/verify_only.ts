@@ -1,6 +1,6 @@
 /**
- * A server that no receiver can be faster than: it verifies a delivery of Stripe with
- * SubtleCrypto, answers, and does nothing with it. Without a secret, it only answers.
+ * The upper limit for any receiver: a server that verifies a delivery of Stripe with
+ * SubtleCrypto, and answers. Without a secret, it only answers.
  */
 const encoder = new TextEncoder();
 const secret = Deno.env.get("STRIPE_WEBHOOK_SECRET");

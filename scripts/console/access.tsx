@@ -1,5 +1,5 @@
 /** @jsxImportSource hono/jsx */
-/** The card that says whether an account has access, by the rule that apps ask, and why. */
+/** The card that shows whether an account has access, as the database tells apps, and why. */
 import type { Child } from "hono/jsx";
 import type { Row } from "../common/project_api.ts";
 import type { Project } from "./project.ts";
@@ -7,16 +7,9 @@ import * as ui from "./ui.tsx";
 
 type Subscription = Row<"billing_subscriptions">;
 
-export interface Access {
-  readonly account: string;
-  readonly isGiven: boolean;
-  readonly subscriptions: readonly Subscription[];
-}
+type Access = Awaited<ReturnType<typeof readAccess>>;
 
-export async function readAccess(
-  project: Project,
-  account: string,
-): Promise<Access> {
+export async function readAccess(project: Project, account: string) {
   const [isGiven, subscriptions] = await Promise.all([
     project.hasAccess(account),
     project.read("billing_subscriptions", {
@@ -29,8 +22,10 @@ export async function readAccess(
 }
 
 export function accessCard({ account, isGiven, subscriptions }: Access): Child {
-  const giving = subscriptions.filter(({ paid_until }) => paid_until !== null);
-  const reasons = (isGiven ? giving : subscriptions).map((subscription) => (
+  const entitling = subscriptions.filter(({ paid_until }) =>
+    paid_until !== null
+  );
+  const reasons = (isGiven ? entitling : subscriptions).map((subscription) => (
     <li>
       {ui.linked(subscription.id)}:{" "}
       {isGiven ? reasonFor(subscription) : reasonAgainst(subscription)}
@@ -39,7 +34,7 @@ export function accessCard({ account, isGiven, subscriptions }: Access): Child {
 
   return (
     <article class={isGiven ? "good" : "bad"}>
-      <h2>Has access: {isGiven ? ["yes, ", until(giving)] : "no"}</h2>
+      <h2>Has access: {isGiven ? ["yes, ", duration(entitling)] : "no"}</h2>
       <p>Account {ui.visible(account)}</p>
       {reasons.length > 0
         ? <ul>{reasons}</ul>
@@ -48,9 +43,11 @@ export function accessCard({ account, isGiven, subscriptions }: Access): Child {
   );
 }
 
-function until(giving: readonly Subscription[]) {
-  const paid = giving.filter(({ paid_until }) => paid_until === "infinity");
-  if (paid.length === 0) return "while the grace for a late payment lasts";
+function duration(entitling: readonly Subscription[]) {
+  const paid = entitling.filter(({ paid_until }) => paid_until === "infinity");
+  if (paid.length === 0) {
+    return "until the grace period for a late payment ends";
+  }
   const ends = paid.map(({ cancel_at }) => Date.parse(cancel_at ?? ""));
   const last = Math.max(...ends);
   return Number.isNaN(last)
@@ -59,9 +56,9 @@ function until(giving: readonly Subscription[]) {
 }
 
 function reasonFor(subscription: Subscription) {
-  const { paid_until, cancel_at } = subscription;
+  const { paid_until, cancel_at, provider_status } = subscription;
   if (paid_until !== "infinity") return pastDue(subscription);
-  const status = ui.value(statusOf(subscription));
+  const status = ui.value(provider_status ?? subscription.status);
   return cancel_at ? [status, ", ends ", ui.time(cancel_at)] : status;
 }
 
@@ -76,15 +73,11 @@ function reasonAgainst(subscription: Subscription) {
     return ["paused", paused_until && [" until ", ui.time(paused_until)]];
   }
   if (paid_until !== null) {
-    return [pastDue(subscription), ", and the grace is over"];
+    return [pastDue(subscription), ", and the grace period is over"];
   }
-  return ui.value(statusOf(subscription));
+  return ui.value(subscription.provider_status ?? status);
 }
 
 function pastDue({ past_due_since, paid_until }: Subscription) {
   return ["past due since ", ui.time(past_due_since ?? paid_until)];
-}
-
-function statusOf({ provider_status, status }: Subscription): string {
-  return provider_status ?? status;
 }

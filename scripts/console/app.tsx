@@ -1,14 +1,15 @@
 /** @jsxImportSource hono/jsx */
 /**
- * The console: who gets in, the screens, and what an error shows. Only the browser
- * that opened the console's link gets in, and only under the address that the
- * console listens on: another website may have its name lead to this machine (DNS
- * rebinding), or send a form here.
+ * The console's access control, pages and error pages. Only the browser that opened
+ * the console's link gets in, and only at the address that the console listens on:
+ * another website could point its name at this machine (DNS rebinding), or send a
+ * form here.
  */
 import { type Context, Hono, type MiddlewareHandler } from "hono";
 import { bodyLimit } from "hono/body-limit";
 import { getCookie, setCookie } from "hono/cookie";
 import { timingSafeEqual } from "hono/utils/buffer";
+import type { ContentfulStatusCode } from "hono/utils/http-status";
 import { randomBytes } from "node:crypto";
 import { printError } from "../common/print.ts";
 import { ProjectError } from "../common/project_api.ts";
@@ -21,10 +22,10 @@ import type { Project } from "./project.ts";
 import { addSearch } from "./search.tsx";
 import { type Console, type Notice, visibleLines } from "./ui.tsx";
 
-/** A repaired payload may be long, and a form makes it longer. */
+/** A repaired payload may be long, and form encoding makes it longer. */
 const MAX_FORM_BYTES = 16 * 1024 * 1024;
 
-/** The headers of every answer. Pages hold personal data, so no cache keeps them. */
+/** Headers of every response. Pages contain personal data, so they are not cached. */
 const HEADERS = {
   // No script runs, and nothing is loaded from anywhere else.
   "content-security-policy":
@@ -44,7 +45,7 @@ type Session = ReturnType<typeof createSession>;
 export function createSession() {
   const secret = () => randomBytes(32).toString("base64url");
   return {
-    /** Part of the URL that is opened. It lets in one browser, once. */
+    /** In the printed link. It lets one browser in, once. */
     token: secret(),
     cookie: secret(),
     isTokenUsed: false,
@@ -65,7 +66,7 @@ export function createConsole(
     project,
     show(c, title, content, status) {
       const { pathname, search } = new URL(c.req.url);
-      // While an action runs, the operator may have gone to another page.
+      // While an action runs, the operator may open another page.
       const shown = notice?.path === pathname + search ? notice : undefined;
       if (shown) notice = undefined;
       const body = page(c, { url: project.url, notice: shown, content });
@@ -111,14 +112,14 @@ export function createConsole(
     if (!(error instanceof ProjectError)) {
       printError(...(error.stack ?? message).split("\n"));
       message =
-        "The console itself failed. The terminal has the error: please report it.";
+        "The console itself failed. Please report the error in the terminal.";
     }
     const content = [
-      <h1>The project did not answer as expected</h1>,
+      <h1>This page cannot be shown</h1>,
       <p>{visibleLines(message)}</p>,
       <p>Then reload this page.</p>,
     ];
-    return console.show(c, "Trouble", content, 502);
+    return console.show(c, "Error", content, 502);
   });
   return app;
 }
@@ -131,27 +132,27 @@ function guard(session: Session, host: () => string): MiddlewareHandler {
     if (c.req.header("host") !== host()) {
       return refuse(c, 421, "This console answers only under its own address.");
     }
-    // The style sheet says nothing about the project.
+    // The style sheet reveals nothing about the project.
     if (c.req.path === "/style.css") return await next();
 
     const cookie = getCookie(c, cookieName()) ?? "";
     const isKnown = await timingSafeEqual(cookie, session.cookie);
     const token = c.req.query("token");
-    // Not HEAD: a program that previews links must not use this one up.
+    // A HEAD request, as for a link preview, must not use the link up.
     if (c.req.method === "GET" && c.req.path === "/" && token !== undefined) {
       return isKnown ? c.redirect("/", 303) : await exchange(c, token);
     }
     if (!isKnown) {
-      return refuse(c, 401, "Open the link that the console has printed.");
+      return refuse(c, 401, "Open the link that the console printed.");
     }
 
     const isRead = c.req.method === "GET" || c.req.method === "HEAD";
-    // Browsers send this header with every form, and no page can choose it.
+    // Browsers send this header with every form, and no page can set it.
     if (!isRead && c.req.header("origin") !== `http://${host()}`) {
       return refuse(
         c,
         403,
-        "This form was not sent by a page of this console. Open the page again, and try once more.",
+        "This form was not sent by a page of this console. Open the page again, and retry.",
       );
     }
     await next();
@@ -164,7 +165,7 @@ function guard(session: Session, host: () => string): MiddlewareHandler {
       return refuse(
         c,
         401,
-        "This link is wrong, or it was used already. End the console with Ctrl-C, and start it again for a new one.",
+        "This link is wrong or was already used. For a new one, stop the console with Ctrl-C and start it again.",
       );
     }
 
@@ -174,8 +175,8 @@ function guard(session: Session, host: () => string): MiddlewareHandler {
       sameSite: "Strict",
       path: "/",
     });
-    // A redirect counts as a request of the page that had the link. If that is
-    // another website, it would come without the cookie.
+    // A redirect would count as a request of the page that had the link. From
+    // another website's page, it would lack the cookie.
     const head = <meta http-equiv="refresh" content="0; url=/" />;
     return html(c, { head, body: <a href="/">Open the console</a> });
   }
@@ -183,12 +184,12 @@ function guard(session: Session, host: () => string): MiddlewareHandler {
 
 function refuse(
   c: Context,
-  status: 401 | 403 | 413 | 421,
+  status: ContentfulStatusCode,
   text: string,
 ): Response {
   const body = (
     <main class="container">
-      <h1>Not let in</h1>
+      <h1>Request refused</h1>
       <p>{text}</p>
     </main>
   );

@@ -1,5 +1,5 @@
 /** @jsxImportSource hono/jsx */
-/** One failure: why it failed, its payload, and what can be done about it. */
+/** The page of one failure: its cause, its payload, and the actions on it. */
 import type { Child } from "hono/jsx";
 import {
   type ErrorCode,
@@ -51,7 +51,7 @@ export function addFailure(console: ui.Console): void {
   app.get("/failure", async (c) => {
     const failure = await readFailure(project, c.req.query());
     if (failure === undefined) return c.notFound();
-    const format = await formatToName(project, failure);
+    const format = await formatLackingAccount(project, failure);
     return show(c, failure.event_id, failurePage(failure, { format }));
   });
 
@@ -60,11 +60,11 @@ export function addFailure(console: ui.Console): void {
     const failure = await readFailure(project, fields);
     if (failure === undefined) return c.notFound();
 
-    const format = await formatToName(project, failure);
-    const named = account && format
+    const format = await formatLackingAccount(project, failure);
+    const completed = account && format
       ? withAccount(failure.payload, account.trim(), format)
       : undefined;
-    const draft = { text: named ?? fields["text"] ?? "", version };
+    const draft = { text: completed ?? fields["text"] ?? "", version };
 
     try {
       const problem = await repair(project, failure, draft);
@@ -105,7 +105,9 @@ function faultsOf(error: unknown): readonly string[] {
   if (!(error instanceof ProjectError)) throw error;
   const faults = error.message.split("\n");
   if (error.isUnknown) {
-    faults.push("Perhaps it was done: open the failure in another tab to see.");
+    faults.push(
+      "The change may have been made: open the failure in another tab to see.",
+    );
   }
   return faults;
 }
@@ -119,15 +121,15 @@ async function retryNow(
   const waking = await project.wakeWorker("retries");
 
   const failure = await readFailure(project, { provider, event });
-  if (!failure) return { done: "Erased, as its account was." };
+  if (!failure) return { done: "Deleted, because its account was erased." };
   if (failure.resolved_at) return { done: `Retried: ${failure.resolution}.` };
   if (failure.retry_requested_at === null) {
     return { problem: `Retried, and it failed again: ${failure.error_code}.` };
   }
 
-  const done = ui.firstSentences(answer);
+  const done = ui.withoutAdvice(answer);
   if (waking !== "") return { done, problem: waking };
-  return { done: `${done}\nThe worker takes it at its next run.` };
+  return { done: `${done}\nThe worker retries it in its next run.` };
 }
 
 function failurePage(
@@ -164,8 +166,8 @@ function failurePage(
   );
 }
 
-/** Returns the format of an event that lacks only an account; else undefined. */
-async function formatToName(
+/** Returns the format of an event to which only an account must be added. */
+async function formatLackingAccount(
   project: Project,
   failure: Failure,
 ): Promise<Format | undefined> {
@@ -176,44 +178,43 @@ async function formatToName(
   if (!lacksAccount) return undefined;
 
   const format = formatOf(failure, await project.settings());
-  const canTakeIt = withAccount(failure.payload, "", format) !== undefined;
-  return canTakeIt ? format : undefined;
+  const hasPlace = withAccount(failure.payload, "", format) !== undefined;
+  return hasPlace ? format : undefined;
 }
 
 function actionCards(failure: Failure, format: Format | undefined) {
-  if (failure.resolved_at === null) {
-    return [
-      format && accountCard(failure, format),
-      retryCard(failure),
-      resolveCard(failure),
-    ];
+  if (failure.resolved_at !== null) {
+    return /^(by hand|ignored)$/.test(failure.resolution ?? "")
+      ? actionCard(
+        failure,
+        "reopen",
+        "The event was not applied. If it should be, open it again and retry it.",
+        <button>Open again</button>,
+      )
+      : "Nothing is left to do.";
   }
-  const canReopen = /^(by hand|ignored)$/.test(failure.resolution ?? "");
-  return canReopen ? reopenCard(failure) : "Nothing is left to do.";
-}
 
-function retryCard(failure: Failure) {
-  if (failure.payload === null) {
-    return "The payload was deleted, so it cannot be retried. Have the provider send the event again.";
-  }
-  const text = "The worker tries the event again, with the payload shown here.";
-  return actionCard(failure, "retry", text, <button>Retry</button>);
-}
-
-function resolveCard(failure: Failure) {
-  const text =
-    "If the event need not be applied. It opens again if it fails again.";
-  return actionCard(failure, "resolve", text, [
-    ui.field("Reason", { name: "reason", required: true, maxlength: 1000 }),
-    ui.field("Your name", { name: "who", required: true, maxlength: 200 }),
-    <button class="outline">Resolve by hand</button>,
-  ]);
-}
-
-function reopenCard(failure: Failure) {
-  const text =
-    "The event was not applied. Open it again if it should be, and then retry it.";
-  return actionCard(failure, "reopen", text, <button>Open again</button>);
+  return [
+    format && accountCard(failure, format),
+    failure.payload === null
+      ? "The payload was deleted, so it cannot be retried. Have the provider send the event again."
+      : actionCard(
+        failure,
+        "retry",
+        "The worker tries the event again, with the payload shown here.",
+        <button>Retry</button>,
+      ),
+    actionCard(
+      failure,
+      "resolve",
+      "Resolve the failure if the event need not be applied. It opens again if the event fails again.",
+      [
+        ui.field("Reason", { name: "reason", required: true, maxlength: 1000 }),
+        ui.field("Your name", { name: "who", required: true, maxlength: 200 }),
+        <button class="outline">Resolve by hand</button>,
+      ],
+    ),
+  ];
 }
 
 function actionCard(
@@ -233,11 +234,6 @@ function actionCard(
 }
 
 function accountCard(failure: Failure, { names }: Format) {
-  const account = { name: "account", required: true, maxlength: 255 };
-  const content = [
-    ui.field("Account ID", account),
-    <button>Save the account</button>,
-  ];
   return (
     <article>
       <p>
@@ -245,14 +241,21 @@ function accountCard(failure: Failure, { names }: Format) {
         <code>{names.account_ids[0]}</code>, and retry the event afterwards. Set
         it at the provider too.
       </p>
-      {ui.form("/failure/repair", versionOf(failure), content)}
+      {ui.form("/failure/repair", versionOf(failure), [
+        ui.field("Account ID", {
+          name: "account",
+          required: true,
+          maxlength: 255,
+        }),
+        <button>Save the account</button>,
+      ])}
     </article>
   );
 }
 
 /**
- * Returns a payload with an account where its format has it; undefined if it has another
- * shape, or is too deep.
+ * Returns a payload with an account at the place that its format reads; undefined if the
+ * payload has another shape or is nested too deeply.
  */
 function withAccount(
   json: string | null,

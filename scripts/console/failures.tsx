@@ -1,5 +1,5 @@
 /** @jsxImportSource hono/jsx */
-/** The list of failures, with its filter, and the retry of all that match. */
+/** The list of failures, its filter, and the retry of all that match. */
 import type { Child } from "hono/jsx";
 import type { ProjectError, Query, Row } from "../common/project_api.ts";
 import type { Call, Project } from "./project.ts";
@@ -12,7 +12,7 @@ export const LISTED =
 /** A failure with its payloads as JSON text. */
 export interface Failure extends Listed {
   readonly payload: string | null;
-  /** As it was received, if it was repaired. */
+  /** The payload as received, if it was repaired. */
   readonly original: string | null;
 }
 
@@ -21,7 +21,7 @@ export async function readFailure(
   { provider = "", event = "" }: ui.Fields,
 ): Promise<Failure | undefined> {
   const [row] = await project.read("billing_failed_events", {
-    // As text, since JSON.parse rounds large numbers.
+    // As text, because JSON.parse rounds large numbers.
     select:
       `${LISTED},kind,account_id,payload_encoding,resolution_note,resolved_by,occurred_at,version,payload:payload::text,original:original_payload::text`,
     provider: `eq.${provider}`,
@@ -71,7 +71,7 @@ export function addFailures(console: ui.Console): void {
       offset: `${(page - 1) * ui.PAGE_SIZE}`,
       limit: `${ui.PAGE_SIZE}`,
     }).catch((error: ProjectError) => {
-      // A page after the last one: failures were resolved since it was linked.
+      // The page is empty now: failures were resolved since it was linked.
       if (error.code !== "PGRST103") throw error;
     });
     if (!list) return c.redirect(ui.link("/failures", filter), 303);
@@ -95,14 +95,14 @@ export function addFailures(console: ui.Console): void {
     const answer = await project.call(retryAll(filter));
     const problem = await project.wakeWorker("retries");
     const run = problem === ""
-      ? "The worker has run: what failed again is at the top. What waits for the next run, such as behind a lock of another session, says so."
+      ? "The worker has run. Events that failed again are at the top; those that wait for its next run show that a retry is requested."
       : "";
-    const done = `${ui.firstSentences(answer)}\n${run}`;
+    const done = `${ui.withoutAdvice(answer)}\n${run}`;
     return showResult(c, "/failures", { done, problem });
   });
 }
 
-/** Returns a form that offers what the list has; what is chosen is first. */
+/** Returns a form that offers the values in the list, the current choice first. */
 function filterForm(
   { state, code, type }: Filter,
   listed: readonly Listed[],
@@ -148,9 +148,9 @@ function retryForm(filter: Filter, count: number) {
     <details>
       <summary>Retry all that match</summary>
       <p>
-        In the order in which the events occurred. Nothing is applied twice: a
-        retry goes through the same ledger as a delivery. Failures whose payload
-        was pruned are left out.
+        Events are retried in the order in which they occurred. None is applied
+        twice: a retry uses the same ledger as a delivery. Failures whose
+        payload was deleted are left out.
       </p>
       {ui.form("/failures/retry", filter, button, retryAll(filter))}
     </details>
@@ -183,7 +183,6 @@ export function failureTable(failures: readonly Listed[]): Child {
       stateOf(row),
       " ",
       <code>{ui.visible(row.error_code)}</code>,
-      // The failure's page has all of it.
       <small>{ui.visible(ui.shortened(row.error, 160))}</small>,
     ],
     Subscription: (row) => ui.linked(row.subscription_id),

@@ -9,11 +9,11 @@ const GIVEN_UP = ["dead", "undeliverable"];
 
 type Notification = Row<"billing_notifications">;
 
-/** Makes notifications due that were given up: one, or all. */
+/** Returns the update that makes one given-up notification due again, or all. */
 function sendAgain(id = ""): Update {
   return {
     update: "notifications",
-    // By Postgres's clock: this machine's may be ahead of it.
+    // "now" is by Postgres's clock: this machine's may be ahead.
     set: { status: "pending", attempts: 0, next_attempt_at: "now" },
     where: { ...(id && { id }), status: GIVEN_UP },
   };
@@ -41,10 +41,11 @@ export function addNotifications(console: ui.Console): void {
           {ui.counted(list.count, "notification")} not sent.{" "}
           {list.count > list.data.length &&
             `The oldest ${list.data.length} are shown. `}
-          Pending ones are tried again when they are due.
+          Pending ones are tried again when they are due. To find a notification
+          that was sent, search for its subscription or event.
         </p>
         {givenUp.count > 0 && sendAllCard(givenUp.count)}
-        {notificationTable(list.data)}
+        {list.count > 0 && notificationTable(list.data)}
       </>
     );
     return show(c, "Notifications", content);
@@ -52,7 +53,8 @@ export function addNotifications(console: ui.Console): void {
 
   app.post("/notifications/send", async (c) => {
     const { id } = await ui.readForm(c);
-    const done = `${await project.update(sendAgain(id))} made due again.`;
+    const count = await project.update(sendAgain(id));
+    const done = `${ui.counted(count, "notification")} made due again.`;
     const problem = await project.wakeWorker("notifications");
     return showResult(c, "/notifications", { done, problem });
   });
@@ -63,11 +65,10 @@ function sendAllCard(givenUp: number) {
   const send = <button>Send {all} again</button>;
   return (
     <article>
-      <h2>Send all again that were given up</h2>
       <p>
         {all}{" "}
-        are dead, or undeliverable because billing.account_email has no address.
-        First fix what their errors name.
+        were given up: they are dead, or undeliverable because
+        billing.account_email has no address. First fix what their errors name.
       </p>
       {ui.form("/notifications/send", {}, send, sendAgain())}
     </article>
@@ -77,22 +78,13 @@ function sendAllCard(givenUp: number) {
 export function notificationTable(
   notifications: readonly Notification[],
 ): Child {
-  if (notifications.length === 0) {
-    return (
-      <p>
-        There is none. Those that were sent are found by their subscription or
-        event.
-      </p>
-    );
-  }
-
   return ui.table("Notifications", notifications, {
     To: (row) => ui.linked(row.account_id),
     Subscription: (row) => ui.linked(row.subscription_id),
     Kind: (row) => ui.value(row.kind),
     Status: statusCell,
     "Last error, or why withdrawn": (row) => ui.value(row.last_error),
-    Made: (row) => ui.time(row.created_at),
+    Created: (row) => ui.time(row.created_at),
     "Sent or due": (row) =>
       ui.time(row.status === "pending" ? row.next_attempt_at : row.sent_at),
   });

@@ -1,5 +1,5 @@
 /** @jsxImportSource hono/jsx */
-/** The first page: whether all is well, and if not, where to look. */
+/** The first page: whether anything is failing, and where to look. */
 import {
   type ErrorCode,
   ERRORS,
@@ -11,10 +11,9 @@ import * as ui from "./ui.tsx";
 
 type Health = Partial<Row<"billing_health">>;
 
-/** The tiles that are bad news unless they count nothing. */
-const BAD = ["Open failures", "Notifications given up"];
+const ALARMING = ["Open failures", "Notifications given up"];
 
-/** A notification that works is sent within a minute or two. */
+/** A notification is normally sent within two minutes. */
 const LATE_MS = 5 * 60_000;
 
 const CODES = Object.keys(ERRORS).length;
@@ -30,7 +29,7 @@ export function addOverview({ app, project, show }: ui.Console): void {
     const content = (
       <>
         <h1>{headline(health) || "Nothing is failing"}</h1>
-        {tiles(health)}
+        {overviewTiles(health)}
 
         <h2>Open failures by error</h2>
         {codeTable(codes)}
@@ -57,57 +56,44 @@ function headline(health: Health): string {
   ].filter(Boolean).join(", ");
 }
 
-function tiles(health: Health) {
+function overviewTiles(health: Health) {
   const ranAt = health.last_scheduled_run_at;
   const schedule = ranAt
     ? `the schedule ran ${ui.distance(Date.parse(ranAt))}`
-    : "no schedule has run";
+    : "the schedule has not run";
   const oldest = (time?: string | null) =>
     time ? `the oldest: ${ui.distance(Date.parse(time))}` : "";
 
-  return (
-    <div class="grid">
-      {tile(
-        "/failures",
-        "Open failures",
-        health.open_failures,
-        oldest(health.oldest_open_failure),
-      )}
-      {tile(
-        "/failures",
-        "Retries requested",
-        health.retries_requested,
-        schedule,
-      )}
-      {tile(
-        "/notifications",
-        "Notifications that wait",
-        health.notifications_pending,
-        oldest(health.oldest_pending_notification),
-      )}
-      {tile(
-        "/notifications",
-        "Notifications given up",
-        health.notifications_given_up,
-      )}
-    </div>
-  );
-}
+  const shown = [
+    [
+      "/failures",
+      "Open failures",
+      health.open_failures,
+      oldest(health.oldest_open_failure),
+    ],
+    ["/failures", "Retries requested", health.retries_requested, schedule],
+    [
+      "/notifications",
+      "Pending notifications",
+      health.notifications_pending,
+      oldest(health.oldest_pending_notification),
+    ],
+    [
+      "/notifications",
+      "Notifications given up",
+      health.notifications_given_up,
+      "",
+    ],
+  ] as const;
 
-function tile(
-  href: string,
-  name: string,
-  count: number | null | undefined,
-  note = "",
-) {
-  const isBad = count && BAD.includes(name);
-  return (
-    <article class={isBad ? "bad" : ""}>
+  const tiles = shown.map(([href, name, count, note]) => (
+    <article class={count && ALARMING.includes(name) ? "bad" : ""}>
       <a href={href}>{name}</a>
       <h2>{(count ?? 0).toLocaleString("en")}</h2>
       <small>{note}</small>
     </article>
-  );
+  ));
+  return <div class="grid">{tiles}</div>;
 }
 
 function codeTable(codes: Awaited<ReturnType<typeof countByCode>>) {
@@ -125,15 +111,15 @@ function lastEvent(time?: string | null) {
   if (time) return <p>Last event applied: {ui.time(time)}</p>;
   return (
     <p>
-      No event was applied yet. Send one:{" "}
+      No event has been applied yet. Send one:{" "}
       <code>{asTyped("trigger customer.subscription.created")}</code>
     </p>
   );
 }
 
 /**
- * Returns the codes of open failures with their numbers, the largest first. The
- * API groups no rows, so it is asked for one code after the other.
+ * Returns the number of open failures for each code, the largest first. The API
+ * cannot group rows, so it is asked for one code after the other.
  */
 async function countByCode(project: Project) {
   const open = (error_code: string) =>

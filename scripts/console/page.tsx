@@ -3,10 +3,11 @@
 import pico from "@picocss/pico" with { type: "text" };
 import type { Context } from "hono";
 import type { Child } from "hono/jsx";
+import type { ContentfulStatusCode } from "hono/utils/http-status";
 import { isLoopback } from "../common/loopback.ts";
 import { HIDDEN, type Notice, visibleLines } from "./ui.tsx";
 
-/** Pico's style sheet, and what it leaves open. */
+/** Pico's style sheet, and the console's additions. */
 export const STYLE = `${pico}
 :root { --pico-font-size: 95%; }
 h1 { --pico-font-size: 1.4rem; }
@@ -32,21 +33,20 @@ nav, .spread { display: flex; flex-wrap: wrap; gap: 0 1.5rem; justify-content: s
 }
 `;
 
-/** Returns an HTML document. Its title may come from outside. */
+/** Returns an HTML document. Its title may contain text from outside. */
 export function html(
   c: Context,
   { title, head, body }: { title?: string; head?: Child; body: Child },
-  status: 200 | 401 | 403 | 404 | 413 | 421 | 422 | 502 = 200,
+  status: ContentfulStatusCode = 200,
 ): Response {
   const name = title ? `${title} · Billing console` : "Billing console";
-  const hidden = new RegExp(HIDDEN, "gu");
 
   const document = (
     <html lang="en">
       <head>
         <meta charset="utf-8" />
         <meta name="viewport" content="width=device-width, initial-scale=1" />
-        <title>{name.replaceAll(hidden, "\uFFFD")}</title>
+        <title>{name.replaceAll(new RegExp(HIDDEN, "gu"), "\uFFFD")}</title>
         <link rel="icon" href="data:," />
         <link rel="stylesheet" href="/style.css" />
         {head}

@@ -1,33 +1,27 @@
 /** @jsxImportSource hono/jsx */
-/** The payload of a failure: what a repair changed in it, and the form that edits it. */
+/** The payload of a failure: its text, the changes of a repair, and the form to edit it. */
 import type { Child } from "hono/jsx";
-// Not by name, which an older Deno does not have: see deno_version.ts.
+// An older Deno lacks `diff`; imported by name, it would fail before requireDeno().
 import * as util from "node:util";
 import type { Failure } from "./failures.tsx";
 import type { Update } from "./project.ts";
 import * as ui from "./ui.tsx";
 
-/** How many characters of a text are shown. */
-const SHOWN = 64 * 1024;
-/** In characters. A browser's text field gets slow with more. */
-const LONGEST_DRAFT = 2 * 1024 * 1024;
-/** How many lines are compared: time and memory grow with their square. */
-const MAX_LINES = 1_000;
-
-const ONE_STRING =
-  "Postgres cannot store this body as JSON, or only with numbers of more than 40 digits. So it is stored in one JSON string: as text, or as base64 if it is not text.";
-const TOO_LONG =
-  "It is too long to edit in a browser. Repair it in the SQL editor: see docs/operate.md.";
+const MAX_SHOWN_CHARACTERS = 64 * 1024;
+/** With more, a browser's text field gets slow. */
+const MAX_DRAFT_CHARACTERS = 2 * 1024 * 1024;
+/** Time and memory grow with the square of the lines. */
+const MAX_COMPARED_LINES = 1_000;
 
 export interface Draft {
   readonly text: string;
-  /** The version of the row that the editing began with. */
+  /** The row's version when editing began. */
   readonly version: string;
   /** Why it was not saved. */
   readonly faults?: readonly string[];
 }
 
-/** Writes hidden characters as JSON does, such as \u202e. */
+/** Replaces hidden characters by JSON escapes, such as \u202e. */
 function escapeHidden(json: string): string {
   const hidden = new RegExp(`(?![\\t\\n\\r])${ui.HIDDEN.source}`, "gu");
   const escape = (unit: string) =>
@@ -65,34 +59,39 @@ export function payloadSection(
   const pretty = prettyJson(payload);
   const received = original === null ? pretty : prettyJson(original);
   const isCut = [pretty, received].some((text) =>
-    text.length > SHOWN || original && text.split("\n").length > MAX_LINES
+    text.length > MAX_SHOWN_CHARACTERS ||
+    original && text.split("\n").length > MAX_COMPARED_LINES
   );
 
   return [
     failure.resolved_at === null && (
       <details open={draft !== undefined}>
         <summary role="button" class="outline">Repair</summary>
-        {repairForm(failure, draft ?? { text: editable(failure, payload) })}
+        {repairForm(failure, draft ?? { text: initialDraft(failure, payload) })}
       </details>
     ),
 
-    failure.payload_encoding !== "json" && <p>{ONE_STRING}</p>,
+    failure.payload_encoding !== "json" && (
+      <p>
+        This body is stored in one JSON string, as text or as base64, because
+        Postgres cannot store it as JSON, or a number has more than 40 digits.
+      </p>
+    ),
     original !== null &&
-    <p>Repaired: - is what was received, + is what a retry applies.</p>,
+    <p>Repaired: lines with - were received, lines with + replace them.</p>,
     <pre tabindex={0}>
       {original === null
-        ? pretty.slice(0, SHOWN)
+        ? pretty.slice(0, MAX_SHOWN_CHARACTERS)
         : compareLines(received, pretty).map(markedLine)}
     </pre>,
     isCut && <p>Only the beginning is shown. The SQL editor has all of it.</p>,
   ];
 }
 
-/** Returns the text that the editing of a payload begins with. */
-function editable({ payload_encoding }: Failure, payload: string): string {
+function initialDraft({ payload_encoding }: Failure, payload: string): string {
   if (payload_encoding === "text") return escapeHidden(JSON.parse(payload));
   const pretty = prettyJson(payload);
-  return pretty.length > SHOWN ? escapeHidden(payload) : pretty;
+  return pretty.length > MAX_SHOWN_CHARACTERS ? escapeHidden(payload) : pretty;
 }
 
 function markedLine(line: string) {
@@ -103,12 +102,15 @@ function markedLine(line: string) {
 /**
  * Compares the beginnings of two texts. A line of the result begins with "-" if
  * only the first text has it, and with "+" if only the second has it. "…" stands
- * for lines that are equal, and not near a change.
+ * for equal lines that are not near a change.
  */
 export function compareLines(before: string, after: string): string[] {
   const compared = (text: string) =>
-    text.slice(0, SHOWN).split("\n").slice(0, MAX_LINES);
-  // In Node's diff, 1 is a line of the first text only, -1 one of the second only.
+    text.slice(0, MAX_SHOWN_CHARACTERS).split("\n").slice(
+      0,
+      MAX_COMPARED_LINES,
+    );
+  // In Node's diff, 1 marks a line of the first text only, -1 of the second only.
   const lines = util.diff(compared(before), compared(after)) as [
     1 | 0 | -1,
     string,
@@ -126,7 +128,9 @@ function repairForm(
   failure: Failure,
   { text, faults = [] }: Pick<Draft, "text" | "faults">,
 ) {
-  if (text.length > LONGEST_DRAFT) return TOO_LONG;
+  if (text.length > MAX_DRAFT_CHARACTERS) {
+    return "This payload is too long to edit in a browser. Repair it in the SQL editor: see docs/operate.md.";
+  }
   const content = (
     <>
       {faults.length > 0 && (
@@ -145,7 +149,7 @@ function repairForm(
           wrap="off"
           spellcheck={false}
           required
-          // The browser shows it, and the reason above it.
+          // Scrolls to it, and so to the reasons above it.
           autofocus={faults.length > 0}
         >
           {text}
@@ -153,15 +157,17 @@ function repairForm(
       </label>
 
       <p>
-        It is checked as the receiver checks it, and the database tries it.
-        Saving changes nothing else: retry the event afterwards. What was
-        received is kept.
+        The payload is checked as the receiver would check it, and the database
+        tries the event. Saving does not retry it: do that afterwards. The
+        original payload is kept.
       </p>
       <button>Check and save</button>
     </>
   );
-  // A longer statement is of no use on a page.
-  const shown = text.length > SHOWN ? undefined : repairOf(failure, text);
+  // The SQL of a longer payload would be too long to read.
+  const shown = text.length > MAX_SHOWN_CHARACTERS
+    ? undefined
+    : repairOf(failure, text);
   return ui.form("/failure/repair", versionOf(failure), content, shown);
 }
 

@@ -1,15 +1,7 @@
 /** The project that the console shows: its database, and its worker. */
 import type { Database } from "../../supabase/functions/_shared/billing/database/database.types.ts";
 import { asTyped } from "../common/how_started.ts";
-import {
-  openApi,
-  type ProjectAccess,
-  type Query,
-  restHeaders,
-  type Row,
-  settingsOf,
-  type Views,
-} from "../common/project_api.ts";
+import * as api from "../common/project_api.ts";
 import { type RequestTools, sendRequest } from "../common/requests.ts";
 
 type Values = Readonly<Record<string, string | number | null>>;
@@ -27,24 +19,22 @@ export interface Update {
   readonly where: Readonly<Record<string, string | readonly string[]>>;
 }
 
-type Tried = Readonly<
-  Database["public"]["Functions"]["billing_try_event"]["Returns"][number]
->;
+type TrialResult =
+  Database["public"]["Functions"]["billing_try_event"]["Returns"][number];
 
 export type Project = ReturnType<typeof openProject>;
 
-/** Opens a project. It makes no request yet. */
 export function openProject(
-  access: ProjectAccess,
+  access: api.ProjectAccess,
   { fetch }: Pick<RequestTools, "fetch">,
 ) {
   const tools = { fetch, clock: Date.now };
-  const { rest, read } = openApi(access, { ...tools, timeoutMs: 10_000 });
+  const { rest, read } = api.openApi(access, { ...tools, timeoutMs: 10_000 });
   const { projectUrl: url, secretKey } = access;
 
-  /** Wakes the worker. A page waits a few seconds for its run to end. */
+  /** Waits only a few seconds for a run to end, because a page waits for it. */
   const wake = (queue: string) => {
-    const init = { method: "POST", headers: restHeaders(secretKey) };
+    const init = { method: "POST", headers: api.restHeaders(secretKey) };
     const target = `${url}/functions/v1/billing-worker?queue=${queue}`;
     return sendRequest(target, init, { ...tools, timeoutMs: 8_000 });
   };
@@ -59,12 +49,12 @@ export function openProject(
     read,
 
     /**
-     * Reads rows, and counts all that match. It does not count by HEAD: PostgREST
-     * 12 then closes the connection without saying so, and the next request fails.
+     * Reads rows, and counts all that match. It does not use HEAD: PostgREST 12
+     * then closes the connection unannounced, and the next request fails.
      */
-    count<Name extends keyof Views>(name: Name, query: Query) {
+    count<Name extends keyof api.Views>(name: Name, query: api.Query) {
       const prefer = "count=exact";
-      return rest<Row<Name>[]>("GET", name, { query, prefer });
+      return rest<api.Row<Name>[]>("GET", name, { query, prefer });
     },
 
     call: ({ call, args }: Call) => callSql<string>(call, args),
@@ -73,20 +63,21 @@ export function openProject(
     hasAccess: (account_id: string) =>
       callSql<boolean>("has_access", { account_id }),
 
-    /** Asks what the result of an event would be, without any effect. */
+    /** Asks for the result that an event would have, without any effect. */
     tryEvent: async (event: object) =>
-      (await callSql<[Tried]>("try_event", { event }))[0],
+      (await callSql<[TrialResult]>("try_event", { event }))[0],
 
     /**
-     * Changes rows, also with more conditions. Returns how many.
+     * Updates rows, and returns how many.
      *
-     * @param body JSON text that is sent instead of the values.
+     * @param options.more Further query parameters.
+     * @param options.body JSON text that is sent instead of the values.
      */
     async update(
       { update, set, where }: Update,
       { more = {}, body = JSON.stringify(set) } = {},
     ): Promise<number> {
-      // A single value may have a comma; those in lists are words.
+      // Only a single value may contain a comma: those in lists are words.
       const conditions = Object.entries(where).map(([name, value]) => [
         name,
         typeof value === "string" ? `eq.${value}` : `in.(${value})`,
@@ -105,10 +96,10 @@ export function openProject(
 
     async settings() {
       const reply = await wake("none");
-      return "fault" in reply ? undefined : settingsOf(reply);
+      return "fault" in reply ? undefined : api.settingsOf(reply);
     },
 
-    /** Wakes the worker. Returns what to tell the operator; empty if the run is over. */
+    /** Returns a message for the operator; empty if the run has ended. */
     async wakeWorker(queue: "retries" | "notifications"): Promise<string> {
       const reply = await wake(queue);
       if ("fault" in reply) {

@@ -21,22 +21,19 @@ import type { Project } from "./project.ts";
 
 type Settings = Awaited<ReturnType<Project["settings"]>>;
 
-const UNCHANGED = "Nothing is changed. To try the event as it is, retry it.";
 const NO_EFFECT = {
-  duplicate:
-    "The event was applied already, so a retry would do nothing. Resolve it instead.",
-  erased:
-    "Its account was erased, so a retry would do nothing. Resolve it instead.",
+  duplicate: "The event was applied already",
+  erased: "Its account was erased",
 };
 const CHANGED =
   "The failure has changed since you opened this page. Compare your text with the payload that is there now, and save again.";
 
 /**
- * Stores a repaired payload as the text that it is, if the receiver would accept
- * it, the event would have an effect, and the failure has not changed meanwhile.
+ * Stores a repaired payload exactly as written, if the event would have an effect
+ * and the failure has not changed meanwhile.
  *
  * @returns why a retry would fail now, or an empty text
- * @throws {ProjectError} With what is wrong, a line each.
+ * @throws {ProjectError} With a line for each fault.
  */
 export async function repair(
   project: Project,
@@ -51,7 +48,9 @@ export async function repair(
   const tried = await project.tryEvent({ provider, ...event });
   const { outcome } = tried;
   if (outcome === "erased" || outcome === "duplicate") {
-    throw new ProjectError(NO_EFFECT[outcome]);
+    throw new ProjectError(
+      `${NO_EFFECT[outcome]}, so a retry would do nothing. Resolve it instead.`,
+    );
   }
   const { code, message } = withPlaces(
     databaseError(tried.error_code ?? "", tried.error ?? ""),
@@ -63,7 +62,7 @@ export async function repair(
   }
 
   const changed = await project.update(repairOf(failure, text), {
-    // The API takes this column from the body, whatever else that holds.
+    // The API stores only this column, whatever else the text sets.
     more: { version: `eq.${version}`, columns: "payload" },
     body: `{"payload":${text}}`,
   });
@@ -71,7 +70,7 @@ export async function repair(
   return hasFailed ? `A retry would fail now: ${code}: ${message}` : "";
 }
 
-/** Returns the format of a failure's provider; Stripe's if the worker does not say it. */
+/** Returns the format of a failure's provider; Stripe's if the worker does not report it. */
 export function formatOf({ provider }: Failure, settings: Settings): Format {
   return FORMATS[settings?.formats?.[provider] ?? "stripe"];
 }
@@ -91,7 +90,7 @@ function readRepair(
   if (!parsed.handled) {
     if (settings === undefined) {
       throw new ProjectError(
-        `type: the worker does not answer, and only it knows whether HANDLE_EVENT_TYPES or NOTIFY needs ${parsed.type}. Check it with: ${
+        `type: the worker does not answer, and only it knows whether HANDLE_EVENT_TYPES or NOTIFY includes ${parsed.type}. Check it with: ${
           asTyped("doctor")
         }`,
       );
@@ -110,7 +109,9 @@ function readRepair(
     );
   }
   if (payload !== null && prettyJson(json) === prettyJson(payload)) {
-    throw new ProjectError(UNCHANGED);
+    throw new ProjectError(
+      "Nothing is changed. To try the same payload again, retry the event.",
+    );
   }
   return parsed.event;
 }
@@ -139,7 +140,7 @@ function parseRepair(
       throw new ProjectError(error.message.replaceAll("; ", "\n"));
     }
     if (!(error instanceof SyntaxError)) throw error;
-    // In the words of the JSON parser, which say where.
+    // The JSON parser's message says where.
     throw new ProjectError(`This is not JSON: ${error.message}`);
   }
 }

@@ -1,5 +1,5 @@
 /** @jsxImportSource hono/jsx */
-/** The search for an ID, which is also the page of a subscription. */
+/** The search for an ID; for a subscription's ID, it is the page of the subscription. */
 import { asTyped } from "../common/how_started.ts";
 import { PROVIDER_NAMES } from "../common/sign.ts";
 import { accessCard, readAccess } from "./access.tsx";
@@ -16,7 +16,7 @@ type Found = Awaited<ReturnType<typeof search>>;
 
 export function addSearch({ app, project, show }: ui.Console): void {
   app.get("/search", async (c) => {
-    // No ID has a NUL, but what is pasted may.
+    // No ID contains NUL, but pasted text may.
     const id = (c.req.query("q") ?? "").replaceAll("\0", "").trim();
     const found = await search(project, id);
     return show(c, "Search", searchPage(id, found));
@@ -39,7 +39,7 @@ async function search(project: Project, id: string) {
     return found.flat();
   }
 
-  // It matches every provider, for indexes that begin with it.
+  // Every provider matches; the indexes begin with this column.
   const provider = `in.(${PROVIDER_NAMES})`;
   const [records, failures, notifications, ledger] = await Promise.all([
     find("billing_records", ["id", "account_id", "customer_id"], { provider }),
@@ -56,7 +56,7 @@ async function search(project: Project, id: string) {
     find("billing_processed_events", ["event_id"], { provider }),
   ]);
 
-  // An account that only failures name is shown if it is the one searched for.
+  // An account that only failures name is shown only if it is searched for.
   const accounts = new Set(records.map(({ account_id }) => account_id));
   if (failures.some(({ account_id }) => account_id === id)) accounts.add(id);
   const access = await Promise.all(
@@ -73,10 +73,9 @@ function searchPage(id: string, found: Found) {
       <h1>Search: {ui.visible(id)}</h1>
       {Object.values(found).every((rows) => rows.length === 0) && (
         <p>
-          Nothing has this ID. The search compares whole IDs, of accounts,
+          Nothing has this ID. The search compares whole IDs of accounts,
           subscriptions, customers and events. An event that never arrived is
-          not here either: <code>{asTyped("reconcile")}</code>{" "}
-          asks Stripe for it.
+          not here: <code>{asTyped("reconcile")}</code> asks Stripe for it.
         </p>
       )}
 

@@ -1,17 +1,17 @@
 /** @jsxImportSource hono/jsx */
 /**
- * The parts that pages are made of. JSX escapes markup; {@linkcode visible} shows
- * characters in text from outside that the eye would miss, such as those that reorder it.
+ * The parts of pages. JSX escapes markup; {@linkcode visible} shows the invisible
+ * characters in text from outside, such as those that reorder it.
  */
 import type { Context, Hono } from "hono";
 import type { Child } from "hono/jsx";
+import type { ContentfulStatusCode } from "hono/utils/http-status";
 import type { Call, Project, Update } from "./project.ts";
 
 export const PAGE_SIZE = 50;
 
 export type Fields = Readonly<Record<string, string>>;
 
-/** The message to the operator after an action. */
 export interface Notice {
   readonly done?: string;
   readonly problem?: string;
@@ -24,9 +24,9 @@ export interface Console {
     c: Context,
     title: string,
     content: Child,
-    status?: 200 | 404 | 422 | 502,
+    status?: ContentfulStatusCode,
   ): Response;
-  /** Sends the browser to a page, which shows the result of an action once. */
+  /** Redirects to a page, which shows the result of an action once. */
   showResult(c: Context, path: string, notice: Notice): Response;
 }
 
@@ -40,13 +40,13 @@ export async function readForm(c: Context): Promise<Fields> {
   return Object.fromEntries(fields.map(([name, text]) => [name, `${text}`]));
 }
 
-/** Returns a number of things, such as "1 failure" or "2,000 failures". */
+/** Returns a count with its noun, such as "1 failure" or "2,000 failures". */
 export function counted(count: number, one: string, many = `${one}s`): string {
   return `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
 }
 
-/** Returns an answer of an SQL function without its advice for the SQL editor. */
-export function firstSentences(answer: string): string {
+/** Removes the advice for the SQL editor from the answer of an SQL function. */
+export function withoutAdvice(answer: string): string {
   return answer.replace(/ (?:The worker|See:).*$/s, "");
 }
 
@@ -71,24 +71,24 @@ export function visibleLines(text: string): Child {
 }
 
 export function shortened(text: string, length: number): string {
-  // A character is one or two units. Texts may be very long.
+  // Texts may be very long. A character is one or two UTF-16 units.
   const characters = [...text.slice(0, 2 * length + 1)];
   if (characters.length <= length) return text;
   return `${characters.slice(0, length).join("")}…`;
 }
 
 export function value(text: unknown): Child {
-  // The limit is that of the reason for a resolution.
+  // As long as the reason for a resolution may be.
   return text === null ? "–" : visible(shortened(String(text), 1_000));
 }
 
-/** Returns an ID that leads to a page, unless it is longer than any record's. */
+/** Returns an ID as a link, unless it is longer than any record's. */
 export function linked(
   id: string | null,
   href = link("/search", { q: id ?? "" }),
 ): Child {
   if (id === null) return "–";
-  // The receiver refuses a longer ID, but stores the event with it.
+  // The receiver refuses longer IDs, but stores the failed event.
   const shown = shortened(id, 255);
   return shown === id ? <a href={href}>{visible(id)}</a> : visible(shown);
 }
@@ -134,7 +134,7 @@ export function facts(row: object, columns: string): Child {
   return <table>{rows}</table>;
 }
 
-/** Returns a table. On a phone, each row of four columns or more is a card. */
+/** Returns a table. On a phone, rows of four columns or more become cards. */
 export function table<Row>(
   label: string,
   rows: readonly Row[],
@@ -186,8 +186,8 @@ export function field(label: string, attributes: Record<string, unknown>) {
 }
 
 /**
- * Returns a text as a string constant of SQL. One with a backslash or a hidden
- * character is an escape string, in which every such character is visible.
+ * Returns a text as an SQL string constant: an escape string if the text contains
+ * backslashes or hidden characters, which are then visible.
  */
 export function sqlString(text: string): string {
   const unseen = new RegExp(`\\\\|(?!\\n)${HIDDEN.source}`, "gu");

@@ -25,26 +25,26 @@ export interface Here extends RequestTools {
 export interface Finding {
   readonly name: string;
   readonly state: "ok" | "warning" | "FAIL" | "skipped";
-  /** If something is wrong, also what to do. */
+  /** Ends with what to do if something is wrong. */
   readonly text: string;
-  /** Whether nothing listens at its address, so that no other check can succeed. */
+  /** Whether nothing answers at the address, so that no other check can succeed. */
   readonly isDown?: boolean;
 }
 
 export type Findings = AsyncGenerator<Finding>;
 
-/** Thrown by a check that fails. The message ends with what to do. */
+/** Thrown by a check that fails. */
 export class Failed extends Error {}
 
 class Down extends Failed {}
 
-/** Thrown by a check that finds what may be intended. The message ends with what to do. */
+/** Thrown by a check whose finding may be intended. */
 export class Warned extends Error {}
 
 /** Thrown by a check that cannot be made; the message says why. */
 export class Skipped extends Error {}
 
-/** Makes a check: `look` returns the text of a success, and throws what is wrong. */
+/** Makes a check. `look` returns the text of a success, or throws. */
 export async function check(
   name: string,
   look: () => string | Promise<string>,
@@ -53,10 +53,8 @@ export async function check(
     return { name, state: "ok", text: await look() };
   } catch (error) {
     const { message: text } = error as Error;
-    if (error instanceof Down) {
-      return { name, state: "FAIL", text, isDown: true };
-    }
-    if (error instanceof Failed) return { name, state: "FAIL", text };
+    const isDown = error instanceof Down;
+    if (error instanceof Failed) return { name, state: "FAIL", text, isDown };
     if (error instanceof Warned) return { name, state: "warning", text };
     if (error instanceof Skipped) return { name, state: "skipped", text };
     throw error;
@@ -69,9 +67,10 @@ export function orSkip<T>(value: T | undefined, why: string): T {
 }
 
 /**
- * Returns the answer to a request, or says what is wrong if there is none.
+ * Returns the answer to a request.
  *
- * @param todo What to do then, if nothing has answered there before.
+ * @param todo What to do without an answer, if this address has not answered before.
+ * @throws {Failed} Without an answer.
  */
 export async function answerTo(
   url: string,
@@ -99,6 +98,7 @@ export async function answerTo(
 
 export function instructionsFor(url: string, functionName = "") {
   const start = asTyped("start");
+  const startStack = `Start the local stack: ${start}`;
   return isLoopback(url)
     ? {
       log: `in the terminal of ${start}`,
@@ -106,10 +106,10 @@ export function instructionsFor(url: string, functionName = "") {
       deploy: `restart the local stack: ${start}`,
       migrate: `${start} (a restart applies the migration)`,
       query: "In psql",
-      schedule: `Start the local stack, which wakes it: ${start}`,
-      reach: `Start the local stack: ${start}`,
+      schedule: startStack,
+      reach: startStack,
       secretKey: `Use the one that ${start} prints`,
-      database: `Start the local stack: ${start}`,
+      database: startStack,
       databaseUrl: `Copy the URL that ${start} prints`,
     }
     : {

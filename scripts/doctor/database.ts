@@ -12,11 +12,11 @@ import {
   Skipped,
   type Target,
 } from "./check.ts";
-import { acceptsKey } from "./worker.ts";
+import { readSettings } from "./project.ts";
 
 const MIGRATIONS = new URL("../../supabase/migrations/", import.meta.url);
 
-/** More calls wait only if pg_net has ended: it makes 200 a second. */
+/** pg_net makes 200 calls per second, so more wait only if its process has ended. */
 const MOST_QUEUED = 100;
 
 type CodedError = Error & { readonly code?: string };
@@ -36,7 +36,7 @@ export async function* checkDatabase(
         const connection = postgres(url, {
           max: 1,
           connect_timeout: 10,
-          // A pooler in transaction mode keeps no prepared statement.
+          // A pooler in transaction mode keeps no prepared statements.
           prepare: false,
           ssl,
           onnotice() {},
@@ -60,12 +60,12 @@ export async function* checkDatabase(
     return orSkip(sql, "fix the database first");
   };
   const checks = {
-    migration: () => isApplied(database(), place),
+    migration: () => checkMigration(database(), place),
     schedule: () =>
-      wakesWorker(database(), orSkip(projectUrl, "needs SUPABASE_URL"), here),
+      checkSchedule(database(), orSkip(projectUrl, "needs SUPABASE_URL"), here),
   };
   for (const [name, look] of Object.entries(checks)) {
-    yield check(name, () => look().catch((error) => notRead(error, place)));
+    yield check(name, () => look().catch((error) => failCheck(error, place)));
   }
 }
 
@@ -81,7 +81,7 @@ async function supportedVersion(sql: postgres.Sql): Promise<string> {
   );
 }
 
-/** Says why there is no connection; the URL is the project's, or the database's. */
+/** Explains a failed connection; the URL is the project's, or the database's. */
 function notConnected(error: CodedError, url: string): Failed {
   const { message, code = "" } = error;
   const { database, databaseUrl } = instructionsFor(url);
@@ -101,11 +101,11 @@ function notConnected(error: CodedError, url: string): Failed {
 }
 
 /**
- * Returns a database's URL, and for TLS the options of `tls.connect()`, or false
- * for none. The password goes only to a server that proved its name with a
- * certificate that this machine, `sslrootcert` or `PGSSLROOTCERT` trusts.
- * `sslmode=require` skips that, as in libpq (PostgreSQL's documentation, "SSL
- * Support"); a database on this machine needs no TLS.
+ * Returns a database's URL, and the options of `tls.connect()`, or false without
+ * TLS. The password is sent only to a server that proves its name with a certificate
+ * that this machine, `sslrootcert` or `PGSSLROOTCERT` trusts. `sslmode=require` skips
+ * that, as in libpq (PostgreSQL's documentation, "SSL Support"). A database on this
+ * machine needs no TLS.
  */
 async function databaseTls(databaseUrl: string, env: Environment) {
   const url = new URL(databaseUrl);
@@ -136,8 +136,8 @@ async function databaseTls(databaseUrl: string, env: Environment) {
   }
 }
 
-/** Makes a query that failed the result of its check, so that the others go on. */
-function notRead(error: CodedError, url: string): never {
+/** Turns a failed query into a failed check, so that the other checks go on. */
+function failCheck(error: CodedError, url: string): never {
   if (error instanceof Failed || error instanceof Skipped) throw error;
   const todo = error.code === "42501" // insufficient_privilege
     ? `The check needs the role postgres. ${instructionsFor(url).databaseUrl}`
@@ -146,10 +146,10 @@ function notRead(error: CodedError, url: string): never {
 }
 
 /**
- * Checks that the database has what the migration creates in schema public. Its history
- * of migrations does not say so, because a squash removes the migration from there.
+ * Checks that schema public has what the migration creates. The history of migrations
+ * is no proof, because a squash removes the migration from it.
  */
-async function isApplied(sql: postgres.Sql, url: string): Promise<string> {
+async function checkMigration(sql: postgres.Sql, url: string): Promise<string> {
   const migrations = Array.from(
     Deno.readDirSync(MIGRATIONS),
     ({ name }) => Deno.readTextFileSync(new URL(name, MIGRATIONS)),
@@ -174,7 +174,11 @@ async function isApplied(sql: postgres.Sql, url: string): Promise<string> {
   throw new Failed(`${what}. ${instructionsFor(url).migrate}`);
 }
 
-async function wakesWorker(sql: postgres.Sql, project: string, here: Here) {
+async function checkSchedule(
+  sql: postgres.Sql,
+  project: string,
+  here: Here,
+) {
   const { query } = instructionsFor(project);
   const todo =
     `${query}: select billing.schedule_worker('${project}', 'sb_secret_...');`;
@@ -195,7 +199,7 @@ async function wakesWorker(sql: postgres.Sql, project: string, here: Here) {
     from unnest(array['billing-worker', 'billing-prune']) as name
     where name not in (select jobname from cron.job where active)`;
   if (missing?.jobs) throw new Failed(`no active job ${missing.jobs}. ${todo}`);
-  // Disabling an extension leaves the job behind, which then wakes nothing.
+  // Disabling an extension leaves the job behind, which then fails.
   if (!has.net) throw new Failed(`pg_net is not installed. ${todo}`);
   if (!has.vault) throw new Failed(`Vault is not installed. ${todo}`);
 
@@ -208,8 +212,8 @@ async function wakesWorker(sql: postgres.Sql, project: string, here: Here) {
     const url = secret?.url ?? "nothing";
     throw new Failed(`wakes ${url} instead of this project's worker. ${todo}`);
   }
-  // The jobs and the key may exist, but the worker may refuse the key.
-  await acceptsKey(secret.url, secret.key ?? "", here).catch((error) => {
+  // The key may exist, but the worker may refuse it.
+  await readSettings(secret.url, secret.key ?? "", here).catch((error) => {
     throw /^refuses/.test(error.message)
       ? new Failed(`the worker refuses its key, which is in Vault. ${todo}`)
       : error;

@@ -16,7 +16,7 @@ import {
   type Target,
 } from "./check.ts";
 
-/** Far more than a network adds, far less than the 300 s of a signature. */
+/** Much more than a network's delay, much less than the 300 s that a signature lasts. */
 const MAX_SKEW_SECONDS = 30;
 
 export async function* checkEndpoint(target: Target, here: Here): Findings {
@@ -27,9 +27,12 @@ export async function* checkEndpoint(target: Target, here: Here): Findings {
     unsigned = await sendUnsigned(url, here);
     return `${url} answers (${unsigned.endedAtMs - unsigned.startedAtMs} ms)`;
   });
-  yield check("unsigned event", () => isRefused(url, reached()));
-  yield check("clock", () => agreesOnTime(reached()));
-  yield check("signed event", () => reached() && isAcknowledged(target, here));
+  yield check("unsigned event", () => checkUnsigned(url, reached()));
+  yield check("clock", () => checkClock(reached()));
+  yield check(
+    "signed event",
+    () => reached() && checkAcknowledged(target, here),
+  );
 }
 
 async function sendUnsigned(url: string, here: Here): Promise<Reply> {
@@ -50,10 +53,10 @@ async function sendUnsigned(url: string, here: Here): Promise<Reply> {
   return reply;
 }
 
-function isRefused(url: string, { status, body }: Reply): string {
+function checkUnsigned(url: string, { status, body }: Reply): string {
   const { deploy, log } = instructionsFor(url, "billing-webhook");
   if (status === 401 && body === "Invalid signature") {
-    return "refused with 401; the signature_missing in the receiver's log is this check's";
+    return "refused with 401; this check caused the signature_missing in the receiver's log";
   }
   if (status === 401) {
     throw new Failed(
@@ -70,7 +73,7 @@ function isRefused(url: string, { status, body }: Reply): string {
   );
 }
 
-function agreesOnTime({ headers, startedAtMs, endedAtMs }: Reply): string {
+function checkClock({ headers, startedAtMs, endedAtMs }: Reply): string {
   // The header has whole seconds (RFC 9110, section 6.6.1).
   const dateMs = Date.parse(headers.get("date") ?? "");
   if (Number.isNaN(dateMs)) throw new Skipped("the answer has no Date header");
@@ -87,7 +90,7 @@ function agreesOnTime({ headers, startedAtMs, endedAtMs }: Reply): string {
   );
 }
 
-async function isAcknowledged(target: Target, here: Here): Promise<string> {
+async function checkAcknowledged(target: Target, here: Here): Promise<string> {
   const { url, provider } = target;
   const prefix = settingsPrefix(provider);
   const delivery = signedPing(target, here);
@@ -102,7 +105,7 @@ async function isAcknowledged(target: Target, here: Here): Promise<string> {
     401:
       `answered 401. This command and the deployment need the same ${prefix}SIGNING_SECRET, ${prefix}FORMAT, ${prefix}SIGNATURE_HEADER and ${prefix}SIGNATURE_SCHEME: set them ${set}, and for this command. If they are equal, check the clock above`,
     500:
-      `answered 500. The deployment's secret is missing, weak or malformed: set ${prefix}SIGNING_SECRET ${set}. Or HANDLE_EVENT_TYPES is: see handlers below`,
+      `answered 500. The deployment's secret is missing, weak or malformed: set ${prefix}SIGNING_SECRET ${set}. Or HANDLE_EVENT_TYPES is wrong: see handlers below`,
   };
   throw new Failed(
     faults[status] ??
@@ -119,7 +122,7 @@ function signedPing(
   const body = JSON.stringify({
     id: `evt_doctor_${crypto.randomUUID()}`,
     object: "event",
-    // In no format does the receiver handle this type, and it never stores it.
+    // The receiver handles this type in no format, and does not store it.
     type: PING_TYPE,
     event_type: PING_TYPE, // for Paddle
     meta: { event_name: PING_TYPE }, // for Lemon Squeezy
@@ -129,7 +132,7 @@ function signedPing(
 
   try {
     const settings = providerSettings(here.env, provider);
-    // No other deployment accepts the published secret, the default for this machine.
+    // Only a local stack accepts the published secret, its default.
     if (isPublished(settings.secret) && !isLoopback(url)) return undefined;
     const signature = signatureHeaders({ ...settings, body, timestamp });
     const headers = { "content-type": "application/json", ...signature };

@@ -1,15 +1,13 @@
+import { handlerName } from "../../supabase/functions/_shared/billing/events/event_settings.ts";
+import type { FormatName } from "../../supabase/functions/_shared/billing/events/formats.ts";
 import { settingsPrefix } from "../../supabase/functions/_shared/billing/settings/providers.ts";
 import { whyUnsafeToAcknowledge } from "../../supabase/functions/billing-webhook/check_acknowledged.ts";
 import type { Settings } from "../../supabase/functions/billing-worker/handle_wake.ts";
 import { isLoopback } from "../common/loopback.ts";
 import type { ProviderName } from "../common/sign.ts";
+import { openApi, type Row, settingsOf } from "../common/project_api.ts";
 import {
-  openApi,
-  type Query,
-  type Row,
-  type Views,
-} from "../common/project_api.ts";
-import {
+  answerTo,
   check,
   Failed,
   type Findings,
@@ -20,17 +18,19 @@ import {
   type Target,
   Warned,
 } from "./check.ts";
-import { acceptsKey, areListed, isRead, refusesCalls } from "./worker.ts";
 
-/** The schedule wakes the worker every minute. */
+/** The schedule wakes the worker every minute, so this is late. */
 const RUN_MS = 5 * 60 * 1000;
-/** A mail API's limit per second or minute passes sooner; a quota does not. */
+/** A mail API's rate limit passes sooner; a quota does not. */
 const LIMITED_MS = 60 * 60 * 1000;
 
-type Read = <Name extends keyof Views>(
-  name: Name,
-  query?: Query,
-) => Promise<Row<Name>[]>;
+/** Why failures should be acknowledged to providers that soon stop sending. */
+const IMPATIENT: Partial<Record<FormatName, string>> = {
+  polar: "Polar disables an endpoint after 10 failures in a row",
+  "lemon-squeezy": "Lemon Squeezy sends an event 4 times in 2.5 minutes",
+};
+
+type Read = ReturnType<typeof openApi>["read"];
 
 export async function* checkProject(
   { projectUrl, secretKey, provider }: Target,
@@ -40,16 +40,16 @@ export async function* checkProject(
   const key = () => orSkip(secretKey, "needs SUPABASE_SECRET_KEY");
   const workerUrl = () => `${project()}/functions/v1/billing-worker`;
 
-  const worker = await check("worker", () => refusesCalls(workerUrl(), here));
+  const worker = await check("worker", () => checkWorker(workerUrl(), here));
   yield worker;
   let settings: Partial<Settings> | undefined;
   yield check("worker's key", async () => {
     if (worker.state === "FAIL") throw new Skipped("fix the worker first");
-    settings = await acceptsKey(workerUrl(), key(), here);
+    settings = await readSettings(workerUrl(), key(), here);
     return "the worker accepts it";
   });
 
-  const read: Read = async (name, query = {}) => {
+  const read: Read = async (name, query) => {
     const access = { projectUrl: project(), secretKey: key() };
     if (worker.isDown) throw new Skipped("fix the worker first");
     return await openApi(access, here).read(name, query)
@@ -57,8 +57,8 @@ export async function* checkProject(
         throw new Failed(message);
       });
   };
-  const answered = read("billing_health").then(([row]) => row);
-  // If the API fails, only its own check does; the others that need it are skipped.
+  const answered = read("billing_health", {}).then(([row]) => row);
+  // If the API fails, only its own check fails; the others are skipped.
   const health = answered.catch((error) => {
     if (!(error instanceof Failed)) throw error;
     throw new Skipped("fix the REST API first");
@@ -70,7 +70,7 @@ export async function* checkProject(
       return `the schedule last woke it at ${ranAt}`;
     }
     const fault = ranAt
-      ? `not woken it with success since ${ranAt}`
+      ? `not woken it successfully since ${ranAt}`
       : "never woken it";
     const { schedule } = instructionsFor(project(), "billing-worker");
     throw new Failed(`the schedule has ${fault}. ${schedule}`);
@@ -79,22 +79,24 @@ export async function* checkProject(
   const { acknowledging = [], hasAlerts = false } = settings ?? {};
   if (acknowledging.length > 0) {
     yield check("acknowledged", async () => {
-      const lack = whyUnsafeToAcknowledge({
+      const danger = whyUnsafeToAcknowledge({
         lastScheduledRunAt: (await health)?.last_scheduled_run_at ?? null,
         hasAlerts,
         nowMs: here.clock(),
       });
-      if (lack === undefined) return "failures are retried, and reported";
+      if (danger === undefined) return "failures are retried, and reported";
       throw new Failed(
-        `failures are answered 200, and no provider sends them again, but ${lack}`,
+        `failed events are answered 200, so providers do not send them again, but ${danger}`,
       );
     });
   }
 
   const format = settings?.formats?.[provider];
   if (settings?.formats && format !== "stripe") {
-    const isAcknowledged = acknowledging.includes(provider);
-    yield check("format", () => isRead(format, provider, isAcknowledged));
+    yield check(
+      "format",
+      () => checkFormat(format, provider, acknowledging.includes(provider)),
+    );
   }
 
   const known = await health.catch(() => undefined);
@@ -103,9 +105,9 @@ export async function* checkProject(
   if (settings && functions && (fault || types.length + functions.length > 0)) {
     yield check("handlers", () => {
       const { set } = instructionsFor(project());
-      if (!fault) return areListed(types, functions, set);
+      if (!fault) return checkHandlers(types, functions, set);
       throw new Failed(
-        `${fault}. Until you correct it ${set}, every event fails whose type the receiver does not handle itself`,
+        `${fault}. Until you correct it ${set}, events of types that the receiver does not handle itself fail`,
       );
     });
   }
@@ -117,18 +119,21 @@ export async function* checkProject(
       `${row?.open_failures} open, the oldest since ${row?.oldest_open_failure}. select * from billing.open_failures; docs/operate.md says what to do for each error code`,
     );
   });
-  yield check("notifications", async () => areSent(await health, read, here));
+  yield check(
+    "notifications",
+    async () => checkNotifications(await health, read, here),
+  );
   const purchases = known?.erased_purchases;
   if (purchases) {
     yield check("erased accounts", () => {
       throw new Warned(
-        `events of theirs that would have made a record: ${purchases}. Somebody may be paying for nothing: docs/operate.md, "Delete an account"`,
+        `events that would have created records for erased accounts: ${purchases}. Someone may be paying for nothing: docs/operate.md, "Delete an account"`,
       );
     });
   }
   yield check("live and test", async () => {
     await health;
-    return await areOfOneMode(provider, read, project());
+    return await checkModes(provider, read, project());
   });
   yield check("REST API", async () => {
     await answered;
@@ -136,7 +141,104 @@ export async function* checkProject(
   });
 }
 
-async function areSent(
+async function checkWorker(url: string, here: Here): Promise<string> {
+  const { deploy, log, reach } = instructionsFor(url, "billing-worker");
+  const init = { method: "POST" };
+  const { status, headers } = await answerTo(url, init, here, reach);
+
+  // @supabase/server sends this header with a refusal. Supabase's gateway does not,
+  // and would refuse the schedule's key as well.
+  if (status === 401 && headers.has("x-supabase-server-error")) {
+    return "refuses a call without a key with 401";
+  }
+  if (status === 401) {
+    throw new Failed(
+      `refused with 401 by Supabase's key check, before it reached the worker. Keep "verify_jwt = false" in supabase/config.toml, and ${deploy}`,
+    );
+  }
+  if (status >= 500) {
+    throw new Failed(
+      `answered ${status}: the worker does not start. The first lines of its log name the setting (${log})`,
+    );
+  }
+  throw new Failed(
+    `answered ${status} instead of 401. If the project's URL is right, ${deploy}`,
+  );
+}
+
+/** Returns the worker's settings, which it reports to the schedule's key. */
+export async function readSettings(url: string, key: string, here: Here) {
+  const to = instructionsFor(url, "billing-worker");
+  const init = { method: "POST", headers: { apikey: key } };
+  // With this queue, the worker does nothing, and records no run of the schedule.
+  const { status, body } = await answerTo(`${url}?queue=none`, init, here);
+
+  if (status === 200) return settingsOf({ status, body });
+  const faults: Record<number, string> = {
+    401: `refuses the secret key. ${to.secretKey}`,
+    503:
+      `answered 503: the database does not answer the worker. ${to.database}`,
+  };
+  throw new Failed(
+    faults[status] ??
+      `answered ${status}. Its log has the reason (${to.log}). If a database function is missing: ${to.migrate}`,
+  );
+}
+
+function checkFormat(
+  format: FormatName | undefined,
+  provider: ProviderName,
+  isAcknowledged: boolean,
+): string {
+  const prefix = settingsPrefix(provider);
+  if (format === undefined) {
+    throw new Failed(
+      `${prefix}FORMAT is wrong, so all deliveries are refused: docs/providers.md has its values`,
+    );
+  }
+  const why = IMPATIENT[format];
+  if (!why || isAcknowledged) return `events are read as ${format}`;
+  throw new Warned(
+    `${why}. supabase secrets set ${prefix}FAILURES=acknowledge: docs/providers.md`,
+  );
+}
+
+function checkHandlers(
+  types: readonly string[],
+  functions: readonly string[],
+  set: string,
+): string {
+  const faults: string[] = [];
+  const list = (names: readonly string[]) =>
+    names.map((name) => `billing.${name}(text, jsonb)`).join(", ");
+
+  const missing = types.filter((type) =>
+    !functions.includes(handlerName(type))
+  );
+  if (missing.length > 0) {
+    const wanted = list(missing.map(handlerName));
+    faults.push(
+      `events of ${
+        missing.join(", ")
+      } fail: service_role cannot call ${wanted}. Create what is missing in a migration, or correct HANDLE_EVENT_TYPES ${set}`,
+    );
+  }
+
+  const called = types.map(handlerName);
+  const idle = functions.filter((name) => !called.includes(name));
+  if (idle.length > 0) {
+    faults.push(
+      `no listed type calls ${
+        list(idle)
+      }, so what it would do for new events is lost. Add its type to HANDLE_EVENT_TYPES ${set}, or drop the function`,
+    );
+  }
+
+  if (faults.length > 0) throw new Failed(faults.join(". "));
+  return "each type in HANDLE_EVENT_TYPES has its function";
+}
+
+async function checkNotifications(
   health: Row<"billing_health"> | undefined,
   read: Read,
   here: Here,
@@ -156,7 +258,7 @@ async function areSent(
     order: "next_attempt_at",
     limit: "1",
   });
-  // Many at once take their time at a mail API's rate.
+  // A mail API's rate limit delays the rest of many notifications.
   const [sent] = await read("billing_notifications", {
     select: "sent_at",
     sent_at: `gt.${ago(RUN_MS)}`,
@@ -168,8 +270,8 @@ async function areSent(
     );
   }
 
-  // One failed attempt is no fault: the next is made after seconds. A refusal with
-  // 429 is not counted.
+  // A single failed attempt is no fault: the next follows within seconds. Attempts
+  // that were refused with 429 are not counted.
   const [failing] = await read("billing_notifications", {
     select: "last_error",
     status: "eq.pending",
@@ -187,13 +289,11 @@ async function areSent(
   }
 
   const waiting = health?.notifications_pending ?? 0;
-  if (waiting === 0) return "none waits, was given up or keeps failing";
-  const wait = waiting === 1 ? "waits" : "wait";
-  return `${waiting} ${wait} to be sent; none was given up or keeps failing`;
+  return `${waiting} waiting to be sent, none given up or failing`;
 }
 
-/** Looks at the mode of records: the mode that a deployment has set cannot be read. */
-async function areOfOneMode(
+/** Checks the mode of recorded subscriptions: the deployment's setting cannot be read. */
+async function checkModes(
   provider: ProviderName,
   read: Read,
   project: string,

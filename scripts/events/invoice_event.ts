@@ -1,18 +1,12 @@
 import type { StripeEvent } from "./event_types.ts";
-import {
-  customerOf,
-  eventFrom,
-  type EventOptions,
-  type EventType,
-  templateOf,
-  type TEMPLATES,
-} from "./templates.ts";
+import * as templates from "./templates.ts";
 import { uniqueId } from "./unique_id.ts";
 
-type Invoice = typeof TEMPLATES["invoice.payment_failed"]["data"]["object"];
+type Invoice =
+  typeof templates.TEMPLATES["invoice.payment_failed"]["data"]["object"];
 type Line = Omit<Invoice["lines"]["data"][0], "parent">;
 
-/** An invoice. It and its line have a `parent` since 2025-03-31.basil. */
+/** An invoice. Since 2025-03-31.basil, it and its line have a `parent`. */
 type InvoiceObject = Omit<Invoice, "customer" | "parent" | "lines"> & {
   customer: string | null;
   subscription?: string;
@@ -20,28 +14,29 @@ type InvoiceObject = Omit<Invoice, "customer" | "parent" | "lines"> & {
   lines: { data: [Line & { parent?: object }] };
 };
 
-export interface InvoiceEventOptions extends EventOptions {
-  /** By default a new one for every event. */
+export interface InvoiceEventOptions extends templates.EventOptions {
+  /** By default, a new one for every event. */
   readonly invoice?: string;
   readonly subscription?: string;
   readonly account?: string;
-  /** By default one for each subscription. */
+  /** By default, the subscription's. */
   readonly customer?: string | null;
 }
 
-/** Returns an event of the invoice for a month's renewal: by default, payment failed. */
+/** Returns an event of the invoice for a monthly renewal. */
 export function invoiceEvent(
   options: InvoiceEventOptions = {},
-  type: Extract<EventType, `invoice.${string}`> = "invoice.payment_failed",
+  type: Extract<templates.EventType, `invoice.${string}`> =
+    "invoice.payment_failed",
 ): StripeEvent<InvoiceObject> {
-  const template = templateOf<InvoiceObject>(type);
+  const template = templates.templateOf<InvoiceObject>(type);
   const { id, customer, lines: { data: [line] } } = template.data.object;
   const subscription = options.subscription ?? uniqueId("sub");
-  const event = eventFrom(template, {
+  const event = templates.eventFrom(template, {
     options,
     values: [
       [id, options.invoice ?? uniqueId("in")],
-      [customer, customerOf(subscription)],
+      [customer, templates.customerOf(subscription)],
       [line.subscription, subscription],
       [line.metadata.accountId, options.account],
     ],

@@ -1,35 +1,29 @@
 import type { StripeEvent } from "./event_types.ts";
-import {
-  customerOf,
-  eventFrom,
-  type EventOptions,
-  type EventType,
-  templateOf,
-} from "./templates.ts";
+import * as templates from "./templates.ts";
 import { uniqueId } from "./unique_id.ts";
 
-export interface PaymentEventOptions extends EventOptions {
-  /** Of the customer, by default a new one for every event. */
+export interface PaymentEventOptions extends templates.EventOptions {
+  /** The customer's subscription; by default, a new one for every event. */
   readonly subscription?: string;
   readonly account?: string;
-  /** The `payment_status` of a checkout, by default `paid`. */
+  /** The `payment_status` of a checkout; by default, `paid`. */
   readonly status?: string;
 }
 
-/** Returns an event of a payment: its checkout, its failure or its refund. */
+/** Returns an event of a payment: its checkout, failure or refund. */
 export function paymentEvent(
   type: Extract<
-    EventType,
+    templates.EventType,
     `${"charge" | "checkout" | "payment_intent"}.${string}`
   >,
   options: PaymentEventOptions = {},
 ): StripeEvent {
   const { subscription = uniqueId("sub") } = options;
-  const event = eventFrom(templateOf(type), {
+  const event = templates.eventFrom(templates.templateOf(type), {
     options,
     values: [
       ["3ExamplePayment0000000001", uniqueId("pi").slice(3)],
-      ["cus_ExampleCustomer01", customerOf(subscription)],
+      ["cus_ExampleCustomer01", templates.customerOf(subscription)],
       ["acc_1ExampleAccount", options.account],
     ],
   });

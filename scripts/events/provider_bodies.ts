@@ -4,13 +4,13 @@
  */
 import type { JsonObject } from "./event_types.ts";
 
-/** What an event says. Times are in ISO 8601. */
+/** Times are in ISO 8601. */
 export interface EventFacts {
-  /** For Polar and Dodo, it is sent in a header. */
+  /** Polar and Dodo send it in a header. */
   readonly id: string;
   readonly subscription: string;
   readonly customer: string;
-  /** None if it is empty or null. */
+  /** Left out if empty or null. */
   readonly account: string | null;
   readonly plan: string;
   readonly quantity: number;
@@ -66,7 +66,7 @@ export function paddle(type: string, facts: EventFacts): JsonObject {
 
   const transaction = {
     ...common,
-    // A payment is tried again in the same transaction; each purchase has its own.
+    // A failed payment is retried in its transaction; each purchase has a new one.
     id: isFailed ? "txn_01hv8wptq8987qeep44cyrewp9" : `txn_${facts.id}`,
     status: isFailed ? "past_due" : "completed",
     subscription_id: isFailed ? facts.subscription : null,
@@ -170,18 +170,11 @@ export function dodo(type: string, facts: EventFacts): JsonObject {
 }
 
 export function lemonSqueezy(type: string, facts: EventFacts): JsonObject {
-  return {
-    meta: {
-      event_name: type,
-      test_mode: true,
-      ...(facts.account && { custom_data: { account_id: facts.account } }),
-    },
-    data: lemonSqueezyData(type, facts),
+  const meta = {
+    event_name: type,
+    test_mode: true,
+    ...(facts.account && { custom_data: { account_id: facts.account } }),
   };
-}
-
-function lemonSqueezyData(type: string, facts: EventFacts): JsonObject {
-  const { subscription } = facts;
   const common = {
     customer_id: facts.customer,
     user_email: "user@example.com",
@@ -194,14 +187,11 @@ function lemonSqueezyData(type: string, facts: EventFacts): JsonObject {
   if (type === "subscription_payment_failed") {
     const attributes = {
       ...paid,
-      subscription_id: Number(subscription) || subscription,
+      subscription_id: Number(facts.subscription) || facts.subscription,
       status: "pending",
     };
-    return {
-      type: "subscription-invoices",
-      id: `${subscription}1`,
-      attributes,
-    };
+    const id = `${facts.subscription}1`;
+    return { meta, data: { type: "subscription-invoices", id, attributes } };
   }
 
   if (type.startsWith("subscription_")) {
@@ -216,9 +206,10 @@ function lemonSqueezyData(type: string, facts: EventFacts): JsonObject {
       renews_at: facts.periodEnd,
       ends_at: type.endsWith("expired") ? facts.occurredAt : facts.cancelAt,
     };
-    return { type: "subscriptions", id: subscription, attributes };
+    const id = facts.subscription;
+    return { meta, data: { type: "subscriptions", id, attributes } };
   }
 
   const attributes = { ...paid, identifier: facts.id, status: "paid" };
-  return { type: "orders", id: "31", attributes };
+  return { meta, data: { type: "orders", id: "31", attributes } };
 }

@@ -4,18 +4,14 @@ import {
   FORMATS,
 } from "../../supabase/functions/_shared/billing/events/formats.ts";
 import type { JsonObject } from "./event_types.ts";
-import {
-  dodo,
-  type EventFacts,
-  lemonSqueezy,
-  paddle,
-  polar,
-} from "./provider_bodies.ts";
+import * as bodies from "./provider_bodies.ts";
 import { EVENT_TYPES } from "./templates.ts";
 import { uniqueId } from "./unique_id.ts";
 
-/** By default, the ID is new, the time is now, and the status is as the type says. */
-export type ProviderEventOptions = Partial<Omit<EventFacts, "startedAt">>;
+/** By default, the ID is new, the time is now, and the type implies the status. */
+export type ProviderEventOptions = Partial<
+  Omit<bodies.EventFacts, "startedAt">
+>;
 
 /** Stripe's statuses, and Polar's. */
 const STATUSES = [
@@ -30,13 +26,13 @@ const STATUSES = [
 ];
 
 /**
- * For each provider: its types that have an effect here, and one that people write a
- * handler for; IDs in its form; its statuses; and its words for statuses that the
- * receiver stores in Stripe's.
+ * For each provider: the types that have an effect here, and one that people write a
+ * handler for; IDs in its form; its statuses; and its words for those that the receiver
+ * stores in Stripe's words.
  */
 export const PROVIDERS = {
   paddle: {
-    build: paddle,
+    build: bodies.paddle,
     types: [...Object.keys(FORMATS.paddle.kinds), "transaction.completed"],
     subscription: "sub_01hv8x29kz0t586xy6zn1a62ny",
     plan: "pri_01gsz8x8sawmvhz1pv30nge1ke",
@@ -44,7 +40,7 @@ export const PROVIDERS = {
     words: {},
   },
   polar: {
-    build: polar,
+    build: bodies.polar,
     types: [...Object.keys(FORMATS.polar.kinds), "order.paid"],
     subscription: "e5149aae-e521-42b9-b24c-abb3d71eea2e",
     plan: "d8dd2de1-21b7-4a41-8bc3-ce909c0cfe23",
@@ -52,7 +48,7 @@ export const PROVIDERS = {
     words: {},
   },
   dodo: {
-    build: dodo,
+    build: bodies.dodo,
     types: [...Object.keys(FORMATS.dodo.kinds), "payment.succeeded"],
     subscription: "sub_Xk2lZ0example01",
     plan: "pdt_Xk2lZ0example01",
@@ -73,7 +69,7 @@ export const PROVIDERS = {
     },
   },
   "lemon-squeezy": {
-    build: lemonSqueezy,
+    build: bodies.lemonSqueezy,
     types: [...Object.keys(FORMATS["lemon-squeezy"].kinds), "order_created"],
     subscription: "4021",
     plan: "7301",
@@ -128,7 +124,7 @@ export function providerEvent(
   });
 }
 
-/** Returns the status that a type's name says, or else the usual one. */
+/** Returns the status that a type's name implies, or else the usual one. */
 export function statusOfType(provider: Provider, type: string): string {
   const [, word] = /[._]([a-z]+(?:_(?:due|hold))?)$/.exec(type) ?? [];
   const { statuses } = PROVIDERS[provider];

@@ -4,40 +4,36 @@ import type {
   SubscriptionItemObject,
   SubscriptionObject,
 } from "./event_types.ts";
-import {
-  customerOf,
-  eventFrom,
-  type EventOptions,
-  type EventType,
-  templateOf,
-} from "./templates.ts";
+import * as templates from "./templates.ts";
 import { uniqueId } from "./unique_id.ts";
 
-/** Null leaves out what Stripe leaves out. */
-export interface SubscriptionEventOptions extends EventOptions {
+/**
+ * For null, the event has null or lacks the field, as Stripe's events do. Times are in
+ * Unix seconds.
+ */
+export interface SubscriptionEventOptions extends templates.EventOptions {
   readonly subscription?: string;
   readonly account?: string | null;
-  /** By default one for each subscription. */
+  /** By default, the subscription's. */
   readonly customer?: string | null;
   readonly plan?: string;
-  /** Of the first item, by default 1. */
+  /** The first item's; by default, 1. */
   readonly quantity?: number | null;
-  /** Of the first item's price, by default `licensed`. */
+  /** The first item's; by default, `licensed`. */
   readonly usageType?: string;
   readonly addOns?: readonly AddOn[];
-  /** Unix time in seconds, by default a month or a year after `created`. */
+  /** By default, a month or a year after `created`. */
   readonly periodEnd?: number;
-  /** By default what the type means. */
+  /** By default, the one that the type implies. */
   readonly status?: string;
-  /** Unix time in seconds. */
   readonly cancelAt?: number | null;
   readonly cancelAtPeriodEnd?: boolean;
-  /** Unix time in seconds, by default null, or in 3 days if the trial will end. */
+  /** By default null, or in 3 days if the trial will end. */
   readonly trialEnd?: number | null;
   readonly paused?: string | null;
   /** By default false. */
   readonly livemode?: boolean | null;
-  /** What an update replaced, by default a monthly plan that was `active`. */
+  /** The values that an update replaced; by default, an `active` monthly plan. */
   readonly previous?: PreviousValues | null;
 }
 
@@ -47,15 +43,15 @@ export interface AddOn {
   readonly usageType?: string;
 }
 
-/** What a subscription had before an update, as far as the update changed it. */
+/** The former values of the fields that an update changed. */
 export type PreviousValues = Omit<
   SubscriptionEventOptions,
-  | keyof EventOptions
+  | keyof templates.EventOptions
   | ("subscription" | "account" | "usageType" | "livemode" | "previous")
 >;
 
 export type SubscriptionEventType = Extract<
-  EventType,
+  templates.EventType,
   `customer.subscription.${string}`
 >;
 
@@ -63,14 +59,14 @@ export function subscriptionEvent(
   type: SubscriptionEventType,
   options: SubscriptionEventOptions = {},
 ): StripeEvent<SubscriptionObject> {
-  const template = templateOf<SubscriptionObject>(type);
+  const template = templates.templateOf<SubscriptionObject>(type);
   const { id, customer, metadata, items } = template.data.object;
   const subscription = options.subscription ?? uniqueId("sub");
-  const event = eventFrom(template, {
+  const event = templates.eventFrom(template, {
     options,
     values: [
       [id, subscription],
-      [customer, customerOf(subscription)],
+      [customer, templates.customerOf(subscription)],
       [metadata.accountId, options.account ?? undefined],
       [items.data[0].price.id, options.plan],
       [items.data[0].current_period_end, options.periodEnd],
@@ -93,7 +89,7 @@ export function subscriptionEvent(
   return event;
 }
 
-/** Sets values that have a place of their own in the event. */
+/** Sets the values that do not replace one of the template's. */
 function setStatedValues(
   event: StripeEvent<SubscriptionObject>,
   options: SubscriptionEventOptions,
@@ -148,8 +144,8 @@ function itemsOf(
 
 /**
  * Returns the `data.previous_attributes` of an update that still has the template's.
- * Stripe sends all items whole if one changed, and the period is part of the item
- * since 2025-03-31.basil.
+ * If an item changed, Stripe sends all items whole; since 2025-03-31.basil, the period
+ * is part of an item.
  */
 function previousAttributes(
   event: StripeEvent<SubscriptionObject>,
@@ -173,21 +169,21 @@ function previousAttributes(
   }
   setQuantity(item, quantity === undefined ? current.quantity : quantity);
   item.current_period_end = periodEnd ?? current.current_period_end!;
-  const ownPeriod = event.api_version === "2024-06-20"
+  const formerPeriod = event.api_version === "2024-06-20"
     ? takePeriod(item)
     : undefined;
 
   const isItemChanged = plan !== undefined || quantity !== undefined ||
-    addOns !== undefined || (periodEnd !== undefined && !ownPeriod);
+    addOns !== undefined || (periodEnd !== undefined && !formerPeriod);
   const attributes = {
-    ...(periodEnd !== undefined && ownPeriod),
+    ...(periodEnd !== undefined && formerPeriod),
     cancel_at: others.cancelAt,
     cancel_at_period_end: others.cancelAtPeriodEnd,
     customer: others.customer,
     items: isItemChanged
       ? { data: [item, ...itemsOf(addOns ?? options.addOns, item)] }
       : undefined,
-    // If the pause goes on, only what changed in it.
+    // If the subscription stays paused, only the changed field.
     pause_collection: paused && {
       ...(!object.pause_collection && { resumes_at: null }),
       behavior: paused,
@@ -197,7 +193,7 @@ function previousAttributes(
     status: others.status,
     trial_end: others.trialEnd,
   };
-  return JSON.parse(JSON.stringify(attributes)); // without what is undefined
+  return JSON.parse(JSON.stringify(attributes)); // without undefined values
 }
 
 function takePeriod(item: SubscriptionItemObject) {

@@ -12,24 +12,16 @@ import { eventTypesOf } from "../events/provider_events.ts";
 import { defaultSubscription, type TriggerArguments } from "./arguments.ts";
 import { MAX_COLUMNS, type Result } from "./result.ts";
 
-/** What was sent; and where, unless that is the default. */
-export type Sent = Pick<
-  TriggerArguments,
-  "provider" | "format" | "source" | "url"
->;
-
-/** The status of an answer, with what could be read of its event in the database. */
+/** The status of an answer, and the result that the database has. */
 type Answer = Omit<Result, "lines"> & { readonly status: number };
 
-export function advice(answer: Answer, sent: Sent): readonly string[] {
-  const isStored = answer.status >= 200 && answer.status <= 299;
-  return isStored ? afterSuccess(answer, sent) : afterFailure(answer, sent);
-}
-
-function afterFailure(
-  { status, errorCode = "" }: Answer,
-  sent: Sent,
+export function advice(
+  answer: Answer,
+  sent: TriggerArguments,
 ): readonly string[] {
+  const { status, errorCode = "" } = answer;
+  if (status >= 200 && status <= 299) return afterSuccess(answer, sent);
+
   const lines: string[] = [];
   if (status === 401 && sent.format !== "stripe") {
     const setting = `${settingsPrefix(sent.provider)}FORMAT=${sent.format}`;
@@ -37,7 +29,7 @@ function afterFailure(
   }
   const todo = nextStep(errorCode, sent.provider);
   if (todo) lines.push(...wrap(`${errorCode}: ${todo}`, MAX_COLUMNS));
-  // The row of a failure, shown already, has its reason.
+  // With a code, the failure's row was printed, and has the reason.
   if (!errorCode) return [...lines, "The receiver's log has the reason."];
 
   if (/^(?:subscription_unknown|creation_pending)$/.test(errorCode)) {
@@ -51,7 +43,10 @@ function afterFailure(
   ];
 }
 
-function afterSuccess({ isClaimed }: Answer, sent: Sent): readonly string[] {
+function afterSuccess(
+  { isClaimed }: Answer,
+  sent: TriggerArguments,
+): readonly string[] {
   const format: Format = FORMATS[sent.format];
   const type = "type" in sent.source ? sent.source.type : undefined;
   const isHandled = (kindOf(format, type) ?? "notice") !== "notice";
@@ -75,7 +70,9 @@ function projectOption(url = ""): string {
 }
 
 /** Returns the command that sends the subscription's creation to the same place. */
-function creationOf({ provider, format, source, url }: Sent): string[] {
+function creationOf(
+  { provider, format, source, url }: TriggerArguments,
+): string[] {
   if (!("type" in source)) return [];
   const { subscription } = source;
   const type = eventTypesOf(format).find((type) =>

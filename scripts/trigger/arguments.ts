@@ -4,7 +4,10 @@ import {
   FORMAT_NAMES,
   type FormatName,
 } from "../../supabase/functions/_shared/billing/events/formats.ts";
-import { readFormatName } from "../../supabase/functions/_shared/billing/settings/providers.ts";
+import {
+  readFormatName,
+  settingsPrefix,
+} from "../../supabase/functions/_shared/billing/settings/providers.ts";
 import { stripe } from "../../supabase/functions/_shared/billing/events/stripe.ts";
 import {
   type CommandLine,
@@ -45,9 +48,9 @@ const COMMAND_LINE = {
   summary: "Signs a realistic event as the provider does, and sends it.",
   options: {
     ...PROVIDER_OPTION,
-    "--format NAME": `whose events: ${
+    "--format NAME": `the events' format: ${
       FORMAT_NAMES.join(", ")
-    } (default: as the setting PROVIDER_A_FORMAT says)`,
+    } (default: the setting PROVIDER_A_FORMAT)`,
     "--url URL":
       `the receiver's URL (default: the local stack's, ${LOCAL_WEBHOOK_URL})`,
     "--subscription ID":
@@ -55,34 +58,33 @@ const COMMAND_LINE = {
     "--account ID":
       "the account (default: acc_local); --account= leaves it out of a subscription",
     "--event ID":
-      "the event (default: a new ID); the same ID again is a duplicate",
+      "the event (default: a new ID); the same ID twice is a duplicate",
     "--status STATUS":
       "the subscription's status, or a checkout's payment_status (default: by event type)",
     "--plan ID": "the subscription's plan",
-    "--quantity NUMBER": "how many of the plan",
+    "--quantity NUMBER": "the quantity of the plan",
     "--cancel-at TIME":
-      "a planned end: 2027-01-31, 2027-01-31T12:00:00Z or Unix seconds; --cancel-at= takes it back",
+      "a planned end: 2027-01-31, 2027-01-31T12:00:00Z or Unix seconds; --cancel-at= withdraws it",
     "--payload FILE": "sign and send the bytes of a file, instead of an event",
     "--print": "print the event, and send nothing",
   },
 } as const satisfies CommandLine;
 
 const DETAILS =
-  `What is not given stays as the record has it, if the record can be read. If
-nothing is, customer.subscription.updated is the change to a yearly plan that is
-not paid.
+  `Values without an option stay as in the record, if it can be read. Without any
+option, customer.subscription.updated is the change to an unpaid yearly plan.
 
-For a test of your own handler, --print gives it an event: docs/handlers.md.
+To test your own handler, use --print: docs/handlers.md.
 
 Standard output has the status and the body of the answer. Standard error has
-what became of the event, and the row: on the local stack, or with SUPABASE_URL
+the result of the event, and the row: on the local stack, or with SUPABASE_URL
 and SUPABASE_SECRET_KEY for a --url of that project.
 
 Exit code: 0 for a 2xx answer, 1 for any other or none, 2 for a wrong command
 line.
 
 The signing secrets are those of the functions: from the environment, from
-supabase/functions/.env, or else the ones of the local stack.`;
+supabase/functions/.env, or else the local stack's.`;
 
 export function parseTriggerArguments(
   args: readonly string[],
@@ -90,7 +92,7 @@ export function parseTriggerArguments(
 ) {
   const { values, operands } = parseCommandLine(args, {
     ...COMMAND_LINE,
-    details: `${typesOfFormat(args)}\n\n${DETAILS}`,
+    details: `${typesOfFormat(args, env)}\n\n${DETAILS}`,
   });
   const {
     url,
@@ -105,11 +107,8 @@ export function parseTriggerArguments(
     ? readFormatName(env, provider)
     : oneOf(FORMAT_NAMES, { value: formatName, what: "format" });
 
-  if (print && payload !== undefined) {
-    throw new UsageError("--print is for an event, not for a --payload.");
-  }
-  const options = Object.keys(event).map((name) => `--${name}`);
-  const others = [...operands, ...options];
+  const options = Object.keys({ ...event, ...(print && { print }) });
+  const others = [...operands, ...options.map((name) => `--${name}`)];
   if (payload !== undefined && others.length > 0) {
     throw new UsageError(
       `--payload sends the file as it is, so leave out: ${others.join(", ")}.`,
@@ -133,18 +132,22 @@ export function parseTriggerArguments(
   return { provider, format, url, print, source };
 }
 
-/** Returns the event types of the format that is asked for, by default Stripe's. */
-function typesOfFormat(args: readonly string[]): string {
-  const options = { format: { type: "string" } } as const;
-  const { values } = parseArgs({ args: [...args], options, strict: false });
-  const format = FORMAT_NAMES.find((name) => name === values.format);
-  const head = format === undefined || format === "stripe"
-    ? "Event types of Stripe; of another one: trigger --format paddle"
-    : `Event types of ${format}:`;
-  return [head, ...eventTypesOf(format ?? "stripe")].join("\n  ");
+/** Returns the event types of the chosen format, for the help text. */
+function typesOfFormat(args: readonly string[], env: Environment): string {
+  const text = { type: "string" } as const;
+  const { values: { format, provider = "a" } } = parseArgs({
+    args: [...args],
+    options: { format: text, provider: text },
+    strict: false,
+  });
+  const wanted = format ?? env[`${settingsPrefix(`${provider}`)}FORMAT`];
+  const name = FORMAT_NAMES.find((name) => name === wanted) ?? "stripe";
+  const head =
+    `Event types of ${name} (for another format: --help --format NAME):`;
+  return [head, ...eventTypesOf(name)].join("\n  ");
 }
 
-/** Returns a subscription for each provider: it belongs to the one that created it. */
+/** Returns a subscription for each provider, since a subscription belongs to one. */
 export function defaultSubscription(provider: ProviderName): string {
   return `sub_local_${provider}`;
 }
@@ -186,11 +189,11 @@ type EventSource = Extract<TriggerArguments["source"], { type: string }>;
 
 const CHECKOUT_STATUSES = ["paid", "unpaid", "no_payment_required"];
 
-// Besides the types that change a subscription.
+// Types that have a status or a plan, besides those that change a subscription.
 const WITH_STATUS = /\bsubscription\.|^checkout\./;
 const WITH_PLAN = /\bsubscription\.|^(?:transaction|order)\./;
 
-/** Refuses what the type's events do not have, and a status that is misspelt. */
+/** Refuses options that do not fit the type, and a misspelt status. */
 function requireFitting(
   { type, status, plan, quantity, cancelAt }: EventSource,
   format: FormatName,
@@ -224,10 +227,10 @@ function requireFitting(
  * Returns the event that the arguments describe.
  *
  * @param options.created Unix time in seconds, by default now.
- * @param options.record What the subscription has, if that is known.
+ * @param options.record The subscription's record, if it is known.
  */
 export function buildEvent(
-  { type, subscription, event, ...asked }: EventSource,
+  { type, subscription, event, ...given }: EventSource,
   { created, format = "stripe", record }: {
     created?: number | undefined;
     format?: FormatName;
@@ -236,10 +239,10 @@ export function buildEvent(
 ): JsonObject {
   const ids = { subscription, ...(event !== undefined && { id: event }) };
   if (isOfSubscription(format, type)) {
-    return statedEvent(type, { asked, ids, format, created, record });
+    return statedEvent(type, { given, ids, format, created, record });
   }
 
-  const { account = "acc_local", plan, status } = asked;
+  const { account = "acc_local", plan, status } = given;
   const stated = {
     ...ids,
     account,
@@ -248,7 +251,7 @@ export function buildEvent(
   };
   if (format !== "stripe") return providerEvent(format, type, stated);
 
-  // Handlers read events as Stripe sends them today.
+  // Types that only handlers read have the shape that Stripe sends today.
   const isRead = (kindOf(stripe, type) ?? "notice") !== "notice";
   const options = {
     ...stated,

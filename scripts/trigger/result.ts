@@ -18,19 +18,13 @@ import type { RunningStack } from "../common/running_stack.ts";
 import { wrap } from "../common/print.ts";
 import type { SubscriptionRecord } from "./stated_event.ts";
 
-/** The length of lines on standard error that a terminal of 80 columns shows whole. */
+/** The longest line that a terminal of 80 columns does not wrap. */
 export const MAX_COLUMNS = 79;
-
-const SUBSCRIPTION_COLUMNS =
-  "id,account_id,status,provider_status,plan_id,quantity,current_period_end,cancel_at,trial_end,canceled_at";
-const NOTIFICATION_COLUMNS =
-  "id,kind,account_id,subscription_id,status,attempts,last_error";
 
 type SentEvent = Awaited<ReturnType<typeof sentEvent>>;
 
 export interface Result {
   readonly lines: readonly string[];
-  /** The code in its row in `billing.failed_events`. */
   readonly errorCode?: string | undefined;
   /** Whether the ledger has the event. */
   readonly isClaimed?: boolean;
@@ -39,10 +33,7 @@ export interface Result {
 /** Returns the project that a URL belongs to, if its secret key is known. */
 export function projectOf(
   url: string,
-  { local, env }: {
-    local: RunningStack | undefined;
-    env: Environment;
-  },
+  { local, env }: { local: RunningStack | undefined; env: Environment },
 ): ProjectAccess | undefined {
   const isOf = (project: string) => url.startsWith(`${project}/`);
   if (local && isOf(local.apiUrl)) {
@@ -58,7 +49,7 @@ export function projectOf(
     : undefined;
 }
 
-/** Returns what the receiver reads in a body, whatever that contains. */
+/** Returns what the receiver reads from a body, even if it refuses the event. */
 export async function sentEvent(
   body: Uint8Array<ArrayBuffer>,
   { provider, format: name, deliveryId }: {
@@ -89,7 +80,7 @@ export async function sentEvent(
 
 export async function readRecord(
   project: ProjectAccess,
-  { provider, subscription }: Pick<SentEvent, "provider" | "subscription">,
+  { provider, subscription }: SentEvent,
 ): Promise<SubscriptionRecord | undefined> {
   const [row] = await openApi(project).read("billing_subscriptions", {
     provider: `eq.${provider}`,
@@ -99,12 +90,12 @@ export async function readRecord(
 }
 
 /**
- * Returns when a subscription must have been created, in Unix seconds: before its
- * earliest event that failed because there was no creation; undefined if none did.
+ * Returns a time before the earliest event of the subscription that failed for lack of
+ * a creation, in Unix seconds; undefined if none did.
  */
 export async function createdBefore(
   project: ProjectAccess,
-  { provider, subscription }: Pick<SentEvent, "provider" | "subscription">,
+  { provider, subscription }: SentEvent,
 ): Promise<number | undefined> {
   const [row] = await openApi(project).read("billing_failed_events", {
     select: "occurred_at",
@@ -139,10 +130,7 @@ export async function readLedger(
 export async function readResult(
   project: ProjectAccess,
   event: SentEvent,
-  { status, wasApplied }: {
-    status: number;
-    wasApplied: boolean;
-  },
+  { status, wasApplied }: { status: number; wasApplied: boolean },
 ): Promise<Result> {
   if (status < 200 || status > 299) return await readFailure(project, event);
   const outcome = await readLedger(project, event);
@@ -153,9 +141,9 @@ export async function readResult(
   const [row] = table
     ? await openApi(project).read(`billing_${table}`, query)
     : [];
-  const isHandlers = row === undefined && kindOf(format, type) === undefined;
+  const isForHandler = row === undefined && kindOf(format, type) === undefined;
 
-  let head = isHandlers
+  let head = isForHandler
     ? `applied: billing.${handlerName(type)} ran.`
     : "applied.";
   if (outcome === "stale") head = "stale: newer events had been applied.";
@@ -164,7 +152,7 @@ export async function readResult(
   let lines = [head];
   if (row) {
     lines = [`${head} The row in billing.${table}:`, ...rowLines(row)];
-  } else if (!isHandlers) {
+  } else if (!isForHandler) {
     lines = [`${head} There is no row in billing.${table}.`];
   }
   return { lines, isClaimed: true };
@@ -187,14 +175,14 @@ async function readFailure(
   };
 }
 
-/** Returns where the row is that an event changes; undefined if it is a handler's. */
+/** Returns the table and the query of an event's row; undefined for a handler's event. */
 function placeOf(event: SentEvent) {
   const { format, type } = event;
   const provider = `eq.${event.provider}`;
   const kind = kindOf(format, type);
   if (/payment_failed|notice/.test(kind ?? "")) {
     return ["notifications", {
-      select: NOTIFICATION_COLUMNS,
+      select: "id,kind,account_id,subscription_id,status,attempts,last_error",
       provider,
       event_id: `eq.${event.id}`,
     }] as const;
@@ -207,7 +195,8 @@ function placeOf(event: SentEvent) {
     }] as const;
   }
   return kind && ["subscriptions", {
-    select: SUBSCRIPTION_COLUMNS,
+    select:
+      "id,account_id,status,provider_status,plan_id,quantity,current_period_end,cancel_at,trial_end,canceled_at",
     id: `eq.${event.subscription}`,
   }] as const;
 }

@@ -1,6 +1,6 @@
 /**
- * Events that state all values of a subscription: those that the command line asks
- * for, and otherwise those of the record, so that the event changes nothing more.
+ * Events that state all values of a subscription: the values given on the command
+ * line, and otherwise the record's, so that an event changes nothing else.
  */
 import { kindOf } from "../../supabase/functions/_shared/billing/events/format.ts";
 import {
@@ -38,7 +38,7 @@ interface Values {
 }
 
 interface Stated {
-  readonly asked: Values;
+  readonly given: Values;
   readonly ids: { readonly subscription: string; readonly id?: string };
   readonly format: FormatName;
   /** By default now. */
@@ -53,7 +53,7 @@ export function isOfSubscription(format: FormatName, type: string): boolean {
 
 export function isChange(format: FormatName, type: string): boolean {
   const isFirst = kindOf(FORMATS[format], type) === "creation" ||
-    type === "subscription.active"; // Dodo has no other.
+    type === "subscription.active"; // Dodo has no creation.
   return isOfSubscription(format, type) && !isFirst;
 }
 
@@ -68,7 +68,7 @@ export function statedEvent(type: string, stated: Stated): JsonObject {
     : otherEvent(type, { ...all, format });
 }
 
-/** Returns the values of a record, with the status in the provider's own word. */
+/** Returns the values of a record, with the status in the provider's words. */
 function valuesOf(record: SubscriptionRecord, format: FormatName): Values {
   const words: Readonly<Record<string, string>> = format === "stripe"
     ? {}
@@ -96,7 +96,7 @@ function seconds(time: string | null): number | null {
 
 const TRIAL_SECONDS = 14 * 86_400;
 
-/** Adds the end of a trial if there is none: the end of its period. */
+/** Ends a trial that has no future end, and its period, in 14 days. */
 function withTrial(values: Values, created: number): Values {
   const isTrial = /^(?:trialing|on_trial)$/.test(values.status ?? "");
   if (!isTrial || (values.trialEnd ?? 0) > created) return values;
@@ -114,7 +114,7 @@ const STRIPE_STATUS: Readonly<Record<string, string>> = {
 
 function stripeEvent(
   type: SubscriptionEventType,
-  { asked, ids, created, before }: Known,
+  { given, ids, created, before }: Known,
 ): JsonObject {
   const eventOf = (values: Values, as: SubscriptionEventType) => {
     const account = values.account || null;
@@ -122,13 +122,13 @@ function stripeEvent(
   };
 
   const isUpdate = type === "customer.subscription.updated";
-  if (isUpdate && Object.keys(asked).length === 0) {
+  if (isUpdate && Object.keys(given).length === 0) {
     const { account = "", customer } = before;
     return { ...eventOf({ account, ...(customer && { customer }) }, type) };
   }
 
   const status = STRIPE_STATUS[type];
-  const after = { ...before, ...(status && { status }), ...asked };
+  const after = { ...before, ...(status && { status }), ...given };
   // The templates of the later types have the yearly plan.
   const event = eventOf(
     withTrial(after, created),
@@ -140,7 +140,7 @@ function stripeEvent(
     object["canceled_at"] = created;
   }
 
-  // Stripe sends the former values of what has changed: whole members.
+  // Stripe sends the former value of each changed member, as a whole.
   const { object: former } =
     eventOf(before, "customer.subscription.created").data;
   const replaced = Object.entries(former).filter(([name, value]) =>
@@ -156,12 +156,12 @@ function stripeEvent(
 
 function otherEvent(
   type: string,
-  { asked, ids, format, created, before }: Known & { format: Provider },
+  { given, ids, format, created, before }: Known & { format: Provider },
 ): JsonObject {
-  // The names of other types than these state the status.
+  // All other types name the status.
   const keepsStatus = /(?:updated|plan_changed)$/.test(type);
   const status = keepsStatus && before.status || statusOfType(format, type);
-  const stated = withTrial({ ...before, status, ...asked }, created);
+  const stated = withTrial({ ...before, status, ...given }, created);
 
   const { periodEnd, cancelAt, trialEnd, ...rest } = stated;
   const iso = (time: number) => new Date(time * 1000).toISOString();

@@ -198,7 +198,10 @@ Deno.test("the console in a browser", async (test) => {
         ('a', 'evt_dead', 'acc_42', ${subscription}, 'dead', 10, 'HTTP 500 <b>')`;
     assertStringIncludes(await open("/"), "1 notification given up");
     assertStringIncludes(await open("/notifications"), "HTTP 500 <b>");
-    assertStringIncludes(await enter("td form button"), "1 made due again");
+    assertStringIncludes(
+      await enter("td form button"),
+      "1 notification made due again",
+    );
     const [row] = await sql`
       select status from billing.notifications where event_id = 'evt_dead'`;
     assertEquals(row?.["status"], "sent");

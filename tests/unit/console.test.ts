@@ -329,8 +329,8 @@ Deno.test("a search says first whether the account has access, until when, and w
       ["yes, until 2999-01-31 00:00:00 UTC", [{ cancel_at: NEXT }]],
       ["yes, with no end planned", [{ cancel_at: NEXT }, {}]],
       ["yes, with no end planned", [NO, { id: "sub_2" }], "sub_2: active"],
-      ["yes, while the grace", [LATE], "sub_1: past due since 2026-01"],
-      ["no", [LATE], "past due since 2026-01", "the grace is over"],
+      ["yes, until the grace", [LATE], "sub_1: past due since 2026-01"],
+      ["no", [LATE], "past due since 2026-01", "the grace period is over"],
       [
         "no",
         [{ ...NO, status: "canceled", canceled_at: PAST }],
@@ -475,7 +475,7 @@ Deno.test("a retry says what came of it, on the failure's page alone", async () 
   const requested = { retry_requested_at: ROW.last_failed_at };
   for (
     const [expected, changes] of [
-      ["takes it at its next run.", requested],
+      ["retries it in its next run.", requested],
       ["it failed again: event_invalid", {}],
     ] as [string, object][]
   ) {
@@ -537,7 +537,7 @@ const NOTICE =
 const MIXED =
   '{"id":"evt_1","type":"customer.subscription.updated","data":{"object":{"id":"sub_1","status":"active","items":{"data":[{"price":{"id":"p"},"current_period_end":"x"},{"price":{"id":"q","recurring":{"usage_type":"licensed"}},"current_period_end":1800000000}]}}}}';
 
-const PERHAPS = "Perhaps it was done";
+const PERHAPS = "The change may have been made";
 const OUTDATED = "has changed since you opened";
 
 interface Repair {

@@ -165,11 +165,11 @@ const ANSWERS = [
     "health",
     health({ notifications_pending: 1 }),
     "notifications",
-    "ok 1 waits to be sent; none was given up",
+    "ok 1 waiting to be sent, none given up",
   ],
   ["overdue", rows({}), "notifications", "Set a channel, NOTIFICATION_URL"],
   // Many at once take their time.
-  ["overdue sent", rows({}), "notifications", "ok none waits"],
+  ["overdue sent", rows({}), "notifications", "ok 0 waiting"],
   [
     "failing",
     rows({ last_error: "x".repeat(161) }),
@@ -200,7 +200,7 @@ Deno.test("the doctor says what each answer means, and what to do", async () => 
 Deno.test("the doctor mentions purchases of erased accounts, and does not fail", async () => {
   const found = await look("health", health({ erased_purchases: 2 }));
   const line = `${found["erased accounts"]}`;
-  assert(line.includes("would have made a record: 2. "), line);
+  assert(line.includes("created records for erased accounts: 2. "), line);
   assert(!line.startsWith("FAIL"), line);
   assertFits([line], HOSTED);
   assertEquals((await look())["erased accounts"], undefined);

@@ -134,7 +134,7 @@ Deno.test("parseTriggerArguments() refuses what it does not take", () => {
       [`${INVOICE} sub_1`, "one event type, not 2 words"],
       [`${INVOICE} --payload x`, `leave out: ${INVOICE}`],
       ["--payload x --event evt_1", "leave out: --event"],
-      ["--payload x --print", "not for a --payload"],
+      ["--payload x --print", "leave out: --print"],
       [`${UPDATED} --quantity -1`, "--quantity needs a value"],
       [`${UPDATED} --quantity 1.5`, "--quantity takes a whole number"],
       [`${UPDATED} --cancel-at 3`, "--cancel-at takes a time"],
@@ -169,12 +169,18 @@ Deno.test("--help lists the event types of the format", () => {
       ["--help --format x", "stripe"],
       ["--format paddle --help", "paddle"],
       ["--help --format=lemon-squeezy", "lemon-squeezy"],
+      ["--help --provider b", "dodo"],
+      ["--help --provider b --format stripe", "stripe"],
     ] as [string, FormatName][]
   ) {
-    const { message } = assertThrows(() => parsed(line), HelpRequest);
+    const args = line.split(" ");
+    const help = () =>
+      parseTriggerArguments(args, { PROVIDER_B_FORMAT: "dodo" });
+    const { message } = assertThrows(help, HelpRequest);
     const listed = message.matchAll(/^ {2}([a-z][\w.]+)$/gm);
     const types = [...listed].map(([, type]) => type);
     assertEquals(types, [...eventTypesOf(format)]);
+    assertStringIncludes(message, `Event types of ${format} (`);
   }
 });
 
