@@ -23,7 +23,6 @@ interface Version {
   /** The process that serves the connection. */
   readonly processId: number;
   /** The name of the function. */
-  readonly call: string;
   /** Turns an event into what the receiver sends to the database. */
   readonly wire: (event: object) => unknown;
   /** The distance between the numbers of changed subscriptions. */
@@ -74,33 +73,19 @@ async function openVersion(
   await migrate(url, project);
   const sql = postgres(url, { max: 1, onnotice() {} });
 
-  const [row] = await sql`
-    select
-      pg_backend_pid() as id,
-      to_regproc('public.apply_billing_events') is not null as is_old`;
-  const isOld = row?.["is_old"];
+  const [row] = await sql`select pg_backend_pid() as id`;
   return {
     sql,
     processId: row?.["id"],
-    call: isOld ? "apply_billing_events" : "billing_apply_events",
-    wire: await wireForm(project, { isOld }),
+    wire: await wireForm(project),
     step,
     time: START,
     next: 0,
   };
 }
 
-async function wireForm(
-  project: string,
-  { isOld = false } = {},
-): Promise<Version["wire"]> {
+async function wireForm(project: string): Promise<Version["wire"]> {
   const folder = `file://${project}/supabase/functions/_shared/billing`;
-  if (isOld) {
-    // A version from before the SQL was rewritten.
-    const { handledEvent } = await import(`${folder}/events.ts`);
-    return (event) => ({ ...handledEvent.parse(event), provider: "a" });
-  }
-
   const { stripe } = await import(`${folder}/events/stripe.ts`);
   return (event) => {
     const settings = { planItem: "first", isHandled: true };
@@ -117,7 +102,7 @@ async function wireForm(
  * @returns per call: milliseconds, milliseconds of processor time, and bytes of log
  */
 async function measureCalls(version: Version, plan: Calls) {
-  const { sql, processId, call } = version;
+  const { sql, processId } = version;
   const { together, calls } = plan;
   const events = makeEvents(version, plan);
 
@@ -127,7 +112,7 @@ async function measureCalls(version: Version, plan: Calls) {
   for (let i = 0; i < events.length; i += together) {
     const began = performance.now();
     const rows = await sql.unsafe(
-      `select * from public.${call}($1::text::jsonb)`,
+      `select * from public.billing_apply_events($1::text::jsonb)`,
       [`[${events.slice(i, i + together)}]`],
       { prepare: true },
     );
