@@ -102,7 +102,8 @@ async function wireForm(
 
   const { stripe } = await import(`${folder}/events/stripe.ts`);
   return (event) => {
-    const settings = { planItem: "first", isHandled: true };
+    // `isHandled` is the name in older versions.
+    const settings = { planItem: "first", takesEffect: true, isHandled: true };
     const { payment, ...data } = stripe.read(event, settings);
     // By default, accounts are notified of nothing else.
     const isNotified = payment?.kind === "payment_failed";

@@ -71,7 +71,7 @@ export async function sentEvent(
   const eventId = await readEventId(body, {
     format,
     deliveryId,
-    handledTypes: { types: new Set<string>() },
+    handlerTypes: { types: new Set<string>() },
   });
   const { eventId: id, event } = await describeFailedBody(body, {
     format,

@@ -1,7 +1,7 @@
 /** The receiver of billing events, wired to its environment. */
 import {
   applyEvents,
-  applyHandledEvent,
+  applyWithHandler,
   type BillingEvent,
 } from "../_shared/billing/database/apply_events.ts";
 import { readDeploymentSettings } from "../_shared/billing/settings/deployment.ts";
@@ -61,8 +61,8 @@ const applyTogether = batch(
   (events: BillingEvent[]) => applyEvents(events, applyOptions),
   BATCH_LIMITS,
 );
-const applyHandled = limitCalls(
-  (event: BillingEvent) => applyHandledEvent(event, applyOptions),
+const callHandler = limitCalls(
+  (event: BillingEvent) => applyWithHandler(event, applyOptions),
   HANDLER_LIMITS,
 );
 const applyAlone = limitCalls(
@@ -85,7 +85,7 @@ const receiver: Receiver = {
   apply: retryWhileLocked((event) =>
     event.payload === undefined
       ? applyWithoutHandler(event)
-      : applyHandled(event)
+      : callHandler(event)
   ),
   database,
   log,
@@ -98,7 +98,7 @@ for (const { name: provider, fault: error } of receiver.providers) {
   log("warn", "provider refused until it is configured", { provider, error });
 }
 
-const { fault: error } = deployment.handledTypes;
+const { fault: error } = deployment.handlerTypes;
 if (error !== undefined) {
   log("error", "events of further types are refused", { error });
 }

@@ -101,7 +101,7 @@ async function applyOrIgnore(
     id: eventId,
     nowSeconds: clock() / 1000,
   });
-  if (!parsed.handled) {
+  if (parsed.isIgnored) {
     const [level, message, outcome] = IGNORED[parsed.reason];
     // The id and the type of an ignored event are not validated.
     const event_id = isIdentifier(parsed.id) ? parsed.id : undefined;

@@ -125,7 +125,7 @@ export async function handleWake(
 }
 
 function beginRun(worker: Worker, isScheduled: boolean): Run {
-  const { types, fault } = worker.handledTypes;
+  const { types, fault } = worker.handlerTypes;
   // With a fault, no event is lost: those of unlisted types fail and are stored.
   const comparesHandlers = isScheduled && fault === undefined;
   return {

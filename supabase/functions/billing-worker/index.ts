@@ -47,8 +47,8 @@ const worker: Worker = {
     acknowledging: Object.keys(providers)
       .filter((name) => providers[name]!.acknowledges),
     hasAlerts: Boolean(env["ALERT_URL"]),
-    handledTypes: [...deployment.handledTypes.types],
-    handledTypesFault: deployment.handledTypes.fault,
+    handledTypes: [...deployment.handlerTypes.types],
+    handledTypesFault: deployment.handlerTypes.fault,
     accountFromCheckout: deployment.accountFromCheckout,
     notify: [...deployment.notify],
     planItem: deployment.planItem,

@@ -1,6 +1,6 @@
 import {
   applyEvents,
-  applyHandledEvent,
+  applyWithHandler,
   describeErased,
   type Outcome,
   type RetriedEvent,
@@ -178,20 +178,20 @@ async function applyInOrder(
   let handlersEndMs: number | undefined;
   while (results.length < events.length) {
     const remaining = events.slice(results.length);
-    const firstHandled = remaining.findIndex(({ payload }) =>
+    const firstWithHandler = remaining.findIndex(({ payload }) =>
       payload !== undefined
     );
 
-    if (firstHandled === 0) {
+    if (firstWithHandler === 0) {
       handlersEndMs ??= options.clock() + HANDLER_TIME_MS;
       if (options.clock() >= handlersEndMs) {
         return [...results, ...remaining.map(() => "untried" as const)];
       }
     }
 
-    const next = firstHandled < 0
+    const next = firstWithHandler < 0
       ? remaining
-      : remaining.slice(0, Math.max(firstHandled, 1));
+      : remaining.slice(0, Math.max(firstWithHandler, 1));
     results.push(...await apply(next, options));
   }
   return results;
@@ -212,7 +212,7 @@ async function apply(
     const [event] = events as [RetriedEvent];
     const outcomes = event.payload === undefined
       ? await applyEvents(events, options)
-      : [await applyHandledEvent(event, options)];
+      : [await applyWithHandler(event, options)];
 
     return outcomes.map((outcome, i) => {
       if (outcome !== "erased") return outcome;
@@ -253,7 +253,7 @@ function readFailure(
     const id = format.idOf && event_id;
     const options = { ...settings, ...reading, id, nowSeconds };
     const parsed = parseEvent(text, options);
-    if (!parsed.handled) {
+    if (parsed.isIgnored) {
       const why = whyIgnored(parsed, { provider, format });
       throw new DeliveryError("no_longer_handled", why);
     }

@@ -242,7 +242,7 @@ Deno.test("a run retries events with a handler alone, for a second per batch", a
   const run = await wake({
     failures,
     answers: { apply_handled_event: handled },
-    worker: { handledTypes: { types }, clock: () => nowMs },
+    worker: { handlerTypes: { types }, clock: () => nowMs },
   });
 
   const calls = run.named(/apply/).map(([name, { events = [], event }]) => {

@@ -81,7 +81,7 @@ export async function applyEvents(
  *
  * @throws {DeliveryError} If the call fails: `apply_failed` if it took too long.
  */
-export async function applyHandledEvent(
+export async function applyWithHandler(
   event: BillingEvent,
   options: ApplyOptions,
 ): Promise<Outcome | DeliveryError> {

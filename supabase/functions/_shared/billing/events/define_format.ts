@@ -104,9 +104,9 @@ export function defineFormat(definition: Definition): Format {
 
   const read: Format["read"] = (
     event,
-    { id, planItem, isHandled, parts = partsOf(event) },
+    { id, planItem, takesEffect, parts = partsOf(event) },
   ) => {
-    const kind = isHandled ? kindOf(format, parts.type) : "other";
+    const kind = takesEffect ? kindOf(format, parts.type) : "other";
     const report = reporting.has(kind)
       ? definition.report(parts.data, planItem, event)
       : undefined;

@@ -10,7 +10,7 @@ export type Kind =
   | "payment_failed"
   | "notice";
 
-export type HandledEvent = Readonly<{
+export type WireEvent = Readonly<{
   event_id: string;
   type: string;
   kind: Kind | "checkout" | "other";
@@ -35,7 +35,7 @@ export type HandledEvent = Readonly<{
 }>;
 
 /** An event; with its signed text if a handler of the app reads it. */
-export type EventToApply = HandledEvent & { readonly payload?: string };
+export type EventToApply = WireEvent & { readonly payload?: string };
 
 /** The columns that belong to the newest creation or update; times in ISO 8601. */
 export type Report = Readonly<{

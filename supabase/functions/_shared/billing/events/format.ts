@@ -4,7 +4,7 @@
  */
 import type { z } from "zod/mini";
 import { DeliveryError } from "../errors.ts";
-import type { HandledEvent, Kind } from "./event.ts";
+import type { Kind, WireEvent } from "./event.ts";
 import type { PlanItem } from "./event_settings.ts";
 import { accountIn, identifierOrNull, isIdentifier } from "./fields.ts";
 
@@ -46,7 +46,7 @@ export interface Format {
    * Validates an event.
    *
    * @param options.id See {@linkcode idOf}.
-   * @param options.isHandled Whether its kind takes effect. If not, it is for a
+   * @param options.takesEffect Whether its kind takes effect. If not, it is for a
    * checkout or a handler of the app, and may hold anything.
    * @throws {DeliveryError} `event_invalid`; names the path of each bad field, never
    * its value.
@@ -56,10 +56,10 @@ export interface Format {
     options: {
       id?: string | undefined;
       planItem: PlanItem;
-      isHandled: boolean;
+      takesEffect: boolean;
       parts?: Parts;
     },
-  ): HandledEvent;
+  ): WireEvent;
 }
 
 /** The paths of the parts in an event; the last two are for error messages. */

@@ -1,18 +1,18 @@
 import { DeliveryError } from "../errors.ts";
-import type { EventToApply, HandledEvent, Payment } from "./event.ts";
+import type { EventToApply, Payment, WireEvent } from "./event.ts";
 import type { EventMode, EventSettings } from "./event_settings.ts";
 import { textOf } from "./fields.ts";
 import { type Format, kindOf, namedAccount, type Parts } from "./format.ts";
 
 export type ParsedEvent =
   | {
-    readonly handled: true;
+    readonly isIgnored: false;
     readonly event: EventToApply;
     /** Whether a checkout names something that cannot be an account ID. */
     readonly isAccountUnusable?: boolean;
   }
   | {
-    readonly handled: false;
+    readonly isIgnored: true;
     readonly reason: IgnoredReason;
     readonly type: string;
     readonly id: unknown;
@@ -48,10 +48,10 @@ export function decodeBody(body: Uint8Array): string {
  */
 export async function readEventId(
   body: Uint8Array,
-  { format, deliveryId, handledTypes }: {
+  { format, deliveryId, handlerTypes }: {
     format: Format;
     deliveryId: string | undefined;
-    handledTypes: EventSettings["handledTypes"];
+    handlerTypes: EventSettings["handlerTypes"];
   },
 ): Promise<string | undefined> {
   if (format.idOf === undefined) return undefined;
@@ -63,7 +63,7 @@ export async function readEventId(
     // parseEvent() reports it.
   }
 
-  const isWhole = handledTypes.types.has(textOf(format.partsOf(event).type));
+  const isWhole = handlerTypes.types.has(textOf(format.partsOf(event).type));
   try {
     return await format.idOf(event, { deliveryId, isWhole });
   } catch {
@@ -94,7 +94,7 @@ export function parseEvent(
     toleranceSeconds,
     notify = new Set(),
     planItem = "first",
-    handledTypes = { types: new Set() },
+    handlerTypes = { types: new Set() },
     accountFromCheckout = false,
     mode = "any",
     connect = true,
@@ -111,23 +111,23 @@ export function parseEvent(
   const parts = format.partsOf(json);
   const type = typeOf(parts, format);
   const ignored = (reason: IgnoredReason): ParsedEvent => {
-    return { handled: false, reason, type, id: id ?? parts.id };
+    return { isIgnored: true, reason, type, id: id ?? parts.id };
   };
 
   if (isOtherMode(parts, mode)) return ignored("other_mode");
   if (!connect && parts.isConnected) return ignored("connect");
 
-  const isHandled = hasEffect(type, format, notify);
+  const takesEffect = hasEffect(type, format, notify);
   const isCheckout = accountFromCheckout && type === format.checkout?.type;
-  const hasHandler = handledTypes.types.has(type);
-  if (!isHandled && !isCheckout) {
-    if (handledTypes.fault !== undefined) {
-      throw new DeliveryError("deployment_fault", handledTypes.fault);
+  const hasHandler = handlerTypes.types.has(type);
+  if (!takesEffect && !isCheckout) {
+    if (handlerTypes.fault !== undefined) {
+      throw new DeliveryError("deployment_fault", handlerTypes.fault);
     }
     if (!hasHandler) return ignored(parts.isThin ? "thin" : "not_handled");
   }
 
-  const reading = { id, planItem, isHandled, parts };
+  const reading = { id, planItem, takesEffect, parts };
   const { payment, ...withoutPayment } = format.read(json, reading);
   checkTime(withoutPayment, format, { nowSeconds, toleranceSeconds });
   // A failed payment for something other than a subscription.
@@ -145,15 +145,15 @@ export function parseEvent(
   if (isCheckout) {
     const { account_id, isUnusable } = format.checkout!.accountOf(json);
     return {
-      handled: true,
+      isIgnored: false,
       event: { ...event, kind: "checkout", account_id },
       isAccountUnusable: isUnusable,
     };
   }
-  if (event.account_id !== undefined) return { handled: true, event };
+  if (event.account_id !== undefined) return { isIgnored: false, event };
   const named_account = namedAccount(json, parts, format);
   return {
-    handled: true,
+    isIgnored: false,
     event: { ...event, ...(named_account !== undefined && { named_account }) },
   };
 }
@@ -192,7 +192,7 @@ function hasEffect(
 }
 
 function checkTime(
-  { occurred_at }: HandledEvent,
+  { occurred_at }: WireEvent,
   { names }: Format,
   clock: { nowSeconds: number; toleranceSeconds: number },
 ): void {
