@@ -1,7 +1,7 @@
 /** Turns the events of every format into events on the wire. */
 import { z } from "zod/mini";
 import { DeliveryError } from "../errors.ts";
-import type { Payment, Report, ReportedItem } from "./event.ts";
+import type { Payment, Report, ReportedItem, WireEvent } from "./event.ts";
 import type { PlanItem } from "./event_settings.ts";
 import {
   accountIn,
@@ -39,10 +39,21 @@ interface Definition extends Omit<Format, "read" | "occurredAt" | "partsOf"> {
 /** The columns that a change must state. */
 type Essential = "plan_id" | "provider_status" | "current_period_end";
 
+type OptionalColumns = Partial<Omit<Report, Essential>>;
+
 /** A report whose essential columns are not yet validated. */
-type StatedReport =
-  & Partial<Omit<Report, Essential>>
-  & Record<Essential, unknown>;
+type StatedReport = OptionalColumns & Record<Essential, unknown>;
+
+/** All that is validated of an event, with the parts that are not. */
+type Stated = Parts & Readonly<Record<string, unknown>>;
+
+type ValidEvent = z.output<ReturnType<typeof schemaOf>>;
+
+/** The valid columns and account of an event that may create the record. */
+type Opening = Pick<
+  Extract<ValidEvent, { kind: "creation" }>,
+  Essential | "account_id" | "fallback_account"
+>;
 
 const NO_REPORT: Omit<Report, Essential> = {
   customer_id: null,
@@ -75,11 +86,6 @@ export function defineFormat(definition: Definition): Format {
   // Created when first used: at startup, it would slow a cold start.
   const schema = z.lazy(() => schemaOf({ ...definition, occurredAt }));
 
-  // If updates can create the record, deletions can too.
-  const reporting = new Set<unknown>(["creation", "opening_update", "update"]);
-  const opens = Object.values(definition.kinds).includes("opening_update");
-  if (opens) reporting.add("deletion");
-
   const isSubscription = definition.isSubscription ??
     ((event) => textOf(at(event, names.type)).startsWith("subscription."));
 
@@ -106,32 +112,19 @@ export function defineFormat(definition: Definition): Format {
     event,
     { id, planItem, takesEffect, parts = partsOf(event) },
   ) => {
-    const kind = takesEffect ? kindOf(format, parts.type) : "other";
-    const report = reporting.has(kind)
+    const kind = takesEffect ? kindOf(definition, parts.type) : "other";
+    const report = hasReport(kind, definition)
       ? definition.report(parts.data, planItem, event)
       : undefined;
 
-    const { place, ...account } = accountOf(parts);
     const stated = {
       ...report,
       ...parts,
-      ...account,
+      ...accountOf(parts),
       kind,
       id: id ?? parts.id,
     };
-    const { data: valid, error } = schema.safeParse(stated, {
-      error: describeFault,
-    });
-    if (valid === undefined) {
-      const places = {
-        ...names,
-        account_id: names.account_ids[place] ?? names.account_ids[0],
-        ...(!isSubscription(event) &&
-          { subscription_id: names.payment_subscription_id }),
-        ...definition.namesOf?.(event, planItem),
-      };
-      throw new DeliveryError("event_invalid", describe(error, places));
-    }
+    const valid = validate(stated, event, planItem);
 
     const customer_id = identifierOrNull(parts.customer_id);
     const common = {
@@ -147,33 +140,67 @@ export function defineFormat(definition: Definition): Format {
       return { ...common, report: { customer_id, subscription_id } };
     }
 
-    const { type, subscription_id } = valid;
-    const about = { ...common, subscription_id };
+    const { subscription_id } = valid;
     const optional = { ...report, customer_id };
+    const effect = effectOf(valid, { event, planItem, stated, optional });
+    return { ...common, subscription_id, ...effect };
+  };
+
+  function validate(
+    stated: Stated,
+    event: unknown,
+    planItem: PlanItem,
+  ): ValidEvent {
+    const { data, error } = schema.safeParse(stated, { error: describeFault });
+    if (error === undefined) return data;
+
+    const { account_ids, payment_subscription_id } = names;
+    const accountPath = account_ids.find((_, place) =>
+      accountIn(stated.accounts[place]) !== undefined
+    );
+    const paths = {
+      ...names,
+      account_id: accountPath ?? account_ids[0],
+      ...(!isSubscription(event) &&
+        { subscription_id: payment_subscription_id }),
+      ...definition.namesOf?.(event, planItem),
+    };
+    throw new DeliveryError("event_invalid", describe(error, paths));
+  }
+
+  /** Returns the fields that depend on the kind of an event. */
+  function effectOf(
+    valid: Exclude<ValidEvent, { kind: "other" }>,
+    { event, planItem, stated, optional }: {
+      event: unknown;
+      planItem: PlanItem;
+      stated: Stated;
+      optional: OptionalColumns;
+    },
+  ): Partial<WireEvent> {
     switch (valid.kind) {
       case "creation":
-        return { ...about, ...changeOf(valid, optional) };
+        return openingOf(valid, optional);
 
       case "opening_update":
       case "update": {
+        const change = valid.kind === "update"
+          ? { report: reportOf(valid, optional) }
+          : openingOf(valid, optional);
         const previous = definition.previous?.(event, planItem) ?? null;
         const mayRecover = valid.provider_status === "active" &&
           (previous === null || previous.provider_status !== undefined);
         return {
-          ...about,
-          ...changeOf(valid, optional),
+          ...change,
           previous,
           ...(mayRecover && { payment: { kind: "recovered" } }),
         };
       }
 
       case "deletion": {
-        // The rest may be malformed: it only matters if the deletion creates the record.
-        const whole = report &&
-          schema.safeParse({ ...stated, kind: "opening_update" }).data;
+        const opening = hasReport("deletion", definition) && asOpening(stated);
         return {
-          ...about,
-          ...(whole?.kind === "opening_update" && changeOf(whole, optional)),
+          ...(opening && openingOf(opening, optional)),
           payment: { kind: "ended" },
         };
       }
@@ -181,17 +208,34 @@ export function defineFormat(definition: Definition): Format {
       case "payment_failed":
       case "notice": {
         // A payment for something other than a subscription.
-        if (subscription_id === null) return { ...about, kind: "other" };
+        if (valid.subscription_id === null) return { kind: "other" };
 
-        const payment = definition.payment(parts.data, type);
-        const kind = definition.notices?.[type] ?? "payment_failed";
-        return { ...about, ...(payment && { payment: { ...payment, kind } }) };
+        const payment = definition.payment(stated.data, valid.type);
+        const kind = definition.notices?.[valid.type] ?? "payment_failed";
+        return payment ? { payment: { ...payment, kind } } : {};
       }
     }
-  };
+  }
 
-  const format: Format = { ...definition, occurredAt, partsOf, read };
-  return format;
+  /**
+   * Returns a deletion as an update that creates the record; undefined if it states too
+   * little for that, which is not an error: usually the record exists.
+   */
+  function asOpening(stated: Stated): Opening | undefined {
+    const opening = { ...stated, kind: "opening_update" };
+    const { data } = schema.safeParse(opening);
+    return data?.kind === "opening_update" ? data : undefined;
+  }
+
+  return { ...definition, occurredAt, partsOf, read };
+}
+
+/** Returns whether the events of a kind state what the record's columns are. */
+function hasReport(kind: unknown, { kinds }: Definition): boolean {
+  // If updates can create the record, deletions can too.
+  return kind === "creation" || kind === "opening_update" ||
+    kind === "update" ||
+    kind === "deletion" && Object.values(kinds).includes("opening_update");
 }
 
 /**
@@ -199,38 +243,34 @@ export function defineFormat(definition: Definition): Format {
  * account that the provider keeps with the customer.
  */
 function accountOf(parts: Parts) {
-  const accounts = parts.accounts.map(accountIn);
-  const place = accounts.findIndex((account) => account !== undefined);
+  const account_id = parts.accounts.map(accountIn)
+    .find((account) => account !== undefined);
+  const fallback_account = account_id === undefined
+    ? fallbackOf(parts)
+    : undefined;
+  return { account_id, fallback_account };
+}
+
+/** Returns what an event sets that may create the record: its report and its account. */
+function openingOf(opening: Opening, optional: OptionalColumns) {
+  const { account_id = null, fallback_account } = opening;
   return {
-    place,
-    account_id: accounts[place],
-    fallback_account: place < 0 ? fallbackOf(parts) : undefined,
+    report: reportOf(opening, optional),
+    account_id,
+    ...(fallback_account !== undefined && { fallback_account }),
   };
 }
 
-/** A validated change; kind `update` has no account. */
-type Change = Pick<Report, Essential> & {
-  readonly account_id?: string | undefined;
-  readonly fallback_account?: string | undefined;
-};
-
-/** Returns the values that a change sets: its report and its account. */
-function changeOf(
-  change: Change,
-  optional: Partial<Omit<Report, Essential>>,
-) {
-  const { plan_id, current_period_end, provider_status } = change;
-  const { account_id = null, fallback_account } = change;
+function reportOf(
+  { plan_id, current_period_end, provider_status }: Pick<Report, Essential>,
+  optional: OptionalColumns,
+): Report {
   return {
-    report: {
-      ...NO_REPORT,
-      ...optional,
-      plan_id,
-      current_period_end,
-      provider_status,
-    },
-    ...("account_id" in change && { account_id }),
-    ...(fallback_account !== undefined && { fallback_account }),
+    ...NO_REPORT,
+    ...optional,
+    plan_id,
+    current_period_end,
+    provider_status,
   };
 }
 

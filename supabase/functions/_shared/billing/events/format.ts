@@ -99,9 +99,12 @@ export type Parts = Readonly<{
 }>;
 
 /** Returns the kind of an event type; undefined if it has no effect here. */
-export function kindOf(format: Format, type: unknown): Kind | undefined {
-  return typeof type === "string" && Object.hasOwn(format.kinds, type)
-    ? format.kinds[type]
+export function kindOf(
+  { kinds }: Pick<Format, "kinds">,
+  type: unknown,
+): Kind | undefined {
+  return typeof type === "string" && Object.hasOwn(kinds, type)
+    ? kinds[type]
     : undefined;
 }
 
