@@ -22,9 +22,10 @@ export function whyUnsafeToAcknowledge(
     readonly nowMs: number;
   },
 ): string | undefined {
-  const ranMs = Date.parse(lastScheduledRunAt ?? "");
-  if (!(nowMs - ranMs <= MAX_AGE_MS)) {
-    return "the schedule has not woken the worker with success in the last 5 minutes: run billing.schedule_worker, and look at the worker's log";
+  const hasRun = lastScheduledRunAt !== null &&
+    nowMs - Date.parse(lastScheduledRunAt) <= MAX_AGE_MS;
+  if (!hasRun) {
+    return "the schedule has not woken the worker successfully in the last 5 minutes: run billing.schedule_worker, and look at the worker's log";
   }
   return hasAlerts ? undefined : "no alert channel is set: set ALERT_URL";
 }

@@ -11,7 +11,7 @@ const RETRY_AFTER_SECONDS = "5";
 
 const TEXT = { "content-type": "text/plain; charset=utf-8" } as const;
 
-export interface Receiver extends ProcessOptions {
+export interface Webhook extends ProcessOptions {
   readonly providers: readonly SignatureProvider[];
   readonly body: BodyLimits;
   readonly log: Log;
@@ -24,20 +24,20 @@ export interface Receiver extends ProcessOptions {
  */
 export async function handleWebhook(
   request: Request,
-  receiver: Receiver,
+  webhook: Webhook,
 ): Promise<Response> {
-  const { providers, toleranceSeconds, log, clock } = receiver;
+  const { providers, toleranceSeconds, log, clock } = webhook;
   const startedMs = clock();
 
   try {
-    const delivery = await readDelivery(request, receiver.body);
+    const delivery = await readDelivery(request, webhook.body);
     const verified = await verifyDelivery(delivery, {
       providers,
       toleranceSeconds,
       nowSeconds: startedMs / 1000,
     });
 
-    const { level, message, fields } = await processEvent(verified, receiver);
+    const { level, message, fields } = await processEvent(verified, webhook);
     log(level, message, { ...fields, duration_ms: clock() - startedMs });
     return new Response("OK", { status: 200, headers: TEXT });
   } catch (thrown) {

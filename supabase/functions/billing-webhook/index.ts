@@ -1,4 +1,4 @@
-/** The receiver of billing events, wired to its environment. */
+/** The webhook, wired to its environment. */
 import {
   applyEvents,
   applyWithHandler,
@@ -14,7 +14,7 @@ import { batch } from "./queues/batch.ts";
 import { isolateSlow } from "./queues/isolate_slow.ts";
 import { limitCalls } from "./queues/limit_calls.ts";
 import { retryWhileLocked } from "./queues/retry_while_locked.ts";
-import { handleWebhook, type Receiver } from "./handle_webhook.ts";
+import { handleWebhook, type Webhook } from "./handle_webhook.ts";
 import { readProviders } from "./signatures/providers.ts";
 import { isLocalStack } from "./signatures/local_stack.ts";
 import { workerWaker } from "./wake_worker.ts";
@@ -78,7 +78,7 @@ const applyWithoutHandler = isolateSlow({
   keyOf: ({ subscription_id, event_id }) => subscription_id ?? event_id,
 });
 
-const receiver: Receiver = {
+const webhook: Webhook = {
   providers: await readProviders(env),
   ...deployment,
   body: { maxBytes: deployment.maxBodyBytes, timeLimitMs: BODY_TIME_LIMIT_MS },
@@ -93,7 +93,7 @@ const receiver: Receiver = {
   clock: Date.now,
 };
 
-for (const { name: provider, fault: error } of receiver.providers) {
+for (const { name: provider, fault: error } of webhook.providers) {
   if (error === undefined) continue;
   log("warn", "provider refused until it is configured", { provider, error });
 }
@@ -103,10 +103,10 @@ if (error !== undefined) {
   log("error", "events of further types are refused", { error });
 }
 
-if (receiver.providers.some(({ acknowledges }) => acknowledges)) {
+if (webhook.providers.some(({ acknowledges }) => acknowledges)) {
   keepAlive(checkAcknowledged({ env, database, clock: Date.now, log }));
 }
 
 export default {
-  fetch: (request: Request) => handleWebhook(request, receiver),
+  fetch: (request: Request) => handleWebhook(request, webhook),
 };

@@ -76,21 +76,21 @@ export async function processEvent(
   options: ProcessOptions,
 ): Promise<LogLine> {
   const reading = { ...delivery, ...options };
-  const eventId = await readEventId(delivery.body, reading);
-  const event = { ...delivery, eventId };
+  const derivedId = await readEventId(delivery.body, reading);
+  const identified = { ...delivery, derivedId };
   try {
-    return await applyOrIgnore(event, options);
+    return await applyOrIgnore(identified, options);
   } catch (thrown) {
     const error = withPlaces(toDeliveryError(thrown), delivery.format);
-    return await handleFailure(error, event, options);
+    return await handleFailure(error, identified, options);
   }
 }
 
 /** A delivery, with the id of its event if the body has none. */
-type Identified = VerifiedDelivery & { readonly eventId: string | undefined };
+type Identified = VerifiedDelivery & { readonly derivedId: string | undefined };
 
 async function applyOrIgnore(
-  { provider, format, eventId, mode, connect, body }: Identified,
+  { provider, format, derivedId, mode, connect, body }: Identified,
   { apply, wakeWorker, clock, ...settings }: ProcessOptions,
 ): Promise<LogLine> {
   const parsed = parseEvent(decodeBody(body), {
@@ -98,7 +98,7 @@ async function applyOrIgnore(
     format,
     mode,
     connect,
-    id: eventId,
+    id: derivedId,
     nowSeconds: clock() / 1000,
   });
   if (parsed.isIgnored) {
@@ -125,7 +125,7 @@ async function applyOrIgnore(
   }
   if (parsed.isAccountUnusable) {
     const message =
-      "checkout names no account: what its accountId or client_reference_id says could be none";
+      "checkout names no account: its accountId or client_reference_id cannot be an account ID";
     return { level: "warn", message, fields };
   }
   return { level: "info", message: "events applied", fields };
@@ -133,30 +133,32 @@ async function applyOrIgnore(
 
 async function handleFailure(
   error: DeliveryError,
-  { provider, format, eventId, acknowledges, body }: Identified,
+  { provider, format, derivedId, acknowledges, body }: Identified,
   { database, unmappedSubscriptions, wakeWorker }: ProcessOptions,
 ): Promise<LogLine> {
   const { code } = error;
-  const failed = await describeFailedBody(body, { format, eventId });
-  const event = {
+  const failed = await describeFailedBody(body, { format, derivedId });
+  const logEvent = {
     provider,
     event_id: failed.eventId,
     type: failed.event.type,
     ...error.logFields,
   };
-  const logFields = { ...event, body_sha256: failed.bodyHash };
+  const logFields = { ...logEvent, body_sha256: failed.bodyHash };
 
   const ignores = unmappedSubscriptions === "ignore";
-  // An event with these codes is JSON, so the body is text and not base64.
+  // Only for `subscription_unknown` and `account_unknown`: the event was read, so the
+  // body is text and not base64.
   if (ignores && isUnmapped(error, failed.body, format)) {
-    const fields = { ...event, code, outcomes: { ignored: 1 } };
+    const fields = { ...logEvent, code, outcomes: { ignored: 1 } };
     return { level: "info", message: "unmapped event ignored", fields };
   }
 
-  // Not stored: an overloaded receiver must not make one more call per event, a
+  // Not stored: an overloaded webhook must not make one more call per event, a
   // refused key says nothing about it, and no provider sent the doctor's event.
   if (
-    code === "overloaded" || code === "key_refused" || event.type === PING_TYPE
+    code === "overloaded" || code === "key_refused" ||
+    logEvent.type === PING_TYPE
   ) {
     throw withLogFields(error, logFields);
   }
@@ -166,13 +168,13 @@ async function handleFailure(
       throw recordingFault(thrown, { code, logFields });
     });
   if (stored === "erased") {
-    const fields = { ...event, outcomes: { erased: 1 } };
+    const fields = { ...logEvent, outcomes: { erased: 1 } };
     return { ...describeErased(failed.event.kind), fields };
   }
   if (stored === "applied") {
     // For example by a call whose answer was lost.
     wakeWorker("notifications");
-    const fields = { ...event, code, outcomes: { duplicate: 1 } };
+    const fields = { ...logEvent, code, outcomes: { duplicate: 1 } };
     return { level: "info", message: "duplicate of an applied event", fields };
   }
 

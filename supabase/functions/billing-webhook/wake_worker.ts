@@ -53,6 +53,7 @@ export function workerWaker(
         throw new Error(`the worker answered ${response.status}`);
       }
     } catch (error) {
+      // Also if it was woken, and its run failed.
       log("warn", "worker not woken: its schedule will do that", {
         error: (error as Error).message,
       });

@@ -1,6 +1,6 @@
 /**
  * The outbox: notifications to accounts, and alerts to the operator. Only the run that
- * holds the lease can claim them, and only if the receiver has not asked for a pause.
+ * holds the lease can claim them, and only if the destination has not asked for a pause.
  * Those that were claimed but not settled are due again when the lease has ended.
  */
 import {
@@ -16,7 +16,7 @@ import type {
   Notification,
 } from "./channels/channel.ts";
 
-/** An attempt, or `unsent` if the receiver answered 429 to an earlier one. */
+/** An attempt, or `unsent` if the destination answered 429 to an earlier one. */
 type Result = Omit<Attempt, "result"> & {
   readonly result: Attempt["result"] | "unsent";
 };
@@ -79,7 +79,7 @@ export interface DeliveryOptions {
 /**
  * Delivers due notifications in batches: claim, send, settle. It continues while
  * notifications are due, some of them succeed, and the limits of the run are not
- * reached. If a whole batch fails, or the receiver asks for a pause, the rest
+ * reached. If a whole batch fails, or the destination asks for a pause, the rest
  * waits for the next run. Without a channel nothing is claimed, and notifications
  * stay pending.
  *
@@ -101,6 +101,7 @@ export async function deliverNotifications(
       options,
     );
     all.push(...results);
+    // Not if it is empty.
     if (!isWorthwhile(results)) break;
   }
   return count(all);
@@ -161,7 +162,7 @@ async function deliverBatch<Message extends Notification | Alert>(
 }
 
 /**
- * Makes the function that spaces notifications, so that no more than the receiver
+ * Makes the function that spaces notifications, so that no more than the destination
  * allows are sent per second. All times are on one schedule, so the time for claiming
  * and settling is not added. Only one run sends at a time, so the schedule need not be
  * in the database; after the run of another instance, a few may be sent too early.

@@ -97,22 +97,20 @@ export async function handleWake(
   const isForNotifications = isScheduled || queue === "notifications";
   const run = beginRun(worker, isScheduled);
 
-  // In parallel, because a slow receiver must not delay the retries.
+  // In parallel, because a slow destination must not delay the retries.
   await Promise.all([
-    isForRetries && holdQueue("retries", run, () => runRetries(run)),
+    isForRetries && workThenRelease("retries", run, () => runRetries(run)),
     isForNotifications &&
-    holdQueue("notifications", run, () => runNotifications(run)),
+    workThenRelease("notifications", run, () => runNotifications(run)),
   ]);
 
   // The events that were applied may have created notifications meanwhile.
   const { faults, counts } = run;
   const mayHaveCreated = faults.length === 0 && counts.retries.applied > 0;
   if (isForNotifications || mayHaveCreated) {
-    await holdQueue("notifications", run, async (isRepeated) => {
-      if (!await runAlerts(run)) return false;
+    await workThenRelease("notifications", run, (isRepeated) => {
       // Repeated: another run has asked for the queue while alerts were sent.
-      if (!mayHaveCreated && !isRepeated) return true;
-      return await runNotifications(run);
+      return runAlertsThenNew(run, mayHaveCreated || isRepeated);
     });
   }
 
@@ -154,6 +152,12 @@ function runAlerts(run: Run): Promise<boolean> {
 function runNotifications(run: Run): Promise<boolean> {
   const delivery = deliverNotifications({ ...run, limit: countLeft(run) });
   return record(run, "notifications", delivery);
+}
+
+/** Delivers alerts; then notifications if there may be new ones since the first part. */
+async function runAlertsThenNew(run: Run, hasNew: boolean): Promise<boolean> {
+  const hasSucceeded = await runAlerts(run);
+  return hasSucceeded && hasNew ? await runNotifications(run) : hasSucceeded;
 }
 
 function countLeft({ counts }: Run): number {
@@ -198,7 +202,7 @@ async function record(
  * @param work Returns whether it succeeded. It is repeated while another run has
  * asked for the queue and this one may still claim something.
  */
-async function holdQueue(
+async function workThenRelease(
   queue: "retries" | "notifications",
   run: Run,
   work: (isRepeated: boolean) => Promise<boolean>,

@@ -36,7 +36,7 @@ type ClaimedFailure = Readonly<
   DatabaseFunctions["billing_claim_failed_events"]["Returns"][number]
 >;
 
-/** `ignored`: it is unmapped and such events are ignored, or its account was erased. */
+/** `ignored`: it is unmapped and such events are ignored, or it was erased with its account. */
 type RetryOutcome = Exclude<Outcome, "erased"> | "ignored";
 
 /** `untried`: the run had no time for it. */
@@ -200,7 +200,8 @@ async function applyInOrder(
 /**
  * Applies events in one call. If the call fails, each of them has failed, unless the
  * fault says nothing about them: the database was out of reach, or several events took
- * too long or lost their connection. Then the next run tries each of those alone.
+ * too long or lost their connection. The next `billing_claim_failed_events` returns each
+ * of those alone.
  *
  * @throws {DeliveryError} A fault that says nothing about the events.
  */
@@ -225,7 +226,7 @@ async function apply(
     const error = toDeliveryError(thrown);
     // A single event may cause this each time, and block those behind it.
     const isCausedByEvent = events.length === 1 &&
-      (error.cause instanceof DOMException || error.sqlState === "PGRST001");
+      (error.isTimeout || error.sqlState === "PGRST001");
     const saysNothing = error.code === "key_refused" ||
       error.code === "database_unavailable" && !isCausedByEvent;
     if (saysNothing) throw error;

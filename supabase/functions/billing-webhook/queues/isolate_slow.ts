@@ -1,3 +1,5 @@
+import { toDeliveryError } from "../../_shared/billing/errors.ts";
+
 /** At this number, all keys are forgotten: each may delay a shared call once more. */
 const MAX_SLOW_KEYS = 1_000;
 
@@ -24,8 +26,7 @@ export function isolateSlow<Item, Result>(
       return result;
     } catch (error) {
       if (slowKeys.size >= MAX_SLOW_KEYS) slowKeys.clear();
-      const isTooSlow = (error as Error).cause instanceof DOMException;
-      if (isTooSlow) slowKeys.add(key);
+      if (toDeliveryError(error).isTimeout) slowKeys.add(key);
       throw error;
     }
   };

@@ -20,7 +20,7 @@ export interface Notification {
    */
   readonly next_payment_attempt: string | null;
   readonly trial_end: string | null;
-  /** Only for `ended`: whether another subscription or a grant still gives access. */
+  /** Only for `ended`: whether another subscription still gives access. */
   readonly still_has_access: boolean | null;
   /** When the event occurred, or else was handled. */
   readonly occurred_at: string;
@@ -69,7 +69,7 @@ export interface Attempt {
   /**
    * - `failed`: it is tried again, unless this was the last attempt.
    * - `limited`: 429, which does not count as an attempt; all sending pauses.
-   * - `dead`: the receiver answered 410.
+   * - `dead`: the destination answered 410.
    * - `undeliverable`: the account has no address.
    *
    * The last two are not tried again.
@@ -80,7 +80,7 @@ export interface Attempt {
 }
 
 export interface Channel<Message = Notification> {
-  /** The receiver that a 429 pauses, for all workers. Not secret. */
+  /** Names where messages go; a 429 pauses it for all workers. Not secret. */
   readonly destination: string;
   /** How many requests per second are allowed; undefined means no limit. */
   readonly perSecond?: number;

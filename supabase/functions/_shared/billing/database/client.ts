@@ -58,8 +58,7 @@ export async function callFunction<Name extends keyof DatabaseFunctions>(
  *
  * @param call Starts the call; it must pass the signal on.
  * @param options.timeLimitMs For both tries together.
- * @throws {DeliveryError} With the code for the fault; its cause is a
- * {@linkcode DOMException} if the call timed out.
+ * @throws {DeliveryError} With the code for the fault.
  */
 export async function callDatabase<T>(
   call: (signal: AbortSignal) => PromiseLike<CallResult<T>>,

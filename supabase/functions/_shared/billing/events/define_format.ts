@@ -44,8 +44,16 @@ type OptionalColumns = Partial<Omit<Report, Essential>>;
 /** A report whose essential columns are not yet validated. */
 type StatedReport = OptionalColumns & Record<Essential, unknown>;
 
-/** All that is validated of an event, with the parts that are not. */
 type Stated = Parts & Readonly<Record<string, unknown>>;
+
+interface Reading {
+  readonly event: unknown;
+  readonly planItem: PlanItem;
+  /** All that is validated, as the event states it. */
+  readonly stated: Stated;
+  /** The columns that are valid or null. */
+  readonly optional: OptionalColumns;
+}
 
 type ValidEvent = z.output<ReturnType<typeof schemaOf>>;
 
@@ -124,9 +132,11 @@ export function defineFormat(definition: Definition): Format {
       kind,
       id: id ?? parts.id,
     };
-    const valid = validate(stated, event, planItem);
-
     const customer_id = identifierOrNull(parts.customer_id);
+    const optional = { ...report, customer_id };
+    const reading = { event, planItem, stated, optional };
+    const valid = validate(reading);
+
     const common = {
       event_id: valid.id,
       type: valid.type,
@@ -141,28 +151,21 @@ export function defineFormat(definition: Definition): Format {
     }
 
     const { subscription_id } = valid;
-    const optional = { ...report, customer_id };
-    const effect = effectOf(valid, { event, planItem, stated, optional });
-    return { ...common, subscription_id, ...effect };
+    return { ...common, subscription_id, ...effectOf(valid, reading) };
   };
 
-  function validate(
-    stated: Stated,
-    event: unknown,
-    planItem: PlanItem,
-  ): ValidEvent {
+  function validate({ event, planItem, stated }: Reading): ValidEvent {
     const { data, error } = schema.safeParse(stated, { error: describeFault });
     if (error === undefined) return data;
 
-    const { account_ids, payment_subscription_id } = names;
-    const accountPath = account_ids.find((_, place) =>
+    const account_id = names.account_ids.find((_, place) =>
       accountIn(stated.accounts[place]) !== undefined
     );
     const paths = {
       ...names,
-      account_id: accountPath ?? account_ids[0],
+      account_id: account_id ?? names.account_ids[0],
       ...(!isSubscription(event) &&
-        { subscription_id: payment_subscription_id }),
+        { subscription_id: names.payment_subscription_id }),
       ...definition.namesOf?.(event, planItem),
     };
     throw new DeliveryError("event_invalid", describe(error, paths));
@@ -171,12 +174,7 @@ export function defineFormat(definition: Definition): Format {
   /** Returns the fields that depend on the kind of an event. */
   function effectOf(
     valid: Exclude<ValidEvent, { kind: "other" }>,
-    { event, planItem, stated, optional }: {
-      event: unknown;
-      planItem: PlanItem;
-      stated: Stated;
-      optional: OptionalColumns;
-    },
+    { event, planItem, stated, optional }: Reading,
   ): Partial<WireEvent> {
     switch (valid.kind) {
       case "creation":
@@ -198,7 +196,7 @@ export function defineFormat(definition: Definition): Format {
       }
 
       case "deletion": {
-        const opening = hasReport("deletion", definition) && asOpening(stated);
+        const opening = asOpening(stated);
         return {
           ...(opening && openingOf(opening, optional)),
           payment: { kind: "ended" },
@@ -217,20 +215,16 @@ export function defineFormat(definition: Definition): Format {
     }
   }
 
-  /**
-   * Returns a deletion as an update that creates the record; undefined if it states too
-   * little for that, which is not an error: usually the record exists.
-   */
+  /** Returns what a deletion sets if it creates the record; undefined if it lacks a part. */
   function asOpening(stated: Stated): Opening | undefined {
-    const opening = { ...stated, kind: "opening_update" };
-    const { data } = schema.safeParse(opening);
+    const { data } = schema.safeParse({ ...stated, kind: "opening_update" });
     return data?.kind === "opening_update" ? data : undefined;
   }
 
   return { ...definition, occurredAt, partsOf, read };
 }
 
-/** Returns whether the events of a kind state what the record's columns are. */
+/** Returns whether events of a kind report the columns of the record. */
 function hasReport(kind: unknown, { kinds }: Definition): boolean {
   // If updates can create the record, deletions can too.
   return kind === "creation" || kind === "opening_update" ||
@@ -251,7 +245,7 @@ function accountOf(parts: Parts) {
   return { account_id, fallback_account };
 }
 
-/** Returns what an event sets that may create the record: its report and its account. */
+/** Returns what an event sets that may create the record. */
 function openingOf(opening: Opening, optional: OptionalColumns) {
   const { account_id = null, fallback_account } = opening;
   return {

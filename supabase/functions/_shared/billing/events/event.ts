@@ -1,6 +1,6 @@
 /** An event on the wire, in the form that `billing_apply_events` takes. */
 
-/** The effect of an event on its subscription. The ordering rule in SQL reads only this. */
+/** The effect of an event on its subscription. The ordering rule in SQL decides by this, not by `type`. */
 export type Kind =
   | "creation"
   | "update"
@@ -62,7 +62,7 @@ export type ReportedItem = Readonly<{
   current_period_end: string | null;
 }>;
 
-/** The details of a notification, by column of `billing.notifications`. */
+/** The notification that an event may create, by column of `billing.notifications`. */
 export type Payment = Readonly<{
   kind: string;
   trial_end?: string | null;

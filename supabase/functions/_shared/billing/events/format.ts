@@ -14,7 +14,7 @@ export interface Format {
   /** The signature header, if the scheme does not define one. */
   readonly header?: string;
 
-  /** The event types that have an effect here. */
+  /** The event types that take effect here. */
   readonly kinds: Readonly<Record<string, Kind>>;
   /** The notifications that the types of kind `notice` create. */
   readonly notices?: Readonly<Record<string, string>>;
@@ -62,7 +62,10 @@ export interface Format {
   ): WireEvent;
 }
 
-/** The paths of the parts in an event; the last two are for error messages. */
+/**
+ * The paths of the parts in an event; the last two are for error messages, and so is
+ * `id` if {@linkcode Format.idOf} reads it from a header or derives it.
+ */
 type Names = Readonly<{
   type: string;
   id: string;

@@ -78,8 +78,8 @@ export async function readEventId(
  * invoice without a subscription: a provider that gets errors for them eventually
  * disables the endpoint.
  *
- * @param options.nowSeconds The receiver's clock, in Unix seconds. An event dated
- * later is refused: until then, its subscription would accept no other event.
+ * @param options.nowSeconds The time now, in Unix seconds. An event dated later than
+ * that plus the tolerance is refused: until then, its subscription would accept no other.
  * @param options.id See {@linkcode Format.idOf}.
  * @throws {DeliveryError} `body_empty`, `body_not_json` or `event_invalid`. The
  * message names the path of each bad field, never its value. `deployment_fault` if
@@ -117,24 +117,20 @@ export function parseEvent(
   if (isOtherMode(parts, mode)) return ignored("other_mode");
   if (!connect && parts.isConnected) return ignored("connect");
 
-  const takesEffect = hasEffect(type, format, notify);
-  const isCheckout = accountFromCheckout && type === format.checkout?.type;
-  const hasHandler = handlerTypes.types.has(type);
-  if (!takesEffect && !isCheckout) {
-    if (handlerTypes.fault !== undefined) {
-      throw new DeliveryError("deployment_fault", handlerTypes.fault);
-    }
-    if (!hasHandler) return ignored(parts.isThin ? "thin" : "not_handled");
+  const settings = { format, notify, accountFromCheckout, handlerTypes };
+  const { takesEffect, isCheckout, hasHandler } = usesOf(type, settings);
+  if (!takesEffect && !isCheckout && !hasHandler) {
+    return ignored(parts.isThin ? "thin" : "not_handled");
   }
 
-  const reading = { id, planItem, takesEffect, parts };
-  const { payment, ...withoutPayment } = format.read(json, reading);
-  checkTime(withoutPayment, format, { nowSeconds, toleranceSeconds });
+  const read = format.read(json, { id, planItem, takesEffect, parts });
+  checkTime(read, format, { nowSeconds, toleranceSeconds });
   // A failed payment for something other than a subscription.
-  if (withoutPayment.subscription_id === null && !hasHandler) {
+  if (read.subscription_id === null && !hasHandler) {
     return ignored("no_subscription");
   }
 
+  const { payment, ...withoutPayment } = read;
   const isNotified = payment && notify.has(payment.kind) &&
     !isOver(payment, nowSeconds);
   const event = {
@@ -142,6 +138,7 @@ export function parseEvent(
     ...(isNotified && { payment }),
     ...(hasHandler && { payload: text }),
   };
+
   if (isCheckout) {
     const { account_id, isUnusable } = format.checkout!.accountOf(json);
     return {
@@ -150,8 +147,10 @@ export function parseEvent(
       isAccountUnusable: isUnusable,
     };
   }
-  if (event.account_id !== undefined) return { isIgnored: false, event };
-  const named_account = namedAccount(json, parts, format);
+  // Undefined, unlike null: events of its kind set no account.
+  const named_account = event.account_id === undefined
+    ? namedAccount(json, parts, format)
+    : undefined;
   return {
     isIgnored: false,
     event: { ...event, ...(named_account !== undefined && { named_account }) },
@@ -178,6 +177,26 @@ function typeOf({ type }: Parts, { names }: Format): string {
 function isOtherMode({ livemode }: Parts, mode: EventMode): boolean {
   return mode !== "any" && typeof livemode === "boolean" &&
     livemode !== (mode === "live");
+}
+
+/**
+ * Returns what events of a type are used for here.
+ *
+ * @throws {DeliveryError} `deployment_fault` if they may be for a handler only.
+ */
+function usesOf(
+  type: string,
+  { format, notify, accountFromCheckout, handlerTypes }:
+    & Pick<EventSettings, "notify" | "accountFromCheckout" | "handlerTypes">
+    & { format: Format },
+) {
+  const takesEffect = hasEffect(type, format, notify);
+  const isCheckout = accountFromCheckout && type === format.checkout?.type;
+  const { types, fault } = handlerTypes;
+  if (!takesEffect && !isCheckout && fault !== undefined) {
+    throw new DeliveryError("deployment_fault", fault);
+  }
+  return { takesEffect, isCheckout, hasHandler: types.has(type) };
 }
 
 function hasEffect(

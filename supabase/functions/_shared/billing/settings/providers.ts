@@ -23,7 +23,7 @@ export type ProviderSettings = Readonly<{
   mode: EventMode;
   /** Whether events of connected accounts are applied. */
   connect: boolean;
-  /** Whether the receiver answers 200 to an event whose failure is stored. */
+  /** Whether the webhook answers 200 to an event whose failure is stored. */
   acknowledges: boolean;
 }>;
 
