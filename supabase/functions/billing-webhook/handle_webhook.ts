@@ -1,7 +1,7 @@
 import { ERRORS, toDeliveryError } from "../_shared/billing/errors.ts";
 import type { Log } from "../_shared/billing/log.ts";
 import { processEvent, type ProcessOptions } from "./process_event.ts";
-import type { SignatureProvider } from "./signatures/providers.ts";
+import type { SignatureProvider } from "./signatures/signature_providers.ts";
 import type { BodyLimits } from "./read_body.ts";
 import { readDelivery } from "./read_delivery.ts";
 import { verifyDelivery } from "./verify_delivery.ts";

@@ -15,7 +15,7 @@ import { isolateSlow } from "./queues/isolate_slow.ts";
 import { limitCalls } from "./queues/limit_calls.ts";
 import { retryWhileLocked } from "./queues/retry_while_locked.ts";
 import { handleWebhook, type Webhook } from "./handle_webhook.ts";
-import { readProviders } from "./signatures/providers.ts";
+import { readProviders } from "./signatures/signature_providers.ts";
 import { isLocalStack } from "./signatures/local_stack.ts";
 import { workerWaker } from "./wake_worker.ts";
 

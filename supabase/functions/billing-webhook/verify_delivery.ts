@@ -4,7 +4,7 @@ import {
   withLogFields,
 } from "../_shared/billing/errors.ts";
 import { settingsPrefix } from "../_shared/billing/settings/providers.ts";
-import type { SignatureProvider } from "./signatures/providers.ts";
+import type { SignatureProvider } from "./signatures/signature_providers.ts";
 import type { Delivery } from "./read_delivery.ts";
 import type { SignatureClaim } from "./signatures/schemes.ts";
 

@@ -88,20 +88,31 @@ export interface DeliveryOptions {
 export async function deliverNotifications(
   options: DeliveryOptions,
 ): Promise<NotificationCounts> {
-  const { channel, clock, endMs, limit = RUN_LIMIT } = options;
-  const perSecond = channel?.perSecond;
+  const { database, leaseId, channel, clock, endMs, limit = RUN_LIMIT } =
+    options;
+  if (channel === undefined) return count([]);
+
+  const { destination, perSecond } = channel;
   const batch_size = perSecond ? perSecond * PACED_BATCH_SECONDS : BATCH_SIZE;
+  const claim = { lease_id: leaseId, destination, batch_size };
 
   const all: Result[] = [];
-  while (channel && clock() < endMs && all.length < limit) {
+  while (clock() < endMs && all.length < limit) {
+    const claimed: unknown = await callFunction(
+      database,
+      "billing_claim_notifications",
+      claim,
+      LIMIT,
+    );
+    const batch = claimed as readonly Notification[];
     const results = await deliverBatch(
       "notifications",
-      { batch_size },
+      batch,
       channel,
       options,
     );
     all.push(...results);
-    // Not if it is empty.
+    // An empty batch is not worthwhile either.
     if (!isWorthwhile(results)) break;
   }
   return count(all);
@@ -112,24 +123,30 @@ export async function deliverAlerts(
   { alertChannel, handlers, ...rest }: DeliveryOptions,
 ): Promise<NotificationCounts> {
   if (alertChannel === undefined) return count([]);
+
+  const { destination } = alertChannel;
+  const claimed: unknown = await callFunction(
+    rest.database,
+    "billing_claim_alerts",
+    {
+      lease_id: rest.leaseId,
+      destination,
+      ...(handlers && { handlers: [...handlers] }),
+    },
+    LIMIT,
+  );
+  const alerts = claimed as readonly Alert[];
   const options = { ...rest, pace: () => Promise.resolve() };
-  const claim = handlers && { handlers };
-  return count(await deliverBatch("alerts", claim, alertChannel, options));
+  return count(await deliverBatch("alerts", alerts, alertChannel, options));
 }
 
+/** Sends what was claimed, and settles it. */
 async function deliverBatch<Message extends Notification | Alert>(
   part: "notifications" | "alerts",
-  claim: { batch_size: number } | { handlers: readonly string[] } | undefined,
+  claimed: readonly Message[],
   { destination, send }: Channel<Message>,
   { database, leaseId, log, pace }: Omit<DeliveryOptions, "channel">,
 ): Promise<readonly Result[]> {
-  const lease = { lease_id: leaseId, destination };
-  const args = { ...lease, ...claim } as typeof lease & {
-    batch_size: number;
-  };
-  const claiming = `billing_claim_${part}` as const;
-  const due: unknown = await callFunction(database, claiming, args, LIMIT);
-  const claimed = due as readonly Message[];
   if (claimed.length === 0) return [];
 
   let isLimited = false;
@@ -156,7 +173,11 @@ async function deliverBatch<Message extends Notification | Alert>(
       retry_after_seconds: retryAfterSeconds ?? null,
     };
   });
-  const settling = { ...lease, results: settled as unknown as Json };
+  const settling = {
+    lease_id: leaseId,
+    destination,
+    results: settled as unknown as Json,
+  };
   await callFunction(database, `billing_settle_${part}`, settling, LIMIT);
   return results;
 }

@@ -39,7 +39,7 @@ const worker: Worker = {
   channel,
   alertChannel: chooseAlertChannel(env, { fetch, clock: Date.now }),
   ...deployment,
-  readingOf(provider) {
+  readingSettings(provider) {
     const settings = readProviderSettings(env, provider);
     return { ...settings, format: FORMATS[settings.format] };
   },

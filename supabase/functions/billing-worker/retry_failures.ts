@@ -53,7 +53,8 @@ export const NO_RETRIES: RetryCounts = {
   ignored: 0,
 };
 
-export interface Reading {
+/** The settings with which a provider's events are read. */
+export interface ReadingSettings {
   readonly format: Format;
   readonly mode: EventMode;
   readonly connect: boolean;
@@ -61,8 +62,8 @@ export interface Reading {
 
 export interface RetryOptions extends Omit<EventSettings, "maxBodyBytes"> {
   readonly database: DatabaseClient;
-  /** Returns how a provider's events are read; throws if a setting is wrong. */
-  readonly readingOf: (provider: string) => Reading;
+  /** Throws if a setting is wrong. */
+  readonly readingSettings: (provider: string) => ReadingSettings;
   readonly leaseId: string;
   readonly log: Log;
   readonly clock: () => number;
@@ -122,13 +123,13 @@ async function retryBatch(
   }, CALL_LIMIT);
   if (claimed.length === 0) return [];
 
-  const read = claimed.map((failure) => readFailure(failure, options));
-  const results = await applyAll(read, options);
+  const failures = claimed.map((failure) => readFailure(failure, options));
+  const results = await applyAll(failures, options);
 
   // Applied events are settled even if this call fails.
   await callFunction(database, "billing_settle_failed_events", {
     lease_id: leaseId,
-    results: results.map((result, i) => settledResult(read[i]!, result)),
+    results: results.map((result, i) => settledResult(failures[i]!, result)),
   }, CALL_LIMIT);
 
   const locked = results.filter((result) => hasFailed(result, "record_locked"));
@@ -152,14 +153,14 @@ interface ReadFailure {
 }
 
 async function applyAll(
-  read: readonly ReadFailure[],
+  failures: readonly ReadFailure[],
   options: RetryOptions,
 ): Promise<RetryResult[]> {
-  const events = read.flatMap(({ event }) => event ?? []);
+  const events = failures.flatMap(({ event }) => event ?? []);
   const applied = await applyInOrder(events, options);
   const outcomes = failWithLockedCreations(events, applied);
 
-  return read.map(({ format, text, event, fault }) => {
+  return failures.map(({ format, text, event, fault }) => {
     const result = event ? outcomes[events.indexOf(event)]! : fault!;
     if (!(result instanceof DeliveryError) || !format) return result;
 
@@ -176,25 +177,36 @@ async function applyInOrder(
 ): Promise<RetryResult[]> {
   const results: RetryResult[] = [];
   let handlersEndMs: number | undefined;
-  while (results.length < events.length) {
-    const remaining = events.slice(results.length);
-    const firstWithHandler = remaining.findIndex(({ payload }) =>
-      payload !== undefined
-    );
-
-    if (firstWithHandler === 0) {
+  for (const call of callsFor(events)) {
+    if (call.hasHandler) {
       handlersEndMs ??= options.clock() + HANDLER_TIME_MS;
-      if (options.clock() >= handlersEndMs) {
-        return [...results, ...remaining.map(() => "untried" as const)];
-      }
+      if (options.clock() >= handlersEndMs) break;
     }
-
-    const next = firstWithHandler < 0
-      ? remaining
-      : remaining.slice(0, Math.max(firstWithHandler, 1));
-    results.push(...await apply(next, options));
+    results.push(...await apply(call, options));
   }
-  return results;
+
+  const untried = events.slice(results.length);
+  return [...results, ...untried.map(() => "untried" as const)];
+}
+
+/** The events of one call. */
+interface Call {
+  readonly hasHandler: boolean;
+  readonly events: RetriedEvent[];
+}
+
+function callsFor(events: readonly RetriedEvent[]): Call[] {
+  const calls: Call[] = [];
+  for (const event of events) {
+    const hasHandler = event.payload !== undefined;
+    const last = calls.at(-1);
+    if (hasHandler || last === undefined || last.hasHandler) {
+      calls.push({ hasHandler, events: [event] });
+    } else {
+      last.events.push(event);
+    }
+  }
+  return calls;
 }
 
 /**
@@ -206,14 +218,13 @@ async function applyInOrder(
  * @throws {DeliveryError} A fault that says nothing about the events.
  */
 async function apply(
-  events: readonly RetriedEvent[],
+  { hasHandler, events }: Call,
   options: RetryOptions,
 ): Promise<readonly RetryResult[]> {
   try {
-    const [event] = events as [RetriedEvent];
-    const outcomes = event.payload === undefined
-      ? await applyEvents(events, options)
-      : [await applyWithHandler(event, options)];
+    const outcomes = hasHandler
+      ? [await applyWithHandler(events[0]!, options)]
+      : await applyEvents(events, options);
 
     return outcomes.map((outcome, i) => {
       if (outcome !== "erased") return outcome;
@@ -240,13 +251,13 @@ async function apply(
  */
 function readFailure(
   failure: ClaimedFailure,
-  { readingOf, leaseId, clock, ...settings }: RetryOptions,
+  { readingSettings, leaseId, clock, ...settings }: RetryOptions,
 ): ReadFailure {
   const { provider, event_id, body, body_encoding } = failure;
   let text = "";
   let format: Format | undefined;
   try {
-    const reading = readingOf(provider);
+    const reading = readingSettings(provider);
     format = reading.format;
     text = body_encoding === "base64" ? decodeBody(fromBase64(body)) : body;
 

@@ -4,7 +4,7 @@ import type { Outcome } from "../../../supabase/functions/_shared/billing/databa
 import { databaseError } from "../../../supabase/functions/_shared/billing/database/database_errors.ts";
 import { DeliveryError } from "../../../supabase/functions/_shared/billing/errors.ts";
 import { handleWebhook } from "../../../supabase/functions/billing-webhook/handle_webhook.ts";
-import { readProviders } from "../../../supabase/functions/billing-webhook/signatures/providers.ts";
+import { readProviders } from "../../../supabase/functions/billing-webhook/signatures/signature_providers.ts";
 import { hmacHex } from "../../support/sign.ts";
 import {
   CHECKOUT,

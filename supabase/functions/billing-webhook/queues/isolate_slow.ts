@@ -1,4 +1,4 @@
-import { toDeliveryError } from "../../_shared/billing/errors.ts";
+import { DeliveryError } from "../../_shared/billing/errors.ts";
 
 /** At this number, all keys are forgotten: each may delay a shared call once more. */
 const MAX_SLOW_KEYS = 1_000;
@@ -26,7 +26,8 @@ export function isolateSlow<Item, Result>(
       return result;
     } catch (error) {
       if (slowKeys.size >= MAX_SLOW_KEYS) slowKeys.clear();
-      if (toDeliveryError(error).isTimeout) slowKeys.add(key);
+      const isTooSlow = error instanceof DeliveryError && error.isTimeout;
+      if (isTooSlow) slowKeys.add(key);
       throw error;
     }
   };

@@ -14,6 +14,8 @@ export interface SignatureClaim {
 export interface SignatureScheme {
   /** The default header of the scheme; without one, the provider's applies. */
   readonly defaultHeader?: string;
+  /** Whether the id and the time are in headers with the same prefix. */
+  readonly hasHeaderPrefix?: true;
   /**
    * Returns the HMAC keys for a configured secret; several if it is ambiguous.
    * @throws {Error} If the secret is malformed; does not repeat it.
@@ -38,7 +40,7 @@ const MAX_SIGNATURES = 8;
  *
  * @see https://docs.stripe.com/webhooks#verify-manually
  */
-export const stripe: SignatureScheme = {
+export const stripeScheme: SignatureScheme = {
   keysOf: (secret) => [new TextEncoder().encode(secret)],
   readClaim: entryReader({
     between: ",",
@@ -54,9 +56,9 @@ export const stripe: SignatureScheme = {
  *
  * @see https://developer.paddle.com/webhooks/signature-verification
  */
-export const paddle: SignatureScheme = {
+export const paddleScheme: SignatureScheme = {
   defaultHeader: "paddle-signature",
-  keysOf: stripe.keysOf,
+  keysOf: stripeScheme.keysOf,
   readClaim: entryReader({
     between: ";",
     time: "ts",
@@ -95,7 +97,7 @@ function entryReader(
 
 /** The hex HMAC-SHA256 of the body. Only the ledger protects against a replay. */
 export const hmacSha256Hex: SignatureScheme = {
-  keysOf: stripe.keysOf,
+  keysOf: stripeScheme.keysOf,
   readClaim(headers, header) {
     const signature = fromHex(headers.get(header) ?? "");
     return signature && { prefix: "", signatures: [signature] };
@@ -126,6 +128,7 @@ const ID = /^[!-+\-/-~]{1,255}$/;
  */
 export const standardWebhooks: SignatureScheme = {
   defaultHeader: "webhook-signature",
+  hasHeaderPrefix: true,
 
   keysOf(secret) {
     if (!SECRET.test(secret)) {
@@ -164,11 +167,11 @@ export const standardWebhooks: SignatureScheme = {
  * base64 after `whsec_`. The whole text of an older secret is the key, and it may have
  * the same prefix.
  */
-export const polar: SignatureScheme = {
+export const polarScheme: SignatureScheme = {
   ...standardWebhooks,
   keysOf(secret) {
-    const whole = stripe.keysOf(secret);
-    // Base64 has groups of four characters; Polar leaves out the padding.
+    const whole = stripeScheme.keysOf(secret);
+    // Pads the base64 to groups of four characters.
     const start = "whsec_".length;
     const length = start + Math.ceil((secret.length - start) / 4) * 4;
     try {

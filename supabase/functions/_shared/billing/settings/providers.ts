@@ -1,6 +1,6 @@
 /**
  * The providers, and those of their settings that both functions and the commands read.
- * How a provider signs is in `billing-webhook/signatures/providers.ts`.
+ * How a provider signs is in `billing-webhook/signatures/signature_providers.ts`.
  */
 import { choice, type Environment } from "../environment.ts";
 import { DeliveryError } from "../errors.ts";
