@@ -17,9 +17,9 @@ const MAX_AGE_MS = 5 * 60_000;
 export function whyUnsafeToAcknowledge(
   { lastScheduledRunAt, hasAlerts, nowMs }: {
     /** When the schedule last woke the worker successfully, if ever. */
-    readonly lastScheduledRunAt: string | null;
-    readonly hasAlerts: boolean;
-    readonly nowMs: number;
+    lastScheduledRunAt: string | null;
+    hasAlerts: boolean;
+    nowMs: number;
   },
 ): string | undefined {
   const hasRun = lastScheduledRunAt !== null &&
@@ -32,10 +32,10 @@ export function whyUnsafeToAcknowledge(
 
 export async function checkAcknowledged(
   { env, database, clock, log }: {
-    readonly env: Environment;
-    readonly database: DatabaseClient;
-    readonly clock: () => number;
-    readonly log: Log;
+    env: Environment;
+    database: DatabaseClient;
+    clock: () => number;
+    log: Log;
   },
 ): Promise<void> {
   let error: string | undefined;

@@ -37,11 +37,11 @@ export interface ProcessOptions
 }
 
 /** The log line of a delivery that did not fail; `outcomes` has one entry. */
-interface LogLine {
-  readonly level: LogLevel;
-  readonly message: string;
-  readonly fields: LogFields;
-}
+type LogLine = Readonly<{
+  level: LogLevel;
+  message: string;
+  fields: LogFields;
+}>;
 
 const IGNORED = {
   not_handled: ["info", "event ignored", "ignored"],

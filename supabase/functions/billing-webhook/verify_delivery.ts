@@ -24,11 +24,11 @@ export interface VerifiedDelivery
 /** A longer header is refused before it is parsed. */
 const MAX_HEADER_LENGTH = 4_096;
 
-interface VerifyOptions {
-  readonly providers: readonly SignatureProvider[];
-  readonly nowSeconds: number;
-  readonly toleranceSeconds: number;
-}
+type VerifyOptions = Readonly<{
+  providers: readonly SignatureProvider[];
+  nowSeconds: number;
+  toleranceSeconds: number;
+}>;
 
 /**
  * Verifies who sent a delivery. It must carry the signature of a configured

@@ -58,23 +58,23 @@ const PACED_MARGIN = 1.1;
  */
 export const RUN_LIMIT = 1_000;
 
-export interface DeliveryOptions {
-  readonly database: DatabaseClient;
-  readonly leaseId: string;
+export type DeliveryOptions = Readonly<{
+  database: DatabaseClient;
+  leaseId: string;
   /** Undefined if not configured, like `alertChannel`. */
-  readonly channel: Channel | undefined;
-  readonly alertChannel?: Channel<Alert> | undefined;
+  channel: Channel | undefined;
+  alertChannel?: Channel<Alert> | undefined;
   /** The listed types' handlers; undefined if unlisted ones should cause no alert. */
-  readonly handlers?: readonly string[] | undefined;
+  handlers?: readonly string[] | undefined;
   /** Resolves when the next notification may be sent: see {@linkcode pacer}. */
-  readonly pace: () => Promise<void>;
+  pace: () => Promise<void>;
   /** When the time of the run is over; the rest waits for the next run. */
-  readonly endMs: number;
+  endMs: number;
   /** How many notifications this run may still claim. */
-  readonly limit?: number;
-  readonly log: Log;
-  readonly clock: () => number;
-}
+  limit?: number;
+  log: Log;
+  clock: () => number;
+}>;
 
 /**
  * Delivers due notifications in batches: claim, send, settle. It continues while

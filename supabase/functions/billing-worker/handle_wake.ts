@@ -25,18 +25,18 @@ import {
 } from "./retry_failures.ts";
 
 /** The settings of the deployment that are not secret. */
-export interface Settings {
+export type Settings = Readonly<{
   /** The providers whose stored failures are answered 200. */
-  readonly acknowledging: readonly string[];
-  readonly hasAlerts: boolean;
-  readonly handledTypes: readonly string[];
-  readonly handledTypesFault: string | undefined;
-  readonly accountFromCheckout: boolean;
-  readonly notify: readonly string[];
-  readonly planItem: PlanItem;
+  acknowledging: readonly string[];
+  hasAlerts: boolean;
+  handledTypes: readonly string[];
+  handledTypesFault: string | undefined;
+  accountFromCheckout: boolean;
+  notify: readonly string[];
+  planItem: PlanItem;
   /** By provider, without those whose setting is wrong. */
-  readonly formats: Readonly<Record<string, FormatName>>;
-}
+  formats: Readonly<Record<string, FormatName>>;
+}>;
 
 /** The dependencies and settings of every run. */
 export interface Worker

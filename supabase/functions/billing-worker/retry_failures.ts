@@ -54,11 +54,11 @@ export const NO_RETRIES: RetryCounts = {
 };
 
 /** The settings with which a provider's events are read. */
-export interface ReadingSettings {
-  readonly format: Format;
-  readonly mode: EventMode;
-  readonly connect: boolean;
-}
+export type ReadingSettings = Readonly<{
+  format: Format;
+  mode: EventMode;
+  connect: boolean;
+}>;
 
 export interface RetryOptions extends Omit<EventSettings, "maxBodyBytes"> {
   readonly database: DatabaseClient;
@@ -141,16 +141,16 @@ async function retryBatch(
   return results;
 }
 
-interface ReadFailure {
-  readonly failure: ClaimedFailure;
+type ReadFailure = Readonly<{
+  failure: ClaimedFailure;
   /** Undefined if the provider's setting is wrong. */
-  readonly format: Format | undefined;
+  format: Format | undefined;
   /** The event as text; empty if the body is not text. */
-  readonly text: string;
+  text: string;
   /** The event to apply, or else `fault`: why it cannot be applied. */
-  readonly event?: RetriedEvent;
-  readonly fault?: DeliveryError;
-}
+  event?: RetriedEvent;
+  fault?: DeliveryError;
+}>;
 
 async function applyAll(
   failures: readonly ReadFailure[],

@@ -5,13 +5,13 @@ interface BatchLimits extends WaitingLimits {
   readonly maxTogether: number;
 }
 
-interface Waiting<Item, Result> {
-  readonly item: Item;
-  readonly resolve: (result: Result) => void;
-  readonly reject: (error: unknown) => void;
+type Waiting<Item, Result> = Readonly<{
+  item: Item;
+  resolve: (result: Result) => void;
+  reject: (error: unknown) => void;
   /** When the wait ends, on the clock of `performance.now`. */
-  readonly endMs: number;
-}
+  endMs: number;
+}>;
 
 /**
  * Makes a function that batches the items that arrive during a call into the

@@ -10,9 +10,9 @@ const MAX_SLOW_KEYS = 1_000;
  */
 export function isolateSlow<Item, Result>(
   { together, alone, keyOf }: {
-    readonly together: (item: Item) => Promise<Result>;
-    readonly alone: (item: Item) => Promise<Result>;
-    readonly keyOf: (item: Item) => string;
+    together: (item: Item) => Promise<Result>;
+    alone: (item: Item) => Promise<Result>;
+    keyOf: (item: Item) => string;
   },
 ): (item: Item) => Promise<Result> {
   const slowKeys = new Set<string>();

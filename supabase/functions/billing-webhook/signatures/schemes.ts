@@ -1,15 +1,15 @@
 /** The signature schemes: how a body is signed, and where the signature is. */
 import { fromBase64 } from "../../_shared/billing/events/fields.ts";
 
-export interface SignatureClaim {
+export type SignatureClaim = Readonly<{
   /** The text that is signed in front of the body, in UTF-8. */
-  readonly prefix: string;
+  prefix: string;
   /** The id of the delivery, if the scheme signs one. */
-  readonly id?: string;
+  id?: string;
   /** When the provider signed, in Unix seconds, if the scheme has a time. */
-  readonly timestamp?: number;
-  readonly signatures: readonly Uint8Array<ArrayBuffer>[];
-}
+  timestamp?: number;
+  signatures: readonly Uint8Array<ArrayBuffer>[];
+}>;
 
 export interface SignatureScheme {
   /** The default header of the scheme; without one, the provider's applies. */

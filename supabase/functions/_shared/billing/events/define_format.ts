@@ -46,14 +46,14 @@ type StatedReport = OptionalColumns & Record<Essential, unknown>;
 
 type Stated = Parts & Readonly<Record<string, unknown>>;
 
-interface Reading {
-  readonly event: unknown;
-  readonly planItem: PlanItem;
+type Reading = Readonly<{
+  event: unknown;
+  planItem: PlanItem;
   /** All that is validated, as the event states it. */
-  readonly stated: Stated;
+  stated: Stated;
   /** The columns that are valid or null. */
-  readonly optional: OptionalColumns;
-}
+  optional: OptionalColumns;
+}>;
 
 type ValidEvent = z.output<ReturnType<typeof schemaOf>>;
 

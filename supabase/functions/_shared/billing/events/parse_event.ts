@@ -5,18 +5,18 @@ import { textOf } from "./fields.ts";
 import { type Format, kindOf, namedAccount, type Parts } from "./format.ts";
 
 export type ParsedEvent =
-  | {
-    readonly isIgnored: false;
-    readonly event: EventToApply;
+  | Readonly<{
+    isIgnored: false;
+    event: EventToApply;
     /** Whether a checkout names something that cannot be an account ID. */
-    readonly isAccountUnusable?: boolean;
-  }
-  | {
-    readonly isIgnored: true;
-    readonly reason: IgnoredReason;
-    readonly type: string;
-    readonly id: unknown;
-  };
+    isAccountUnusable?: boolean;
+  }>
+  | Readonly<{
+    isIgnored: true;
+    reason: IgnoredReason;
+    type: string;
+    id: unknown;
+  }>;
 
 type IgnoredReason =
   | "not_handled"
