@@ -99,7 +99,9 @@ export async function handleWake(
 
   // In parallel, because a slow destination must not delay the retries.
   await Promise.all([
-    isForRetries && workThenRelease("retries", run, () => runRetries(run)),
+    isForRetries && workThenRelease("retries", run, () => {
+      return record(run, "retries", retryFailures(run));
+    }),
     isForNotifications &&
     workThenRelease("notifications", run, () => runNotifications(run)),
   ]);
@@ -141,14 +143,6 @@ function beginRun(worker: Worker, isScheduled: boolean): Run {
   };
 }
 
-function runRetries(run: Run): Promise<boolean> {
-  return record(run, "retries", retryFailures(run));
-}
-
-function runAlerts(run: Run): Promise<boolean> {
-  return record(run, "alerts", deliverAlerts(run));
-}
-
 function runNotifications(run: Run): Promise<boolean> {
   const delivery = deliverNotifications({ ...run, limit: countLeft(run) });
   return record(run, "notifications", delivery);
@@ -156,7 +150,7 @@ function runNotifications(run: Run): Promise<boolean> {
 
 /** Delivers alerts; then notifications if there may be new ones since the first part. */
 async function runAlertsThenNew(run: Run, hasNew: boolean): Promise<boolean> {
-  const hasSucceeded = await runAlerts(run);
+  const hasSucceeded = await record(run, "alerts", deliverAlerts(run));
   return hasSucceeded && hasNew ? await runNotifications(run) : hasSucceeded;
 }
 

@@ -57,10 +57,9 @@ type Reading = Readonly<{
 
 type ValidEvent = z.output<ReturnType<typeof schemaOf>>;
 
-/** The valid columns and account of an event that may create the record. */
-type Opening = Pick<
-  Extract<ValidEvent, { kind: "creation" }>,
-  Essential | "account_id" | "fallback_account"
+type Change = Extract<
+  ValidEvent,
+  { kind: "creation" | "opening_update" | "update" }
 >;
 
 const NO_REPORT: Omit<Report, Essential> = {
@@ -178,27 +177,26 @@ export function defineFormat(definition: Definition): Format {
   ): Partial<WireEvent> {
     switch (valid.kind) {
       case "creation":
-        return openingOf(valid, optional);
+        return changeOf(valid, optional);
 
       case "opening_update":
       case "update": {
-        const change = valid.kind === "update"
-          ? { report: reportOf(valid, optional) }
-          : openingOf(valid, optional);
         const previous = definition.previous?.(event, planItem) ?? null;
         const mayRecover = valid.provider_status === "active" &&
           (previous === null || previous.provider_status !== undefined);
         return {
-          ...change,
+          ...changeOf(valid, optional),
           previous,
           ...(mayRecover && { payment: { kind: "recovered" } }),
         };
       }
 
       case "deletion": {
-        const opening = asOpening(stated);
+        // It can create the record if it states all that an update must.
+        const update = { ...stated, kind: "opening_update" };
+        const { data } = schema.safeParse(update);
         return {
-          ...(opening && openingOf(opening, optional)),
+          ...(data?.kind === "opening_update" && changeOf(data, optional)),
           payment: { kind: "ended" },
         };
       }
@@ -213,12 +211,6 @@ export function defineFormat(definition: Definition): Format {
         return payment ? { payment: { ...payment, kind } } : {};
       }
     }
-  }
-
-  /** Returns what a deletion sets if it creates the record; undefined if it lacks a part. */
-  function asOpening(stated: Stated): Opening | undefined {
-    const { data } = schema.safeParse({ ...stated, kind: "opening_update" });
-    return data?.kind === "opening_update" ? data : undefined;
   }
 
   return { ...definition, occurredAt, partsOf, read };
@@ -245,26 +237,23 @@ function accountOf(parts: Parts) {
   return { account_id, fallback_account };
 }
 
-/** Returns what an event sets that may create the record. */
-function openingOf(opening: Opening, optional: OptionalColumns) {
-  const { account_id = null, fallback_account } = opening;
-  return {
-    report: reportOf(opening, optional),
-    account_id,
-    ...(fallback_account !== undefined && { fallback_account }),
-  };
-}
-
-function reportOf(
-  { plan_id, current_period_end, provider_status }: Pick<Report, Essential>,
-  optional: OptionalColumns,
-): Report {
-  return {
+/** Returns what a change sets: its report, and its account if it may create the record. */
+function changeOf(change: Change, optional: OptionalColumns) {
+  const { plan_id, current_period_end, provider_status } = change;
+  const report = {
     ...NO_REPORT,
     ...optional,
     plan_id,
     current_period_end,
     provider_status,
+  };
+  if (change.kind === "update") return { report };
+
+  const { account_id = null, fallback_account } = change;
+  return {
+    report,
+    account_id,
+    ...(fallback_account !== undefined && { fallback_account }),
   };
 }
 

@@ -117,8 +117,11 @@ export function parseEvent(
   if (isOtherMode(parts, mode)) return ignored("other_mode");
   if (!connect && parts.isConnected) return ignored("connect");
 
-  const settings = { format, notify, accountFromCheckout, handlerTypes };
-  const { takesEffect, isCheckout, hasHandler } = usesOf(type, settings);
+  const { takesEffect, isCheckout, hasHandler } = usesOf(type, format, {
+    notify,
+    accountFromCheckout,
+    handlerTypes,
+  });
   if (!takesEffect && !isCheckout && !hasHandler) {
     return ignored(parts.isThin ? "thin" : "not_handled");
   }
@@ -180,34 +183,27 @@ function isOtherMode({ livemode }: Parts, mode: EventMode): boolean {
 }
 
 /**
- * Returns what events of a type are used for here.
+ * Returns what events of a type are used for.
  *
- * @throws {DeliveryError} `deployment_fault` if they may be for a handler only.
+ * @throws {DeliveryError} `deployment_fault` if at most a handler uses them.
  */
 function usesOf(
   type: string,
-  { format, notify, accountFromCheckout, handlerTypes }:
-    & Pick<EventSettings, "notify" | "accountFromCheckout" | "handlerTypes">
-    & { format: Format },
+  format: Format,
+  { notify, accountFromCheckout, handlerTypes: { types, fault } }: Pick<
+    EventSettings,
+    "notify" | "accountFromCheckout" | "handlerTypes"
+  >,
 ) {
-  const takesEffect = hasEffect(type, format, notify);
+  const kind = kindOf(format, type);
+  const takesEffect = kind === "notice"
+    ? notify.has(format.notices![type]!)
+    : kind !== undefined;
   const isCheckout = accountFromCheckout && type === format.checkout?.type;
-  const { types, fault } = handlerTypes;
   if (!takesEffect && !isCheckout && fault !== undefined) {
     throw new DeliveryError("deployment_fault", fault);
   }
   return { takesEffect, isCheckout, hasHandler: types.has(type) };
-}
-
-function hasEffect(
-  type: string,
-  format: Format,
-  notify: ReadonlySet<string>,
-): boolean {
-  const kind = kindOf(format, type);
-  return kind === "notice"
-    ? notify.has(format.notices![type]!)
-    : kind !== undefined;
 }
 
 function checkTime(
