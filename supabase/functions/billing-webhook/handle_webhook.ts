@@ -19,8 +19,8 @@ export interface Webhook extends ProcessOptions {
 
 /**
  * Answers one request: 200 if its event is applied, was applied before or has no
- * effect here, or if its failure is stored and acknowledged. Any other status makes
- * the provider retry. Writes one log line per delivery.
+ * effect here, or if its failure is stored and acknowledged. Writes one log line per
+ * delivery.
  */
 export async function handleWebhook(
   request: Request,

@@ -37,7 +37,7 @@ const BATCH_LIMITS = { maxTogether: 50, maxWaiting: 1_000, maxWaitMs: 3_000 };
  */
 const HANDLER_LIMITS = { calls: 2, maxWaiting: 1_000, maxWaitMs: 5_000 };
 
-/** Allows ten lines per message in ten seconds; Supabase keeps a hundred lines. */
+/** Allows ten lines per message in ten seconds. */
 const LOG_INTERVAL_MS = 1_000;
 
 /** On a local stack, a developer watches the deliveries one by one. */

@@ -59,17 +59,15 @@ const IGNORED = {
 export const PING_TYPE = "doctor.ping";
 
 /**
- * Applies the event of a verified delivery, and returns its log line. An event
- * that fails is stored in `failed_events`.
+ * Applies the event of a verified delivery, and returns its log line.
  *
  * It is not an error if the event was applied before (it may come again in the shape
  * of another API version), if its account was erased, or if its subscription is
  * unmapped and such events are ignored. If the provider's setting says so, a stored
  * failure is acknowledged, and the worker must retry it.
  *
- * @throws {DeliveryError} The failure, with fields for the log, after it is
- * stored; `failure_not_recorded` if it could not be stored. `overloaded` is not
- * stored, because nothing is wrong with the event.
+ * @throws {DeliveryError} The failure, with fields for the log, after it is stored in
+ * `failed_events`; `failure_not_recorded` if it could not be stored.
  */
 export async function processEvent(
   delivery: VerifiedDelivery,
@@ -146,10 +144,10 @@ async function handleFailure(
   };
   const logFields = { ...logEvent, body_sha256: failed.bodyHash };
 
-  const ignores = unmappedSubscriptions === "ignore";
-  // Only for `subscription_unknown` and `account_unknown`: the event was read, so the
-  // body is text and not base64.
-  if (ignores && isUnmapped(error, failed.body, format)) {
+  // With `subscription_unknown` or `account_unknown`, so the body is JSON, not base64.
+  if (
+    unmappedSubscriptions === "ignore" && isUnmapped(error, failed.body, format)
+  ) {
     const fields = { ...logEvent, code, outcomes: { ignored: 1 } };
     return { level: "info", message: "unmapped event ignored", fields };
   }

@@ -104,10 +104,9 @@ export async function deliverNotifications(
       claim,
       LIMIT,
     );
-    const batch = claimed as readonly Notification[];
     const results = await deliverBatch(
       "notifications",
-      batch,
+      claimed as readonly Notification[],
       channel,
       options,
     );
@@ -124,13 +123,12 @@ export async function deliverAlerts(
 ): Promise<NotificationCounts> {
   if (alertChannel === undefined) return count([]);
 
-  const { destination } = alertChannel;
   const claimed: unknown = await callFunction(
     rest.database,
     "billing_claim_alerts",
     {
       lease_id: rest.leaseId,
-      destination,
+      destination: alertChannel.destination,
       ...(handlers && { handlers: [...handlers] }),
     },
     LIMIT,
@@ -173,12 +171,11 @@ async function deliverBatch<Message extends Notification | Alert>(
       retry_after_seconds: retryAfterSeconds ?? null,
     };
   });
-  const settling = {
+  await callFunction(database, `billing_settle_${part}`, {
     lease_id: leaseId,
     destination,
     results: settled as unknown as Json,
-  };
-  await callFunction(database, `billing_settle_${part}`, settling, LIMIT);
+  }, LIMIT);
   return results;
 }
 

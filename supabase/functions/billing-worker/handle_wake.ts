@@ -63,9 +63,9 @@ interface Run extends Worker {
 }
 
 /**
- * For the notifications of one run; the rest waits for the next run. A little less
- * than the interval of the schedule (a minute), so that the last batch has ended when
- * the next run begins: a run finds nothing while another one goes on.
+ * For the notifications of one run. A little less than the interval of the schedule (a
+ * minute), so that the last batch has ended when the next run begins: a run finds
+ * nothing while another one goes on.
  */
 export const RUN_TIME_MS = 55_000;
 
@@ -74,14 +74,12 @@ const RELEASE_LIMIT = { timeLimitMs: 5_000 };
 /**
  * Answers one wake with one run of the worker: failures to retry, and at the same
  * time due notifications; with `?queue=retries` or `?queue=notifications` only
- * those of that queue, and with any other queue nothing. The reply has counts, so
- * that the caller sees whether there was anything to do.
+ * one of them. The counts in the reply show whether there was anything to do.
  *
  * Alerts wait until the retries of the run have ended, so that the operator is not
  * alerted to failures that are just being resolved.
  *
- * A run holds the lease of a queue while it works on it. The two queues are
- * independent: one run may have the retries while another one delivers.
+ * Each queue has its own lease: one run may have the retries while another delivers.
  */
 export async function handleWake(
   request: Request,
@@ -99,9 +97,7 @@ export async function handleWake(
 
   // In parallel, because a slow destination must not delay the retries.
   await Promise.all([
-    isForRetries && workThenRelease("retries", run, () => {
-      return record(run, "retries", retryFailures(run));
-    }),
+    isForRetries && workThenRelease("retries", run, () => runRetries(run)),
     isForNotifications &&
     workThenRelease("notifications", run, () => runNotifications(run)),
   ]);
@@ -143,12 +139,16 @@ function beginRun(worker: Worker, isScheduled: boolean): Run {
   };
 }
 
+function runRetries(run: Run): Promise<boolean> {
+  return record(run, "retries", retryFailures(run));
+}
+
 function runNotifications(run: Run): Promise<boolean> {
   const delivery = deliverNotifications({ ...run, limit: countLeft(run) });
   return record(run, "notifications", delivery);
 }
 
-/** Delivers alerts; then notifications if there may be new ones since the first part. */
+/** Delivers alerts, and then notifications if there may be new ones. */
 async function runAlertsThenNew(run: Run, hasNew: boolean): Promise<boolean> {
   const hasSucceeded = await record(run, "alerts", deliverAlerts(run));
   return hasSucceeded && hasNew ? await runNotifications(run) : hasSucceeded;

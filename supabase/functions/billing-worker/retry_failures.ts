@@ -189,11 +189,7 @@ async function applyInOrder(
   return [...results, ...untried.map(() => "untried" as const)];
 }
 
-/** The events of one call. */
-interface Call {
-  readonly hasHandler: boolean;
-  readonly events: RetriedEvent[];
-}
+type Call = { hasHandler: boolean; events: RetriedEvent[] };
 
 function callsFor(events: readonly RetriedEvent[]): Call[] {
   const calls: Call[] = [];
@@ -215,7 +211,7 @@ function callsFor(events: readonly RetriedEvent[]): Call[] {
  * too long or lost their connection. The next `billing_claim_failed_events` returns each
  * of those alone.
  *
- * @throws {DeliveryError} A fault that says nothing about the events.
+ * @throws {DeliveryError} Such a fault.
  */
 async function apply(
   { hasHandler, events }: Call,

@@ -23,9 +23,8 @@ type Waiting<Item, Result> = Readonly<{
  *
  * @param send Makes one call. It returns for each item, in the same order, the
  * result or that item's own failure.
- * @returns A function that takes one item and resolves with its result. It
- * rejects with the failure of the item or the call, or with `overloaded` if too many
- * items wait or the item waited too long for a call that hangs.
+ * @returns A function that rejects with the failure of the item or the call, or with
+ * `overloaded` if too many items wait or the item waited too long for a call that hangs.
  */
 export function batch<Item, Result>(
   send: (items: Item[]) => Promise<readonly (Result | DeliveryError)[]>,

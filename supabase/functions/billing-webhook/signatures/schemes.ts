@@ -14,7 +14,7 @@ export type SignatureClaim = Readonly<{
 export interface SignatureScheme {
   /** The default header of the scheme; without one, the provider's applies. */
   readonly defaultHeader?: string;
-  /** Whether the id and the time are in headers with the same prefix. */
+  /** Whether the id and the time have headers with its prefix. */
   readonly hasHeaderPrefix?: true;
   /**
    * Returns the HMAC keys for a configured secret; several if it is ambiguous.

@@ -67,11 +67,11 @@ function sharedSecret(
   const secretsOf = (variable: string) => env[variable]?.split(",") ?? [];
   const variable = secretVariable(name);
   const secrets = secretsOf(variable);
-  const other = PROVIDERS.map(({ name }) => secretVariable(name)).find(
-    (other) =>
-      other !== variable &&
-      secretsOf(other).some((secret) => secrets.includes(secret)),
-  );
+  const other = PROVIDERS.map((provider) => secretVariable(provider.name))
+    .filter((other) => other !== variable)
+    .find((other) =>
+      secretsOf(other).some((secret) => secrets.includes(secret))
+    );
   return other &&
     `${variable} and ${other} share a secret: give each provider its own`;
 }
@@ -133,7 +133,7 @@ async function readProvider(
   }
 }
 
-/** Returns a provider's format; Stripe's if the setting is wrong, which is a fault. */
+/** Returns a provider's format; Stripe's if the setting is wrong. */
 function readFormat(env: Environment, provider: string): Format {
   try {
     return FORMATS[readFormatName(env, provider)];
@@ -149,7 +149,6 @@ function configuredHeader(
   return env[`${prefix}SIGNATURE_HEADER`]?.toLowerCase() || undefined;
 }
 
-/** Returns whether a provider's setting names a header. */
 function isConfiguredHeader(header: string, env: Environment): boolean {
   return PROVIDERS.some(({ name }) =>
     configuredHeader(settingsPrefix(name), env) === header

@@ -105,7 +105,6 @@ function amountOf({ amount_due, currency }: Notification): string {
     : "";
 }
 
-/** If the number of attempts is known but no next attempt is, this was the last. */
 function nextAttempt(
   { attempt_count, next_payment_attempt }: Notification,
 ): string[] {

@@ -1,6 +1,9 @@
 /** An event on the wire, in the form that `billing_apply_events` takes. */
 
-/** The effect of an event on its subscription. The ordering rule in SQL decides by this, not by `type`. */
+/**
+ * The effect of an event on its subscription. The ordering rule in SQL decides by this,
+ * not by `type`.
+ */
 export type Kind =
   | "creation"
   | "update"

@@ -63,8 +63,8 @@ export interface Format {
 }
 
 /**
- * The paths of the parts in an event; the last two are for error messages, and so is
- * `id` if {@linkcode Format.idOf} reads it from a header or derives it.
+ * The paths of the parts in an event. The last two are for error messages; so is `id`
+ * with {@linkcode Format.idOf}.
  */
 type Names = Readonly<{
   type: string;

@@ -81,9 +81,9 @@ export async function readEventId(
  * @param options.nowSeconds The time now, in Unix seconds. An event dated later than
  * that plus the tolerance is refused: until then, its subscription would accept no other.
  * @param options.id See {@linkcode Format.idOf}.
- * @throws {DeliveryError} `body_empty`, `body_not_json` or `event_invalid`. The
- * message names the path of each bad field, never its value. `deployment_fault` if
- * `HANDLE_EVENT_TYPES` is malformed, and may have been meant to list this type.
+ * @throws {DeliveryError} `body_empty`, `body_not_json` or `event_invalid`, or
+ * `deployment_fault` if `HANDLE_EVENT_TYPES` is malformed, and may have been meant to
+ * list this type.
  */
 export function parseEvent(
   text: string,
@@ -182,11 +182,7 @@ function isOtherMode({ livemode }: Parts, mode: EventMode): boolean {
     livemode !== (mode === "live");
 }
 
-/**
- * Returns what events of a type are used for.
- *
- * @throws {DeliveryError} `deployment_fault` if at most a handler uses them.
- */
+/** Returns what the events of a type are used for. */
 function usesOf(
   type: string,
   format: Format,

@@ -92,9 +92,8 @@ function planOf(subscription: unknown, planItem: PlanItem): unknown {
 
 /**
  * Returns the values that an update replaced: the old value, maybe null, of each
- * column that it changed. Null if the event does not state them. They break ties, and
- * the status says whether a subscription recovered. A malformed one counts as null: an
- * error would lose the update itself.
+ * column that it changed. Null if the event does not state them. They break ties
+ * and show that a subscription recovered; a malformed one is null, and not an error.
  */
 function replaced(event: unknown, planItem: PlanItem): Partial<Report> | null {
   const attributes = at(event, "data.previous_attributes");
