@@ -88,7 +88,8 @@ async function wireForm(project: string): Promise<Version["wire"]> {
   const folder = `file://${project}/supabase/functions/_shared/billing`;
   const { stripe } = await import(`${folder}/events/stripe.ts`);
   return (event) => {
-    const settings = { planItem: "first", isHandled: true };
+    // `isHandled` is the name in older versions.
+    const settings = { planItem: "first", takesEffect: true, isHandled: true };
     const { payment, ...data } = stripe.read(event, settings);
     // By default, accounts are notified of failed payments only.
     const isNotified = payment?.kind === "payment_failed";

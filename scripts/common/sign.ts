@@ -4,7 +4,7 @@
  */
 import { Buffer } from "node:buffer";
 import { createHmac } from "node:crypto";
-import { SCHEMES } from "../../supabase/functions/billing-webhook/signatures/providers.ts";
+import { SCHEMES } from "../../supabase/functions/billing-webhook/signatures/signature_providers.ts";
 import {
   type FormatName,
   FORMATS,

@@ -87,7 +87,7 @@ function readRepair(
   const { provider, event_id, payload } = failure;
   const parsed = parseRepair(json, failure, settings);
 
-  if (!parsed.handled) {
+  if (parsed.isIgnored) {
     if (settings === undefined) {
       throw new ProjectError(
         `type: the worker does not answer, and only it knows whether HANDLE_EVENT_TYPES or NOTIFY includes ${parsed.type}. Check it with: ${
@@ -132,7 +132,7 @@ function parseRepair(
       id: format.idOf && failure.event_id,
       nowSeconds: Date.now() / 1000,
       toleranceSeconds: DEFAULT_TOLERANCE_SECONDS,
-      handledTypes: { types: new Set(handledTypes), ...(fault && { fault }) },
+      handlerTypes: { types: new Set(handledTypes), ...(fault && { fault }) },
       notify: new Set(notify),
     });
   } catch (error) {

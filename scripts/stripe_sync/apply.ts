@@ -122,7 +122,7 @@ export async function applyMissed(
         planItem: context.planItem,
         notify: context.notify,
       });
-      if (!parsed.handled) continue;
+      if (parsed.isIgnored) continue;
       groups.push([{ ...parsed.event, provider: context.provider }]);
     } catch (thrown) {
       errors.set(event.id, toDeliveryError(thrown).message);

@@ -212,6 +212,6 @@ function correctionEvent(
       planItem,
     },
   );
-  if (!parsed.handled) throw new Error(`${type} is not handled`);
+  if (parsed.isIgnored) throw new Error(`${type} is not handled`);
   return { ...parsed.event, occurred_at: date, provider };
 }

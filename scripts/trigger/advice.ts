@@ -49,8 +49,8 @@ function afterSuccess(
 ): readonly string[] {
   const format: Format = FORMATS[sent.format];
   const type = "type" in sent.source ? sent.source.type : undefined;
-  const isHandled = (kindOf(format, type) ?? "notice") !== "notice";
-  if (type === undefined || isHandled || isClaimed) return [];
+  const takesEffect = (kindOf(format, type) ?? "notice") !== "notice";
+  if (type === undefined || takesEffect || isClaimed) return [];
 
   const notice = format.notices?.[type];
   const handler = handlerName(type);

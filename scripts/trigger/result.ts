@@ -59,14 +59,14 @@ export async function sentEvent(
   },
 ) {
   const format: Format = FORMATS[name];
-  const eventId = await readEventId(body, {
+  const derivedId = await readEventId(body, {
     format,
     deliveryId,
-    handledTypes: { types: new Set<string>() },
+    handlerTypes: { types: new Set<string>() },
   });
   const { eventId: id, event } = await describeFailedBody(body, {
     format,
-    eventId,
+    derivedId,
   });
   return {
     provider,

@@ -10,7 +10,7 @@ import {
   DeliveryError,
   ERRORS,
 } from "../../supabase/functions/_shared/billing/errors.ts";
-import { readProviders } from "../../supabase/functions/billing-webhook/signatures/providers.ts";
+import { readProviders } from "../../supabase/functions/billing-webhook/signatures/signature_providers.ts";
 import { verifyDelivery } from "../../supabase/functions/billing-webhook/verify_delivery.ts";
 import { caseCount, checkProperty } from "../support/random.ts";
 import { macOf } from "../support/sign.ts";

@@ -14,7 +14,7 @@ import {
   PROVIDERS,
 } from "../../scripts/events/provider_events.ts";
 import { FORMATS } from "../../supabase/functions/_shared/billing/events/formats.ts";
-import { readProviders } from "../../supabase/functions/billing-webhook/signatures/providers.ts";
+import { readProviders } from "../../supabase/functions/billing-webhook/signatures/signature_providers.ts";
 import { verifyDelivery } from "../../supabase/functions/billing-webhook/verify_delivery.ts";
 
 const SECRETS = {

@@ -17,24 +17,25 @@ const MAX_AGE_MS = 5 * 60_000;
 export function whyUnsafeToAcknowledge(
   { lastScheduledRunAt, hasAlerts, nowMs }: {
     /** When the schedule last woke the worker successfully, if ever. */
-    readonly lastScheduledRunAt: string | null;
-    readonly hasAlerts: boolean;
-    readonly nowMs: number;
+    lastScheduledRunAt: string | null;
+    hasAlerts: boolean;
+    nowMs: number;
   },
 ): string | undefined {
-  const ranMs = Date.parse(lastScheduledRunAt ?? "");
-  if (!(nowMs - ranMs <= MAX_AGE_MS)) {
-    return "the schedule has not woken the worker with success in the last 5 minutes: run billing.schedule_worker, and look at the worker's log";
+  const hasRun = lastScheduledRunAt !== null &&
+    nowMs - Date.parse(lastScheduledRunAt) <= MAX_AGE_MS;
+  if (!hasRun) {
+    return "the schedule has not woken the worker successfully in the last 5 minutes: run billing.schedule_worker, and look at the worker's log";
   }
   return hasAlerts ? undefined : "no alert channel is set: set ALERT_URL";
 }
 
 export async function checkAcknowledged(
   { env, database, clock, log }: {
-    readonly env: Environment;
-    readonly database: DatabaseClient;
-    readonly clock: () => number;
-    readonly log: Log;
+    env: Environment;
+    database: DatabaseClient;
+    clock: () => number;
+    log: Log;
   },
 ): Promise<void> {
   let error: string | undefined;

@@ -1,7 +1,7 @@
 import { ERRORS, toDeliveryError } from "../_shared/billing/errors.ts";
 import type { Log } from "../_shared/billing/log.ts";
 import { processEvent, type ProcessOptions } from "./process_event.ts";
-import type { SignatureProvider } from "./signatures/providers.ts";
+import type { SignatureProvider } from "./signatures/signature_providers.ts";
 import type { BodyLimits } from "./read_body.ts";
 import { readDelivery } from "./read_delivery.ts";
 import { verifyDelivery } from "./verify_delivery.ts";
@@ -11,7 +11,7 @@ const RETRY_AFTER_SECONDS = "5";
 
 const TEXT = { "content-type": "text/plain; charset=utf-8" } as const;
 
-export interface Receiver extends ProcessOptions {
+export interface Webhook extends ProcessOptions {
   readonly providers: readonly SignatureProvider[];
   readonly body: BodyLimits;
   readonly log: Log;
@@ -19,25 +19,25 @@ export interface Receiver extends ProcessOptions {
 
 /**
  * Answers one request: 200 if its event is applied, was applied before or has no
- * effect here, or if its failure is stored and acknowledged. Any other status makes
- * the provider retry. Writes one log line per delivery.
+ * effect here, or if its failure is stored and acknowledged. Writes one log line per
+ * delivery.
  */
 export async function handleWebhook(
   request: Request,
-  receiver: Receiver,
+  webhook: Webhook,
 ): Promise<Response> {
-  const { providers, toleranceSeconds, log, clock } = receiver;
+  const { providers, toleranceSeconds, log, clock } = webhook;
   const startedMs = clock();
 
   try {
-    const delivery = await readDelivery(request, receiver.body);
+    const delivery = await readDelivery(request, webhook.body);
     const verified = await verifyDelivery(delivery, {
       providers,
       toleranceSeconds,
       nowSeconds: startedMs / 1000,
     });
 
-    const { level, message, fields } = await processEvent(verified, receiver);
+    const { level, message, fields } = await processEvent(verified, webhook);
     log(level, message, { ...fields, duration_ms: clock() - startedMs });
     return new Response("OK", { status: 200, headers: TEXT });
   } catch (thrown) {

@@ -1,7 +1,7 @@
-/** The receiver of billing events, wired to its environment. */
+/** The webhook, wired to its environment. */
 import {
   applyEvents,
-  applyHandledEvent,
+  applyWithHandler,
   type BillingEvent,
 } from "../_shared/billing/database/apply_events.ts";
 import { readDeploymentSettings } from "../_shared/billing/settings/deployment.ts";
@@ -14,8 +14,8 @@ import { batch } from "./queues/batch.ts";
 import { isolateSlow } from "./queues/isolate_slow.ts";
 import { limitCalls } from "./queues/limit_calls.ts";
 import { retryWhileLocked } from "./queues/retry_while_locked.ts";
-import { handleWebhook, type Receiver } from "./handle_webhook.ts";
-import { readProviders } from "./signatures/providers.ts";
+import { handleWebhook, type Webhook } from "./handle_webhook.ts";
+import { readProviders } from "./signatures/signature_providers.ts";
 import { isLocalStack } from "./signatures/local_stack.ts";
 import { workerWaker } from "./wake_worker.ts";
 
@@ -37,7 +37,7 @@ const BATCH_LIMITS = { maxTogether: 50, maxWaiting: 1_000, maxWaitMs: 3_000 };
  */
 const HANDLER_LIMITS = { calls: 2, maxWaiting: 1_000, maxWaitMs: 5_000 };
 
-/** Allows ten lines per message in ten seconds; Supabase keeps a hundred lines. */
+/** Allows ten lines per message in ten seconds. */
 const LOG_INTERVAL_MS = 1_000;
 
 /** On a local stack, a developer watches the deliveries one by one. */
@@ -61,8 +61,8 @@ const applyTogether = batch(
   (events: BillingEvent[]) => applyEvents(events, applyOptions),
   BATCH_LIMITS,
 );
-const applyHandled = limitCalls(
-  (event: BillingEvent) => applyHandledEvent(event, applyOptions),
+const callHandler = limitCalls(
+  (event: BillingEvent) => applyWithHandler(event, applyOptions),
   HANDLER_LIMITS,
 );
 const applyAlone = limitCalls(
@@ -78,14 +78,14 @@ const applyWithoutHandler = isolateSlow({
   keyOf: ({ subscription_id, event_id }) => subscription_id ?? event_id,
 });
 
-const receiver: Receiver = {
+const webhook: Webhook = {
   providers: await readProviders(env),
   ...deployment,
   body: { maxBytes: deployment.maxBodyBytes, timeLimitMs: BODY_TIME_LIMIT_MS },
   apply: retryWhileLocked((event) =>
     event.payload === undefined
       ? applyWithoutHandler(event)
-      : applyHandled(event)
+      : callHandler(event)
   ),
   database,
   log,
@@ -93,20 +93,20 @@ const receiver: Receiver = {
   clock: Date.now,
 };
 
-for (const { name: provider, fault: error } of receiver.providers) {
+for (const { name: provider, fault: error } of webhook.providers) {
   if (error === undefined) continue;
   log("warn", "provider refused until it is configured", { provider, error });
 }
 
-const { fault: error } = deployment.handledTypes;
+const { fault: error } = deployment.handlerTypes;
 if (error !== undefined) {
   log("error", "events of further types are refused", { error });
 }
 
-if (receiver.providers.some(({ acknowledges }) => acknowledges)) {
+if (webhook.providers.some(({ acknowledges }) => acknowledges)) {
   keepAlive(checkAcknowledged({ env, database, clock: Date.now, log }));
 }
 
 export default {
-  fetch: (request: Request) => handleWebhook(request, receiver),
+  fetch: (request: Request) => handleWebhook(request, webhook),
 };

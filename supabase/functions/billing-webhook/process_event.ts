@@ -37,11 +37,11 @@ export interface ProcessOptions
 }
 
 /** The log line of a delivery that did not fail; `outcomes` has one entry. */
-interface LogLine {
-  readonly level: LogLevel;
-  readonly message: string;
-  readonly fields: LogFields;
-}
+type LogLine = Readonly<{
+  level: LogLevel;
+  message: string;
+  fields: LogFields;
+}>;
 
 const IGNORED = {
   not_handled: ["info", "event ignored", "ignored"],
@@ -59,38 +59,36 @@ const IGNORED = {
 export const PING_TYPE = "doctor.ping";
 
 /**
- * Applies the event of a verified delivery, and returns its log line. An event
- * that fails is stored in `failed_events`.
+ * Applies the event of a verified delivery, and returns its log line.
  *
  * It is not an error if the event was applied before (it may come again in the shape
  * of another API version), if its account was erased, or if its subscription is
  * unmapped and such events are ignored. If the provider's setting says so, a stored
  * failure is acknowledged, and the worker must retry it.
  *
- * @throws {DeliveryError} The failure, with fields for the log, after it is
- * stored; `failure_not_recorded` if it could not be stored. `overloaded` is not
- * stored, because nothing is wrong with the event.
+ * @throws {DeliveryError} The failure, with fields for the log, after it is stored in
+ * `failed_events`; `failure_not_recorded` if it could not be stored.
  */
 export async function processEvent(
   delivery: VerifiedDelivery,
   options: ProcessOptions,
 ): Promise<LogLine> {
   const reading = { ...delivery, ...options };
-  const eventId = await readEventId(delivery.body, reading);
-  const event = { ...delivery, eventId };
+  const derivedId = await readEventId(delivery.body, reading);
+  const identified = { ...delivery, derivedId };
   try {
-    return await applyOrIgnore(event, options);
+    return await applyOrIgnore(identified, options);
   } catch (thrown) {
     const error = withPlaces(toDeliveryError(thrown), delivery.format);
-    return await handleFailure(error, event, options);
+    return await handleFailure(error, identified, options);
   }
 }
 
 /** A delivery, with the id of its event if the body has none. */
-type Identified = VerifiedDelivery & { readonly eventId: string | undefined };
+type Identified = VerifiedDelivery & { readonly derivedId: string | undefined };
 
 async function applyOrIgnore(
-  { provider, format, eventId, mode, connect, body }: Identified,
+  { provider, format, derivedId, mode, connect, body }: Identified,
   { apply, wakeWorker, clock, ...settings }: ProcessOptions,
 ): Promise<LogLine> {
   const parsed = parseEvent(decodeBody(body), {
@@ -98,10 +96,10 @@ async function applyOrIgnore(
     format,
     mode,
     connect,
-    id: eventId,
+    id: derivedId,
     nowSeconds: clock() / 1000,
   });
-  if (!parsed.handled) {
+  if (parsed.isIgnored) {
     const [level, message, outcome] = IGNORED[parsed.reason];
     // The id and the type of an ignored event are not validated.
     const event_id = isIdentifier(parsed.id) ? parsed.id : undefined;
@@ -125,7 +123,7 @@ async function applyOrIgnore(
   }
   if (parsed.isAccountUnusable) {
     const message =
-      "checkout names no account: what its accountId or client_reference_id says could be none";
+      "checkout names no account: its accountId or client_reference_id cannot be an account ID";
     return { level: "warn", message, fields };
   }
   return { level: "info", message: "events applied", fields };
@@ -133,30 +131,32 @@ async function applyOrIgnore(
 
 async function handleFailure(
   error: DeliveryError,
-  { provider, format, eventId, acknowledges, body }: Identified,
+  { provider, format, derivedId, acknowledges, body }: Identified,
   { database, unmappedSubscriptions, wakeWorker }: ProcessOptions,
 ): Promise<LogLine> {
   const { code } = error;
-  const failed = await describeFailedBody(body, { format, eventId });
-  const event = {
+  const failed = await describeFailedBody(body, { format, derivedId });
+  const logEvent = {
     provider,
     event_id: failed.eventId,
     type: failed.event.type,
     ...error.logFields,
   };
-  const logFields = { ...event, body_sha256: failed.bodyHash };
+  const logFields = { ...logEvent, body_sha256: failed.bodyHash };
 
-  const ignores = unmappedSubscriptions === "ignore";
-  // An event with these codes is JSON, so the body is text and not base64.
-  if (ignores && isUnmapped(error, failed.body, format)) {
-    const fields = { ...event, code, outcomes: { ignored: 1 } };
+  // With `subscription_unknown` or `account_unknown`, so the body is JSON, not base64.
+  if (
+    unmappedSubscriptions === "ignore" && isUnmapped(error, failed.body, format)
+  ) {
+    const fields = { ...logEvent, code, outcomes: { ignored: 1 } };
     return { level: "info", message: "unmapped event ignored", fields };
   }
 
-  // Not stored: an overloaded receiver must not make one more call per event, a
+  // Not stored: an overloaded webhook must not make one more call per event, a
   // refused key says nothing about it, and no provider sent the doctor's event.
   if (
-    code === "overloaded" || code === "key_refused" || event.type === PING_TYPE
+    code === "overloaded" || code === "key_refused" ||
+    logEvent.type === PING_TYPE
   ) {
     throw withLogFields(error, logFields);
   }
@@ -166,13 +166,13 @@ async function handleFailure(
       throw recordingFault(thrown, { code, logFields });
     });
   if (stored === "erased") {
-    const fields = { ...event, outcomes: { erased: 1 } };
+    const fields = { ...logEvent, outcomes: { erased: 1 } };
     return { ...describeErased(failed.event.kind), fields };
   }
   if (stored === "applied") {
     // For example by a call whose answer was lost.
     wakeWorker("notifications");
-    const fields = { ...event, code, outcomes: { duplicate: 1 } };
+    const fields = { ...logEvent, code, outcomes: { duplicate: 1 } };
     return { level: "info", message: "duplicate of an applied event", fields };
   }
 

@@ -4,7 +4,7 @@ import {
   withLogFields,
 } from "../_shared/billing/errors.ts";
 import { settingsPrefix } from "../_shared/billing/settings/providers.ts";
-import type { SignatureProvider } from "./signatures/providers.ts";
+import type { SignatureProvider } from "./signatures/signature_providers.ts";
 import type { Delivery } from "./read_delivery.ts";
 import type { SignatureClaim } from "./signatures/schemes.ts";
 
@@ -24,11 +24,11 @@ export interface VerifiedDelivery
 /** A longer header is refused before it is parsed. */
 const MAX_HEADER_LENGTH = 4_096;
 
-interface VerifyOptions {
-  readonly providers: readonly SignatureProvider[];
-  readonly nowSeconds: number;
-  readonly toleranceSeconds: number;
-}
+type VerifyOptions = Readonly<{
+  providers: readonly SignatureProvider[];
+  nowSeconds: number;
+  toleranceSeconds: number;
+}>;
 
 /**
  * Verifies who sent a delivery. It must carry the signature of a configured

@@ -19,7 +19,7 @@ const TIME_LIMIT_MS = 145_000;
  *
  * All wakes for a queue during a call become one more call after it. A call for
  * one queue does not wait for the other, whose run may take a minute. A wake that
- * fails is logged and not repeated: the schedule takes over.
+ * fails, or whose run fails, is logged and not repeated: the schedule takes over.
  */
 export function workerWaker(
   { supabaseUrl, secretKey }: DatabaseAccess,

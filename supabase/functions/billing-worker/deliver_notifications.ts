@@ -1,6 +1,6 @@
 /**
  * The outbox: notifications to accounts, and alerts to the operator. Only the run that
- * holds the lease can claim them, and only if the receiver has not asked for a pause.
+ * holds the lease can claim them, and only if the destination has not asked for a pause.
  * Those that were claimed but not settled are due again when the lease has ended.
  */
 import {
@@ -16,7 +16,7 @@ import type {
   Notification,
 } from "./channels/channel.ts";
 
-/** An attempt, or `unsent` if the receiver answered 429 to an earlier one. */
+/** An attempt, or `unsent` if the destination answered 429 to an earlier one. */
 type Result = Omit<Attempt, "result"> & {
   readonly result: Attempt["result"] | "unsent";
 };
@@ -58,28 +58,28 @@ const PACED_MARGIN = 1.1;
  */
 export const RUN_LIMIT = 1_000;
 
-export interface DeliveryOptions {
-  readonly database: DatabaseClient;
-  readonly leaseId: string;
+export type DeliveryOptions = Readonly<{
+  database: DatabaseClient;
+  leaseId: string;
   /** Undefined if not configured, like `alertChannel`. */
-  readonly channel: Channel | undefined;
-  readonly alertChannel?: Channel<Alert> | undefined;
+  channel: Channel | undefined;
+  alertChannel?: Channel<Alert> | undefined;
   /** The listed types' handlers; undefined if unlisted ones should cause no alert. */
-  readonly handlers?: readonly string[] | undefined;
+  handlers?: readonly string[] | undefined;
   /** Resolves when the next notification may be sent: see {@linkcode pacer}. */
-  readonly pace: () => Promise<void>;
+  pace: () => Promise<void>;
   /** When the time of the run is over; the rest waits for the next run. */
-  readonly endMs: number;
+  endMs: number;
   /** How many notifications this run may still claim. */
-  readonly limit?: number;
-  readonly log: Log;
-  readonly clock: () => number;
-}
+  limit?: number;
+  log: Log;
+  clock: () => number;
+}>;
 
 /**
  * Delivers due notifications in batches: claim, send, settle. It continues while
  * notifications are due, some of them succeed, and the limits of the run are not
- * reached. If a whole batch fails, or the receiver asks for a pause, the rest
+ * reached. If a whole batch fails, or the destination asks for a pause, the rest
  * waits for the next run. Without a channel nothing is claimed, and notifications
  * stay pending.
  *
@@ -88,19 +88,30 @@ export interface DeliveryOptions {
 export async function deliverNotifications(
   options: DeliveryOptions,
 ): Promise<NotificationCounts> {
-  const { channel, clock, endMs, limit = RUN_LIMIT } = options;
-  const perSecond = channel?.perSecond;
+  const { database, leaseId, channel, clock, endMs, limit = RUN_LIMIT } =
+    options;
+  if (channel === undefined) return count([]);
+
+  const { destination, perSecond } = channel;
   const batch_size = perSecond ? perSecond * PACED_BATCH_SECONDS : BATCH_SIZE;
+  const claim = { lease_id: leaseId, destination, batch_size };
 
   const all: Result[] = [];
-  while (channel && clock() < endMs && all.length < limit) {
+  while (clock() < endMs && all.length < limit) {
+    const claimed: unknown = await callFunction(
+      database,
+      "billing_claim_notifications",
+      claim,
+      LIMIT,
+    );
     const results = await deliverBatch(
       "notifications",
-      { batch_size },
+      claimed as readonly Notification[],
       channel,
       options,
     );
     all.push(...results);
+    // An empty batch is not worthwhile either.
     if (!isWorthwhile(results)) break;
   }
   return count(all);
@@ -111,24 +122,29 @@ export async function deliverAlerts(
   { alertChannel, handlers, ...rest }: DeliveryOptions,
 ): Promise<NotificationCounts> {
   if (alertChannel === undefined) return count([]);
+
+  const claimed: unknown = await callFunction(
+    rest.database,
+    "billing_claim_alerts",
+    {
+      lease_id: rest.leaseId,
+      destination: alertChannel.destination,
+      ...(handlers && { handlers: [...handlers] }),
+    },
+    LIMIT,
+  );
+  const alerts = claimed as readonly Alert[];
   const options = { ...rest, pace: () => Promise.resolve() };
-  const claim = handlers && { handlers };
-  return count(await deliverBatch("alerts", claim, alertChannel, options));
+  return count(await deliverBatch("alerts", alerts, alertChannel, options));
 }
 
+/** Sends what was claimed, and settles it. */
 async function deliverBatch<Message extends Notification | Alert>(
   part: "notifications" | "alerts",
-  claim: { batch_size: number } | { handlers: readonly string[] } | undefined,
+  claimed: readonly Message[],
   { destination, send }: Channel<Message>,
   { database, leaseId, log, pace }: Omit<DeliveryOptions, "channel">,
 ): Promise<readonly Result[]> {
-  const lease = { lease_id: leaseId, destination };
-  const args = { ...lease, ...claim } as typeof lease & {
-    batch_size: number;
-  };
-  const claiming = `billing_claim_${part}` as const;
-  const due: unknown = await callFunction(database, claiming, args, LIMIT);
-  const claimed = due as readonly Message[];
   if (claimed.length === 0) return [];
 
   let isLimited = false;
@@ -155,13 +171,16 @@ async function deliverBatch<Message extends Notification | Alert>(
       retry_after_seconds: retryAfterSeconds ?? null,
     };
   });
-  const settling = { ...lease, results: settled as unknown as Json };
-  await callFunction(database, `billing_settle_${part}`, settling, LIMIT);
+  await callFunction(database, `billing_settle_${part}`, {
+    lease_id: leaseId,
+    destination,
+    results: settled as unknown as Json,
+  }, LIMIT);
   return results;
 }
 
 /**
- * Makes the function that spaces notifications, so that no more than the receiver
+ * Makes the function that spaces notifications, so that no more than the destination
  * allows are sent per second. All times are on one schedule, so the time for claiming
  * and settling is not added. Only one run sends at a time, so the schedule need not be
  * in the database; after the run of another instance, a few may be sent too early.

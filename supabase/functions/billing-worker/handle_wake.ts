@@ -25,18 +25,18 @@ import {
 } from "./retry_failures.ts";
 
 /** The settings of the deployment that are not secret. */
-export interface Settings {
+export type Settings = Readonly<{
   /** The providers whose stored failures are answered 200. */
-  readonly acknowledging: readonly string[];
-  readonly hasAlerts: boolean;
-  readonly handledTypes: readonly string[];
-  readonly handledTypesFault: string | undefined;
-  readonly accountFromCheckout: boolean;
-  readonly notify: readonly string[];
-  readonly planItem: PlanItem;
+  acknowledging: readonly string[];
+  hasAlerts: boolean;
+  handledTypes: readonly string[];
+  handledTypesFault: string | undefined;
+  accountFromCheckout: boolean;
+  notify: readonly string[];
+  planItem: PlanItem;
   /** By provider, without those whose setting is wrong. */
-  readonly formats: Readonly<Record<string, FormatName>>;
-}
+  formats: Readonly<Record<string, FormatName>>;
+}>;
 
 /** The dependencies and settings of every run. */
 export interface Worker
@@ -63,9 +63,9 @@ interface Run extends Worker {
 }
 
 /**
- * For the notifications of one run; the rest waits for the next run. A little less
- * than the interval of the schedule (a minute), so that the last batch has ended when
- * the next run begins: a run finds nothing while another one goes on.
+ * For the notifications of one run. A little less than the interval of the schedule (a
+ * minute), so that the last batch has ended when the next run begins: a run finds
+ * nothing while another one goes on.
  */
 export const RUN_TIME_MS = 55_000;
 
@@ -74,14 +74,12 @@ const RELEASE_LIMIT = { timeLimitMs: 5_000 };
 /**
  * Answers one wake with one run of the worker: failures to retry, and at the same
  * time due notifications; with `?queue=retries` or `?queue=notifications` only
- * those of that queue, and with any other queue nothing. The reply has counts, so
- * that the caller sees whether there was anything to do.
+ * one of them. The counts in the reply show whether there was anything to do.
  *
  * Alerts wait until the retries of the run have ended, so that the operator is not
  * alerted to failures that are just being resolved.
  *
- * A run holds the lease of a queue while it works on it. The two queues are
- * independent: one run may have the retries while another one delivers.
+ * Each queue has its own lease: one run may have the retries while another delivers.
  */
 export async function handleWake(
   request: Request,
@@ -97,22 +95,20 @@ export async function handleWake(
   const isForNotifications = isScheduled || queue === "notifications";
   const run = beginRun(worker, isScheduled);
 
-  // In parallel, because a slow receiver must not delay the retries.
+  // In parallel, because a slow destination must not delay the retries.
   await Promise.all([
-    isForRetries && holdQueue("retries", run, () => runRetries(run)),
+    isForRetries && workThenRelease("retries", run, () => runRetries(run)),
     isForNotifications &&
-    holdQueue("notifications", run, () => runNotifications(run)),
+    workThenRelease("notifications", run, () => runNotifications(run)),
   ]);
 
   // The events that were applied may have created notifications meanwhile.
   const { faults, counts } = run;
   const mayHaveCreated = faults.length === 0 && counts.retries.applied > 0;
   if (isForNotifications || mayHaveCreated) {
-    await holdQueue("notifications", run, async (isRepeated) => {
-      if (!await runAlerts(run)) return false;
+    await workThenRelease("notifications", run, (isRepeated) => {
       // Repeated: another run has asked for the queue while alerts were sent.
-      if (!mayHaveCreated && !isRepeated) return true;
-      return await runNotifications(run);
+      return runAlertsThenNew(run, mayHaveCreated || isRepeated);
     });
   }
 
@@ -125,7 +121,7 @@ export async function handleWake(
 }
 
 function beginRun(worker: Worker, isScheduled: boolean): Run {
-  const { types, fault } = worker.handledTypes;
+  const { types, fault } = worker.handlerTypes;
   // With a fault, no event is lost: those of unlisted types fail and are stored.
   const comparesHandlers = isScheduled && fault === undefined;
   return {
@@ -147,13 +143,15 @@ function runRetries(run: Run): Promise<boolean> {
   return record(run, "retries", retryFailures(run));
 }
 
-function runAlerts(run: Run): Promise<boolean> {
-  return record(run, "alerts", deliverAlerts(run));
-}
-
 function runNotifications(run: Run): Promise<boolean> {
   const delivery = deliverNotifications({ ...run, limit: countLeft(run) });
   return record(run, "notifications", delivery);
+}
+
+/** Delivers alerts, and then notifications if there may be new ones. */
+async function runAlertsThenNew(run: Run, hasNew: boolean): Promise<boolean> {
+  const hasSucceeded = await record(run, "alerts", deliverAlerts(run));
+  return hasSucceeded && hasNew ? await runNotifications(run) : hasSucceeded;
 }
 
 function countLeft({ counts }: Run): number {
@@ -198,7 +196,7 @@ async function record(
  * @param work Returns whether it succeeded. It is repeated while another run has
  * asked for the queue and this one may still claim something.
  */
-async function holdQueue(
+async function workThenRelease(
   queue: "retries" | "notifications",
   run: Run,
   work: (isRepeated: boolean) => Promise<boolean>,

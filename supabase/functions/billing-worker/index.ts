@@ -39,7 +39,7 @@ const worker: Worker = {
   channel,
   alertChannel: chooseAlertChannel(env, { fetch, clock: Date.now }),
   ...deployment,
-  readingOf(provider) {
+  readingSettings(provider) {
     const settings = readProviderSettings(env, provider);
     return { ...settings, format: FORMATS[settings.format] };
   },
@@ -47,8 +47,8 @@ const worker: Worker = {
     acknowledging: Object.keys(providers)
       .filter((name) => providers[name]!.acknowledges),
     hasAlerts: Boolean(env["ALERT_URL"]),
-    handledTypes: [...deployment.handledTypes.types],
-    handledTypesFault: deployment.handledTypes.fault,
+    handledTypes: [...deployment.handlerTypes.types],
+    handledTypesFault: deployment.handlerTypes.fault,
     accountFromCheckout: deployment.accountFromCheckout,
     notify: [...deployment.notify],
     planItem: deployment.planItem,

@@ -1,6 +1,6 @@
 import {
   applyEvents,
-  applyHandledEvent,
+  applyWithHandler,
   describeErased,
   type Outcome,
   type RetriedEvent,
@@ -36,7 +36,7 @@ type ClaimedFailure = Readonly<
   DatabaseFunctions["billing_claim_failed_events"]["Returns"][number]
 >;
 
-/** `ignored`: it is unmapped and such events are ignored, or its account was erased. */
+/** `ignored`: it is unmapped and such events are ignored, or it was erased with its account. */
 type RetryOutcome = Exclude<Outcome, "erased"> | "ignored";
 
 /** `untried`: the run had no time for it. */
@@ -53,16 +53,17 @@ export const NO_RETRIES: RetryCounts = {
   ignored: 0,
 };
 
-export interface Reading {
-  readonly format: Format;
-  readonly mode: EventMode;
-  readonly connect: boolean;
-}
+/** The settings with which a provider's events are read. */
+export type ReadingSettings = Readonly<{
+  format: Format;
+  mode: EventMode;
+  connect: boolean;
+}>;
 
 export interface RetryOptions extends Omit<EventSettings, "maxBodyBytes"> {
   readonly database: DatabaseClient;
-  /** Returns how a provider's events are read; throws if a setting is wrong. */
-  readonly readingOf: (provider: string) => Reading;
+  /** Throws if a setting is wrong. */
+  readonly readingSettings: (provider: string) => ReadingSettings;
   readonly leaseId: string;
   readonly log: Log;
   readonly clock: () => number;
@@ -122,13 +123,13 @@ async function retryBatch(
   }, CALL_LIMIT);
   if (claimed.length === 0) return [];
 
-  const read = claimed.map((failure) => readFailure(failure, options));
-  const results = await applyAll(read, options);
+  const failures = claimed.map((failure) => readFailure(failure, options));
+  const results = await applyAll(failures, options);
 
   // Applied events are settled even if this call fails.
   await callFunction(database, "billing_settle_failed_events", {
     lease_id: leaseId,
-    results: results.map((result, i) => settledResult(read[i]!, result)),
+    results: results.map((result, i) => settledResult(failures[i]!, result)),
   }, CALL_LIMIT);
 
   const locked = results.filter((result) => hasFailed(result, "record_locked"));
@@ -140,26 +141,26 @@ async function retryBatch(
   return results;
 }
 
-interface ReadFailure {
-  readonly failure: ClaimedFailure;
+type ReadFailure = Readonly<{
+  failure: ClaimedFailure;
   /** Undefined if the provider's setting is wrong. */
-  readonly format: Format | undefined;
+  format: Format | undefined;
   /** The event as text; empty if the body is not text. */
-  readonly text: string;
+  text: string;
   /** The event to apply, or else `fault`: why it cannot be applied. */
-  readonly event?: RetriedEvent;
-  readonly fault?: DeliveryError;
-}
+  event?: RetriedEvent;
+  fault?: DeliveryError;
+}>;
 
 async function applyAll(
-  read: readonly ReadFailure[],
+  failures: readonly ReadFailure[],
   options: RetryOptions,
 ): Promise<RetryResult[]> {
-  const events = read.flatMap(({ event }) => event ?? []);
+  const events = failures.flatMap(({ event }) => event ?? []);
   const applied = await applyInOrder(events, options);
   const outcomes = failWithLockedCreations(events, applied);
 
-  return read.map(({ format, text, event, fault }) => {
+  return failures.map(({ format, text, event, fault }) => {
     const result = event ? outcomes[events.indexOf(event)]! : fault!;
     if (!(result instanceof DeliveryError) || !format) return result;
 
@@ -176,43 +177,50 @@ async function applyInOrder(
 ): Promise<RetryResult[]> {
   const results: RetryResult[] = [];
   let handlersEndMs: number | undefined;
-  while (results.length < events.length) {
-    const remaining = events.slice(results.length);
-    const firstHandled = remaining.findIndex(({ payload }) =>
-      payload !== undefined
-    );
-
-    if (firstHandled === 0) {
+  for (const call of callsFor(events)) {
+    if (call.hasHandler) {
       handlersEndMs ??= options.clock() + HANDLER_TIME_MS;
-      if (options.clock() >= handlersEndMs) {
-        return [...results, ...remaining.map(() => "untried" as const)];
-      }
+      if (options.clock() >= handlersEndMs) break;
     }
-
-    const next = firstHandled < 0
-      ? remaining
-      : remaining.slice(0, Math.max(firstHandled, 1));
-    results.push(...await apply(next, options));
+    results.push(...await apply(call, options));
   }
-  return results;
+
+  const untried = events.slice(results.length);
+  return [...results, ...untried.map(() => "untried" as const)];
+}
+
+type Call = { hasHandler: boolean; events: RetriedEvent[] };
+
+function callsFor(events: readonly RetriedEvent[]): Call[] {
+  const calls: Call[] = [];
+  for (const event of events) {
+    const hasHandler = event.payload !== undefined;
+    const last = calls.at(-1);
+    if (hasHandler || last === undefined || last.hasHandler) {
+      calls.push({ hasHandler, events: [event] });
+    } else {
+      last.events.push(event);
+    }
+  }
+  return calls;
 }
 
 /**
  * Applies events in one call. If the call fails, each of them has failed, unless the
  * fault says nothing about them: the database was out of reach, or several events took
- * too long or lost their connection. Then the next run tries each of those alone.
+ * too long or lost their connection. The next `billing_claim_failed_events` returns each
+ * of those alone.
  *
- * @throws {DeliveryError} A fault that says nothing about the events.
+ * @throws {DeliveryError} Such a fault.
  */
 async function apply(
-  events: readonly RetriedEvent[],
+  { hasHandler, events }: Call,
   options: RetryOptions,
 ): Promise<readonly RetryResult[]> {
   try {
-    const [event] = events as [RetriedEvent];
-    const outcomes = event.payload === undefined
-      ? await applyEvents(events, options)
-      : [await applyHandledEvent(event, options)];
+    const outcomes = hasHandler
+      ? [await applyWithHandler(events[0]!, options)]
+      : await applyEvents(events, options);
 
     return outcomes.map((outcome, i) => {
       if (outcome !== "erased") return outcome;
@@ -225,7 +233,7 @@ async function apply(
     const error = toDeliveryError(thrown);
     // A single event may cause this each time, and block those behind it.
     const isCausedByEvent = events.length === 1 &&
-      (error.cause instanceof DOMException || error.sqlState === "PGRST001");
+      (error.isTimeout || error.sqlState === "PGRST001");
     const saysNothing = error.code === "key_refused" ||
       error.code === "database_unavailable" && !isCausedByEvent;
     if (saysNothing) throw error;
@@ -239,13 +247,13 @@ async function apply(
  */
 function readFailure(
   failure: ClaimedFailure,
-  { readingOf, leaseId, clock, ...settings }: RetryOptions,
+  { readingSettings, leaseId, clock, ...settings }: RetryOptions,
 ): ReadFailure {
   const { provider, event_id, body, body_encoding } = failure;
   let text = "";
   let format: Format | undefined;
   try {
-    const reading = readingOf(provider);
+    const reading = readingSettings(provider);
     format = reading.format;
     text = body_encoding === "base64" ? decodeBody(fromBase64(body)) : body;
 
@@ -253,7 +261,7 @@ function readFailure(
     const id = format.idOf && event_id;
     const options = { ...settings, ...reading, id, nowSeconds };
     const parsed = parseEvent(text, options);
-    if (!parsed.handled) {
+    if (parsed.isIgnored) {
       const why = whyIgnored(parsed, { provider, format });
       throw new DeliveryError("no_longer_handled", why);
     }

@@ -31,7 +31,7 @@ export function wireEvent(event: HistoryEvent): BillingEvent {
     toleranceSeconds: 0,
     notify: new Set(["payment_failed"]),
   });
-  if (!parsed.handled) throw new Error(`${event.type} is not handled`);
+  if (parsed.isIgnored) throw new Error(`${event.type} is not handled`);
   const wire = { provider: "a", ...parsed.event };
   read.set(event, wire);
   return wire;

@@ -12,7 +12,7 @@ import {
 import {
   readProviders,
   SCHEMES,
-} from "../../../supabase/functions/billing-webhook/signatures/providers.ts";
+} from "../../../supabase/functions/billing-webhook/signatures/signature_providers.ts";
 import { verifyDelivery } from "../../../supabase/functions/billing-webhook/verify_delivery.ts";
 import { localKeys } from "../../../scripts/local_stack/keys.ts";
 

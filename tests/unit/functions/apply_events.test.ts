@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import {
   applyEvents,
-  applyHandledEvent,
+  applyWithHandler,
   type BillingEvent,
 } from "../../../supabase/functions/_shared/billing/database/apply_events.ts";
 import { DeliveryError } from "../../../supabase/functions/_shared/billing/errors.ts";
@@ -77,11 +77,11 @@ const NO_OUTCOMES = [
 const apply = (answer: Response) =>
   applyEvents([EVENT], fakeDatabase(() => answer));
 async function applyHandled(answer: Response) {
-  const outcome = await applyHandledEvent(EVENT, fakeDatabase(() => answer));
+  const outcome = await applyWithHandler(EVENT, fakeDatabase(() => answer));
   if (outcome instanceof DeliveryError) throw outcome;
   return outcome;
 }
-Deno.test("applyEvents() and applyHandledEvent() take no garbage for an answer", async () => {
+Deno.test("applyEvents() and applyWithHandler() take no garbage for an answer", async () => {
   for (const work of [apply, applyHandled]) {
     for (const answer of NO_OUTCOMES) {
       const code = await codeOf(work(Response.json(answer)));

@@ -16,14 +16,14 @@ const DEFAULTS: DeploymentSettings = {
   maxBodyBytes: 1_048_576,
   unmappedSubscriptions: "fail",
   oncePerInvoice: false,
-  handledTypes: { types: new Set() },
+  handlerTypes: { types: new Set() },
   accountFromCheckout: false,
   planItem: "first",
   notify: new Set(["payment_failed"]),
 };
 
-const handled = (types: string[], fault?: string) => ({
-  handledTypes: {
+const handlers = (types: string[], fault?: string) => ({
+  handlerTypes: {
     types: new Set(types),
     ...(fault && { fault: `HANDLE_EVENT_TYPES: ${fault}` }),
   },
@@ -69,13 +69,13 @@ const SETTINGS: Record<
   ACCOUNT_FROM_CHECKOUT: [[{ accountFromCheckout: true }, "true"]],
   HANDLE_EVENT_TYPES: [
     [{}, "", undefined],
-    [handled(["a.b", "a.c-1_2"]), "a.b,a.c-1_2", " a.b ,a.c-1_2,a.b "],
-    [handled([LONG]), LONG],
-    [handled([], '"A.b" is not an event type'), "A.b"],
-    [handled(["a.b"], '"" is not an event type'), "a.b,"],
-    [handled([], `"${LONG}" is not an event type`), `${LONG}a`],
+    [handlers(["a.b", "a.c-1_2"]), "a.b,a.c-1_2", " a.b ,a.c-1_2,a.b "],
+    [handlers([LONG]), LONG],
+    [handlers([], '"A.b" is not an event type'), "A.b"],
+    [handlers(["a.b"], '"" is not an event type'), "a.b,"],
+    [handlers([], `"${LONG}" is not an event type`), `${LONG}a`],
     [
-      handled(
+      handlers(
         ["a.b", "c"],
         '"x y" is not an event type; a.b and a_b would have the same function',
       ),
@@ -83,7 +83,7 @@ const SETTINGS: Record<
     ],
     // Postgres cuts a name off.
     [
-      handled([ALIKE], `${ALIKE} and ${ALIKE}2 would have the same function`),
+      handlers([ALIKE], `${ALIKE} and ${ALIKE}2 would have the same function`),
       `${ALIKE},${ALIKE}2`,
     ],
   ],

@@ -130,7 +130,7 @@ export const NO_TIME = [
 export const NO_FURTHER = {
   notify: new Set(["payment_failed"]),
   planItem: "first" as const,
-  handledTypes: { types: new Set<string>() },
+  handlerTypes: { types: new Set<string>() },
   accountFromCheckout: false,
 };
 

@@ -27,7 +27,7 @@ const NAMES = Object.keys(PROVIDERS) as Provider[];
 type Json = Record<string, unknown>;
 
 /** Reads an event, as the receiver does with all notices on. */
-function read(provider: Provider, event: unknown, handled: string[] = []) {
+function read(provider: Provider, event: unknown, handlerTypes: string[] = []) {
   const format = FORMATS[provider];
   return parseEvent(JSON.stringify(event), {
     format,
@@ -35,7 +35,7 @@ function read(provider: Provider, event: unknown, handled: string[] = []) {
     nowSeconds: NOW,
     toleranceSeconds: 300,
     notify: new Set(["payment_failed", "recovered", "ended"]),
-    handledTypes: { types: new Set(handled) },
+    handlerTypes: { types: new Set(handlerTypes) },
   });
 }
 
@@ -52,7 +52,7 @@ function eventOf(
     ...options,
   });
   const parsed = read(provider, event);
-  if (!parsed.handled) throw new Error(`${type} is not handled`);
+  if (parsed.isIgnored) throw new Error(`${type} is not handled`);
   return parsed.event;
 }
 
@@ -202,7 +202,7 @@ Deno.test("each format knows its types; further ones are for handlers", () => {
 
     const further = PROVIDERS[provider].types.at(-1)!;
     const bought = providerEvent(provider, further, { occurredAt: AT });
-    assertEquals(read(provider, bought).handled, false, further);
+    assertEquals(read(provider, bought).isIgnored, true, further);
 
     const { event } = read(provider, bought, [further]) as { event: Json };
     assertEquals(event["kind"], "other");
@@ -288,7 +288,7 @@ Deno.test("what a provider says in its own way", () => {
     const options = { occurredAt: AT, periodEnd: END };
     const event = providerEvent(provider, type, options);
     const parsed = read(provider, edited(event, changes as Json));
-    assert(parsed.handled);
+    assert(!parsed.isIgnored);
     const report = { ...parsed.event.report };
     assertEquals<unknown>(report, { ...report, ...expected }, provider);
   }
@@ -297,7 +297,7 @@ Deno.test("what a provider says in its own way", () => {
   const failed = providerEvent("paddle", type, { occurredAt: AT });
   for (const [changes, told] of TOLD) {
     const parsed = read("paddle", edited(failed, changes));
-    assert(parsed.handled);
+    assert(!parsed.isIgnored);
     const { kind, payment } = parsed.event;
     assertEquals([kind, payment !== undefined], ["payment_failed", told]);
   }
@@ -333,7 +333,7 @@ Deno.test("each format reads the account, and names where it looks", () => {
     };
     const accountOf = (event: object) => {
       const parsed = read(provider, event);
-      assert(parsed.handled);
+      assert(!parsed.isIgnored);
       const { account_id, fallback_account } = parsed.event;
       return [account_id, fallback_account];
     };
@@ -462,7 +462,7 @@ Deno.test("a bad required field is named by its path; others are null", () => {
     fails(provider, withField(payment, paid, true), paid, ": must be");
     const once = withField(payment, paid, null);
     if (isOwn) fails(provider, once, paid, " is missing");
-    else assertEquals(read(provider, once).handled, false);
+    else assertEquals(read(provider, once).isIgnored, true);
 
     const time = names.occurred_at;
     for (const odd of ODD_TIMES) {
@@ -476,13 +476,13 @@ Deno.test("a bad required field is named by its path; others are null", () => {
     );
     for (const none of [undefined, null]) {
       const undated = read(provider, withField(event, time, none));
-      assertEquals(undated.handled && undated.event.occurred_at, null);
+      assertEquals(!undated.isIgnored && undated.event.occurred_at, null);
     }
 
     // A deletion needs the rest only to make a record.
     for (const path of [plan_id, provider_status, account]) {
       const parsed = read(provider, withField(ended, path, 1.5));
-      assert(parsed.handled);
+      assert(!parsed.isIgnored);
       const { kind, account_id, report } = parsed.event;
       assertEquals([kind, account_id], ["deletion", undefined]);
       assertEquals(Object.keys(report), ["customer_id"], path);
@@ -490,7 +490,7 @@ Deno.test("a bad required field is named by its path; others are null", () => {
     for (const path of ANY[provider]) {
       for (const value of [null, 7, "x", [], { mode: 1, ends_at: 1 }]) {
         const odd = withField(event, path, value);
-        assertEquals(read(provider, odd).handled, true);
+        assertEquals(read(provider, odd).isIgnored, false);
       }
     }
 

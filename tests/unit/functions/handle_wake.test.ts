@@ -113,7 +113,7 @@ Deno.test("handleWake() has handlers compared by the schedule's runs alone", asy
   ) {
     const { named } = await wake({
       queue,
-      worker: { handledTypes: { types, ...(fault && { fault }) } },
+      worker: { handlerTypes: { types, ...(fault && { fault }) } },
     });
     const [claim] = named(/claim_alerts/);
     assertEquals(claim?.[1]["handlers"], expected);

@@ -4,7 +4,7 @@ import type { Outcome } from "../../../supabase/functions/_shared/billing/databa
 import { databaseError } from "../../../supabase/functions/_shared/billing/database/database_errors.ts";
 import { DeliveryError } from "../../../supabase/functions/_shared/billing/errors.ts";
 import { handleWebhook } from "../../../supabase/functions/billing-webhook/handle_webhook.ts";
-import { readProviders } from "../../../supabase/functions/billing-webhook/signatures/providers.ts";
+import { readProviders } from "../../../supabase/functions/billing-webhook/signatures/signature_providers.ts";
 import { hmacHex } from "../../support/sign.ts";
 import {
   CHECKOUT,
@@ -75,7 +75,7 @@ async function handle(
     toleranceSeconds: 300,
     ...NO_FURTHER,
     accountFromCheckout: true,
-    handledTypes: { types: new Set(), ...(fault && { fault }) },
+    handlerTypes: { types: new Set(), ...(fault && { fault }) },
     unmappedSubscriptions: ignores ? "ignore" : "fail",
     body: { maxBytes: 4_096, timeLimitMs: 5_000 },
     apply: ({ provider }) => {

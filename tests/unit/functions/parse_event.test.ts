@@ -125,7 +125,7 @@ Deno.test("parseEvent() says why an event has no effect, whatever else is in it"
     for (const type of types) {
       const ids = { type, id: "evt_1" };
       const parsed = parse({ ...ids, object: "event", ...changes }, mode);
-      assertEquals<unknown>(parsed, { handled: false, reason, ...ids });
+      assertEquals<unknown>(parsed, { isIgnored: true, reason, ...ids });
     }
   }
 });
@@ -152,7 +152,7 @@ Deno.test("parseEvent() keeps what accounts are to be told, and nothing else", (
       ...OPTIONS,
       notify: new Set(notify),
     });
-    const found = parsed.handled ? parsed.event.payment?.kind : parsed.reason;
+    const found = parsed.isIgnored ? parsed.reason : parsed.event.payment?.kind;
     assertEquals(found, told, JSON.stringify(given).slice(0, 80));
   }
 });
@@ -192,10 +192,10 @@ Deno.test("parseEvent() passes on further types, with the text for a handler", (
     const parsed = parseEvent(JSON.stringify(given), {
       ...OPTIONS,
       accountFromCheckout: true,
-      handledTypes: { types: new Set(types), ...(fault && { fault }) },
+      handlerTypes: { types: new Set(types), ...(fault && { fault }) },
       ...options,
     });
-    if (!parsed.handled) return parsed.reason;
+    if (parsed.isIgnored) return parsed.reason;
     const { event: { payload, ...event }, isAccountUnusable } = parsed;
     if (payload !== undefined) assertEquals(payload, JSON.stringify(given));
     return {
@@ -274,11 +274,11 @@ Deno.test("parseEvent() passes on further types, with the text for a handler", (
   }
 });
 
-function idOf(provider: Provider, event: unknown, handled: string[] = []) {
+function idOf(provider: Provider, event: unknown, types: string[] = []) {
   return readEventId(new TextEncoder().encode(JSON.stringify(event)), {
     format: FORMATS[provider],
     deliveryId: "msg_1",
-    handledTypes: { types: new Set(handled) },
+    handlerTypes: { types: new Set(types) },
   });
 }
 
@@ -290,8 +290,8 @@ Deno.test("readEventId() takes an ID from the body, the header, or what is kept 
 
   const type = "subscription_updated";
   const event = providerEvent("lemon-squeezy", type, { occurredAt });
-  const read = (changes: Record<string, unknown>, handled: string[] = []) =>
-    idOf("lemon-squeezy", edited(event, changes), handled);
+  const read = (changes: Record<string, unknown>, types: string[] = []) =>
+    idOf("lemon-squeezy", edited(event, changes), types);
   const id = (await read({}))!;
   assertMatch(id, /^ls_[0-9a-f]{64}$/);
   assertEquals(await idOf("lemon-squeezy", { meta: {} }), undefined);

@@ -12,13 +12,13 @@ import {
   LOCAL_SECRET_KEY as LOCAL_KEY,
   LOCAL_SIGNING_SECRETS,
 } from "../../../supabase/functions/billing-webhook/signatures/local_stack.ts";
-import { readProviders } from "../../../supabase/functions/billing-webhook/signatures/providers.ts";
+import { readProviders } from "../../../supabase/functions/billing-webhook/signatures/signature_providers.ts";
 import {
   hmacSha256Hex,
-  paddle,
-  polar,
+  paddleScheme,
+  polarScheme,
   standardWebhooks,
-  stripe,
+  stripeScheme,
 } from "../../../supabase/functions/billing-webhook/signatures/schemes.ts";
 
 const STRIPE = "stripe-signature";
@@ -56,7 +56,7 @@ const COMMON = {
   format: FORMATS.stripe as object,
 };
 const OWN_A = "provider-a-signature";
-const OF_A = { ...COMMON, headers: [OWN_A, STRIPE], scheme: stripe };
+const OF_A = { ...COMMON, headers: [OWN_A, STRIPE], scheme: stripeScheme };
 const OF_B = {
   ...COMMON,
   headers: ["provider-b-signature"],
@@ -90,7 +90,7 @@ Deno.test("webhook and worker read a further provider alike", async () => {
     assertEquals<unknown>([signer, keys.length], [{
       ...settings,
       format: FORMATS.paddle,
-      scheme: paddle,
+      scheme: paddleScheme,
       headers: ["paddle-signature"],
     }, 1]);
 
@@ -126,12 +126,12 @@ const SETTINGS: Record<string, Row[]> = {
     [{}, "", "stripe"],
     [{
       format: FORMATS.paddle,
-      scheme: paddle,
+      scheme: paddleScheme,
       headers: ["paddle-signature"],
     }, "paddle"],
     [{
       format: FORMATS.polar,
-      scheme: polar,
+      scheme: polarScheme,
       headers: ["webhook-signature"],
       // Either of the two kinds of keys.
       keys: 2,
@@ -216,7 +216,7 @@ const DEPENDENT: [beside: Environment, name: string, ...Row][] = [
   [
     { PROVIDER_A_SIGNATURE_SCHEME: "polar" },
     "SIGNING_SECRET",
-    { headers: ["webhook-signature"], scheme: polar, keys: 2 },
+    { headers: ["webhook-signature"], scheme: polarScheme, keys: 2 },
     bytes(16).replace("==", ""),
   ],
 ];

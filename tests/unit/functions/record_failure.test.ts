@@ -9,7 +9,7 @@ import { stripe } from "../../../supabase/functions/_shared/billing/events/strip
 import { codeOf, fakeDatabase, refusal } from "./fixtures.ts";
 
 const bytes = (text: string) => new TextEncoder().encode(text);
-const STRIPE = { format: stripe, eventId: undefined };
+const STRIPE = { format: stripe, derivedId: undefined };
 
 const BODIES: Record<string, (string | Uint8Array<ArrayBuffer>)[]> = {
   evt_1: [

@@ -4,7 +4,7 @@ import { FORMATS } from "../../../supabase/functions/_shared/billing/events/form
 import { stripe } from "../../../supabase/functions/_shared/billing/events/stripe.ts";
 import { describeText } from "../../../supabase/functions/_shared/billing/database/record_failure.ts";
 import type { Worker } from "../../../supabase/functions/billing-worker/handle_wake.ts";
-import type { Reading } from "../../../supabase/functions/billing-worker/retry_failures.ts";
+import type { ReadingSettings } from "../../../supabase/functions/billing-worker/retry_failures.ts";
 import { useFakeTimers } from "../../support/fake_timers.ts";
 import {
   CHECKOUT,
@@ -156,7 +156,7 @@ Deno.test("a run retries each failure, and settles and describes it", async () =
 
 const FURTHER = "Its type is not handled: check HANDLE_EVENT_TYPES, ";
 const TYPELESS = "It has no type: check PROVIDER_B_FORMAT";
-const NO_LONGER: [error: string, body: string, Partial<Reading>?][] = [
+const NO_LONGER: [error: string, body: string, Partial<ReadingSettings>?][] = [
   [
     "mode is ignored: check PROVIDER_B_MODE",
     eventOf(FAILED, { livemode: true }),
@@ -188,7 +188,7 @@ Deno.test("a run leaves open what is no longer handled, and says why", async () 
     const worker = {
       unmappedSubscriptions: "ignore",
       clock: () => NOW * 1000,
-      readingOf: () => ({ ...reading, ...changed }),
+      readingSettings: () => ({ ...reading, ...changed }),
     } as const;
     const run = await wake({ failures: [["", body]], worker });
     const [{ outcome, error_code, error: why = "" } = {}] = settledBy(run);
@@ -201,7 +201,7 @@ Deno.test("a run leaves open what is no longer handled, and says why", async () 
   const misread = await wake({
     failures: [["", INVOICE]],
     worker: {
-      readingOf() {
+      readingSettings() {
         throw new DeliveryError("provider_misconfigured", message);
       },
     },
@@ -242,7 +242,7 @@ Deno.test("a run retries events with a handler alone, for a second per batch", a
   const run = await wake({
     failures,
     answers: { apply_handled_event: handled },
-    worker: { handledTypes: { types }, clock: () => nowMs },
+    worker: { handlerTypes: { types }, clock: () => nowMs },
   });
 
   const calls = run.named(/apply/).map(([name, { events = [], event }]) => {

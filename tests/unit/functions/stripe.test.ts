@@ -67,14 +67,14 @@ const PAYMENT = {
   next_payment_attempt: iso(LATER),
 };
 
-function handled(given: unknown, planItem: "first" | "licensed" = "first") {
-  return stripe.read(given, { planItem, isHandled: true });
+function parse(given: unknown, planItem: "first" | "licensed" = "first") {
+  return stripe.read(given, { planItem, takesEffect: true });
 }
 
 function reportOf(changes: object, more = {}) {
   const object = { ...SUBSCRIPTION, ...changes };
   const given = event(CREATED, { "data.object": object, ...more });
-  const { report } = handled(given);
+  const { report } = parse(given);
   return Object.fromEntries(
     Object.entries(report).filter(([name]) => name in REPORT),
   );
@@ -82,7 +82,7 @@ function reportOf(changes: object, more = {}) {
 
 function paymentOf(changes: object) {
   const object = { ...INVOICE, ...changes };
-  return handled(event(FAILED, { "data.object": object })).payment;
+  return parse(event(FAILED, { "data.object": object })).payment;
 }
 
 Deno.test("read() makes the event on the wire of each type", () => {
@@ -113,7 +113,7 @@ Deno.test("read() makes the event on the wire of each type", () => {
   const both = { "data.object.parent": below("sub_2").parent };
   const ids = { event_id: "evt_1", subscription_id: "sub_1" };
 
-  const read = (given: unknown) => handled(given);
+  const read = (given: unknown) => parse(given);
   check(read, { ...ids, occurred_at: iso(NOW) }, [
     [event(CREATED), { ...creation, account_id: "acc_1" }],
     [event(CREATED, { "data.object.metadata": null }), {
@@ -230,7 +230,7 @@ const UPDATES: [
 Deno.test("read() reads what an update replaced: what differed before it", () => {
   for (const [after, previous_attributes, expected] of UPDATES) {
     const data = { object: { ...SUBSCRIPTION, ...after }, previous_attributes };
-    const { previous } = handled(event(UPDATED, { data }));
+    const { previous } = parse(event(UPDATED, { data }));
 
     const text = JSON.stringify([after, previous_attributes]);
     const { items: _, ...one } = previous ?? {};
@@ -254,7 +254,7 @@ Deno.test("read() reads all items, and the plan of the first or licensed one", (
   const itemsIn = (changes: object, previous_attributes?: object) => {
     const object = { ...SUBSCRIPTION, ...changes };
     const data = { object, previous_attributes };
-    const { report, previous } = handled(event(UPDATED, { data }));
+    const { report, previous } = parse(event(UPDATED, { data }));
     return previous_attributes ? previous?.items : report.items;
   };
   const metered = {
@@ -280,7 +280,7 @@ Deno.test("read() reads all items, and the plan of the first or licensed one", (
 
   const read = (planItem: PlanItem, changes: object) => {
     const object = { ...SUBSCRIPTION, ...none, ...changes };
-    return handled(event(CREATED, { "data.object": object }), planItem).report;
+    return parse(event(CREATED, { "data.object": object }), planItem).report;
   };
   const both = list(
     { ...price("metered"), current_period_end: END },
@@ -356,7 +356,7 @@ Deno.test("read() reads the earliest end of items, and a line's subscription", (
     "data.object": { ...SUBSCRIPTION, ...two(END, END * 1000) },
   });
   assertThrows(
-    () => handled(odd),
+    () => parse(odd),
     DeliveryError,
     "data.object.items.data[1].current_period_end",
   );
@@ -364,7 +364,7 @@ Deno.test("read() reads the earliest end of items, and a line's subscription", (
   for (const changes of BY_LINE) {
     const object = { ...INVOICE, ...changes };
     const one = event(FAILED, { "data.object": object });
-    assertEquals(handled(one).subscription_id, "sub_2");
+    assertEquals(parse(one).subscription_id, "sub_2");
     assertEquals(describeEvent(one, stripe).subscription_id, "sub_2");
   }
 });

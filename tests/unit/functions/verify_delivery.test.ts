@@ -4,7 +4,7 @@ import { DeliveryError } from "../../../supabase/functions/_shared/billing/error
 import {
   readProviders,
   SCHEMES,
-} from "../../../supabase/functions/billing-webhook/signatures/providers.ts";
+} from "../../../supabase/functions/billing-webhook/signatures/signature_providers.ts";
 import {
   type VerifiedDelivery,
   verifyDelivery,

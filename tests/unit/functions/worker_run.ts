@@ -139,7 +139,7 @@ export async function wake(
     clock: Date.now,
     unmappedSubscriptions: "fail",
     oncePerInvoice: false,
-    readingOf: () => ({ format: stripe, mode: "any", connect: true }),
+    readingSettings: () => ({ format: stripe, mode: "any", connect: true }),
     channel,
     alertChannel: { ...channel, destination: "alerts to ops.test" },
     log: (...line) => lines.push(line),

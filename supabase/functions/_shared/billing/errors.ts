@@ -211,6 +211,11 @@ export class DeliveryError extends Error {
     this.logFields = logFields;
     this.sqlState = sqlState;
   }
+
+  /** Whether a database call took too long. */
+  get isTimeout(): boolean {
+    return this.cause instanceof DOMException;
+  }
 }
 
 /**

@@ -16,10 +16,6 @@ export type Log = (
 ) => void;
 
 /** Writes a line of JSON, which escapes line breaks: no value can forge a line. */
-export function logJson(
-  level: LogLevel,
-  message: string,
-  fields: LogFields = {},
-): void {
+export const logJson: Log = (level, message, fields = {}) => {
   console[level](JSON.stringify({ level, message, ...fields }));
-}
+};

@@ -5,13 +5,13 @@ interface BatchLimits extends WaitingLimits {
   readonly maxTogether: number;
 }
 
-interface Waiting<Item, Result> {
-  readonly item: Item;
-  readonly resolve: (result: Result) => void;
-  readonly reject: (error: unknown) => void;
+type Waiting<Item, Result> = Readonly<{
+  item: Item;
+  resolve: (result: Result) => void;
+  reject: (error: unknown) => void;
   /** When the wait ends, on the clock of `performance.now`. */
-  readonly endMs: number;
-}
+  endMs: number;
+}>;
 
 /**
  * Makes a function that batches the items that arrive during a call into the
@@ -23,9 +23,8 @@ interface Waiting<Item, Result> {
  *
  * @param send Makes one call. It returns for each item, in the same order, the
  * result or that item's own failure.
- * @returns A function that takes one item and resolves with its result. It
- * rejects with the failure of the item or the call, or with `overloaded` if too many
- * items wait or the item waited too long for a call that hangs.
+ * @returns A function that rejects with the failure of the item or the call, or with
+ * `overloaded` if too many items wait or the item waited too long for a call that hangs.
  */
 export function batch<Item, Result>(
   send: (items: Item[]) => Promise<readonly (Result | DeliveryError)[]>,

@@ -1,3 +1,5 @@
+import { DeliveryError } from "../../_shared/billing/errors.ts";
+
 /** At this number, all keys are forgotten: each may delay a shared call once more. */
 const MAX_SLOW_KEYS = 1_000;
 
@@ -8,9 +10,9 @@ const MAX_SLOW_KEYS = 1_000;
  */
 export function isolateSlow<Item, Result>(
   { together, alone, keyOf }: {
-    readonly together: (item: Item) => Promise<Result>;
-    readonly alone: (item: Item) => Promise<Result>;
-    readonly keyOf: (item: Item) => string;
+    together: (item: Item) => Promise<Result>;
+    alone: (item: Item) => Promise<Result>;
+    keyOf: (item: Item) => string;
   },
 ): (item: Item) => Promise<Result> {
   const slowKeys = new Set<string>();
@@ -24,7 +26,7 @@ export function isolateSlow<Item, Result>(
       return result;
     } catch (error) {
       if (slowKeys.size >= MAX_SLOW_KEYS) slowKeys.clear();
-      const isTooSlow = (error as Error).cause instanceof DOMException;
+      const isTooSlow = error instanceof DeliveryError && error.isTimeout;
       if (isTooSlow) slowKeys.add(key);
       throw error;
     }

@@ -1,19 +1,21 @@
 /** The signature schemes: how a body is signed, and where the signature is. */
 import { fromBase64 } from "../../_shared/billing/events/fields.ts";
 
-export interface SignatureClaim {
+export type SignatureClaim = Readonly<{
   /** The text that is signed in front of the body, in UTF-8. */
-  readonly prefix: string;
+  prefix: string;
   /** The id of the delivery, if the scheme signs one. */
-  readonly id?: string;
+  id?: string;
   /** When the provider signed, in Unix seconds, if the scheme has a time. */
-  readonly timestamp?: number;
-  readonly signatures: readonly Uint8Array<ArrayBuffer>[];
-}
+  timestamp?: number;
+  signatures: readonly Uint8Array<ArrayBuffer>[];
+}>;
 
 export interface SignatureScheme {
   /** The default header of the scheme; without one, the provider's applies. */
   readonly defaultHeader?: string;
+  /** Whether the id and the time have headers with its prefix. */
+  readonly hasHeaderPrefix?: true;
   /**
    * Returns the HMAC keys for a configured secret; several if it is ambiguous.
    * @throws {Error} If the secret is malformed; does not repeat it.
@@ -38,7 +40,7 @@ const MAX_SIGNATURES = 8;
  *
  * @see https://docs.stripe.com/webhooks#verify-manually
  */
-export const stripe: SignatureScheme = {
+export const stripeScheme: SignatureScheme = {
   keysOf: (secret) => [new TextEncoder().encode(secret)],
   readClaim: entryReader({
     between: ",",
@@ -54,9 +56,9 @@ export const stripe: SignatureScheme = {
  *
  * @see https://developer.paddle.com/webhooks/signature-verification
  */
-export const paddle: SignatureScheme = {
+export const paddleScheme: SignatureScheme = {
   defaultHeader: "paddle-signature",
-  keysOf: stripe.keysOf,
+  keysOf: stripeScheme.keysOf,
   readClaim: entryReader({
     between: ";",
     time: "ts",
@@ -95,7 +97,7 @@ function entryReader(
 
 /** The hex HMAC-SHA256 of the body. Only the ledger protects against a replay. */
 export const hmacSha256Hex: SignatureScheme = {
-  keysOf: stripe.keysOf,
+  keysOf: stripeScheme.keysOf,
   readClaim(headers, header) {
     const signature = fromHex(headers.get(header) ?? "");
     return signature && { prefix: "", signatures: [signature] };
@@ -126,6 +128,7 @@ const ID = /^[!-+\-/-~]{1,255}$/;
  */
 export const standardWebhooks: SignatureScheme = {
   defaultHeader: "webhook-signature",
+  hasHeaderPrefix: true,
 
   keysOf(secret) {
     if (!SECRET.test(secret)) {
@@ -164,11 +167,13 @@ export const standardWebhooks: SignatureScheme = {
  * base64 after `whsec_`. The whole text of an older secret is the key, and it may have
  * the same prefix.
  */
-export const polar: SignatureScheme = {
+export const polarScheme: SignatureScheme = {
   ...standardWebhooks,
   keysOf(secret) {
-    const length = 6 + Math.ceil((secret.length - 6) / 4) * 4;
-    const whole = stripe.keysOf(secret);
+    const whole = stripeScheme.keysOf(secret);
+    // Pads the base64 to groups of four characters.
+    const start = "whsec_".length;
+    const length = start + Math.ceil((secret.length - start) / 4) * 4;
     try {
       return [...whole, ...standardWebhooks.keysOf(secret.padEnd(length, "="))];
     } catch {

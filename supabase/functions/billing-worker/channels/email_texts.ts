@@ -2,14 +2,14 @@
 import type { Notification } from "./channel.ts";
 import { formatAmount } from "./format_amount.ts";
 
-export interface EmailTexts {
+export type EmailTexts = Readonly<{
   /** One line, as Resend refuses a line break in it. */
-  readonly subject: string;
-  readonly paragraphs: readonly string[];
-  readonly link: { readonly label: string; readonly url: string } | undefined;
+  subject: string;
+  paragraphs: readonly string[];
+  link: { readonly label: string; readonly url: string } | undefined;
   /** Below the rest, in small letters. */
-  readonly footer: string;
-}
+  footer: string;
+}>;
 
 /**
  * Returns the words for a notification. They claim nothing that the event did not
@@ -105,7 +105,6 @@ function amountOf({ amount_due, currency }: Notification): string {
     : "";
 }
 
-/** If the number of attempts is known but no next attempt is, this was the last. */
 function nextAttempt(
   { attempt_count, next_payment_attempt }: Notification,
 ): string[] {

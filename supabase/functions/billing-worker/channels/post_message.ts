@@ -1,12 +1,12 @@
 import { type Attempt, ATTEMPT_TIME_LIMIT_MS } from "./channel.ts";
 
-export interface PostOptions {
+export type PostOptions = Readonly<{
   /** The name of the setting that holds the URL, for errors. */
-  readonly setting: string;
-  readonly fetch: typeof globalThis.fetch;
-  readonly clock: () => number;
-  readonly timeLimitMs?: number;
-}
+  setting: string;
+  fetch: typeof globalThis.fetch;
+  clock: () => number;
+  timeLimitMs?: number;
+}>;
 
 /** Posts JSON once, within the time limit. It never follows a redirect, and never throws. */
 export async function postMessage(

@@ -1,5 +1,5 @@
 import type { Alert, Channel } from "./channel.ts";
-import { postMessage } from "./post_message.ts";
+import { postMessage, type PostOptions } from "./post_message.ts";
 import { alertDestination } from "./webhook_channel.ts";
 
 /**
@@ -12,10 +12,8 @@ import { alertDestination } from "./webhook_channel.ts";
  */
 export function slackChannel(
   url: string,
-  { projectUrl, ...options }: {
+  { projectUrl, ...options }: Omit<PostOptions, "setting"> & {
     projectUrl?: string | undefined;
-    fetch: typeof globalThis.fetch;
-    clock: () => number;
   },
 ): Channel<Alert> {
   return {

@@ -42,7 +42,6 @@ function notificationData(notification: Notification) {
     amount_due: notification.amount_due ?? undefined,
     currency: notification.currency ?? undefined,
     attempt_count: attempt_count ?? undefined,
-    // Null means that no next attempt follows; undefined, that the event did not say.
     next_payment_attempt: toIso(next_payment_attempt) ??
       (attempt_count === null ? undefined : null),
     trial_end: toIso(notification.trial_end),
@@ -79,7 +78,7 @@ function alertData(alert: Alert["alert"]) {
 
 /**
  * Returns a function that posts webhooks, signed as Standard Webhooks. The id is the same
- * for every attempt, so that the receiver can deduplicate.
+ * for every attempt, so that the destination can deduplicate.
  *
  * @see https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
  */

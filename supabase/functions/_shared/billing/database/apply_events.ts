@@ -45,12 +45,12 @@ const eventOutcomes = z.lazy(() =>
  */
 const TIME_LIMIT = { timeLimitMs: 3_000 };
 
-interface ApplyOptions {
-  readonly database: DatabaseClient;
-  readonly oncePerInvoice?: boolean;
+type ApplyOptions = Readonly<{
+  database: DatabaseClient;
+  oncePerInvoice?: boolean;
   /** Called if the database requests a retry, such as of a failure that waited for an event. */
-  readonly onRetries?: () => void;
-}
+  onRetries?: () => void;
+}>;
 
 /**
  * Applies each event exactly once, all in one call. They must not have a handler.
@@ -81,7 +81,7 @@ export async function applyEvents(
  *
  * @throws {DeliveryError} If the call fails: `apply_failed` if it took too long.
  */
-export async function applyHandledEvent(
+export async function applyWithHandler(
   event: BillingEvent,
   options: ApplyOptions,
 ): Promise<Outcome | DeliveryError> {

@@ -20,8 +20,7 @@ type CallResult<T> = Readonly<{
 
 /**
  * Returns a client that acts as `service_role`. It is only the database part of
- * supabase-js: loading all of it takes half of a cold start, for sessions, files
- * and sockets that are not used here (docs/decisions.md).
+ * supabase-js: loading all of it takes half of a cold start (docs/decisions.md).
  */
 export function createClient(
   { supabaseUrl, secretKey }: DatabaseAccess,
@@ -58,8 +57,7 @@ export async function callFunction<Name extends keyof DatabaseFunctions>(
  *
  * @param call Starts the call; it must pass the signal on.
  * @param options.timeLimitMs For both tries together.
- * @throws {DeliveryError} With the code for the fault; its cause is a
- * {@linkcode DOMException} if the call timed out.
+ * @throws {DeliveryError}
  */
 export async function callDatabase<T>(
   call: (signal: AbortSignal) => PromiseLike<CallResult<T>>,

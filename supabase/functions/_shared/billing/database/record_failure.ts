@@ -17,7 +17,7 @@ const TIME_LIMIT = { timeLimitMs: 1_500 };
  */
 export async function describeFailedBody(
   body: Uint8Array<ArrayBuffer>,
-  { format, eventId }: { format: Format; eventId: string | undefined },
+  { format, derivedId }: { format: Format; derivedId: string | undefined },
 ) {
   const text = storableText(body);
   const event = parseAny(text);
@@ -25,7 +25,7 @@ export async function describeFailedBody(
   const bodyHash = await sha256Hex(body);
 
   return {
-    eventId: eventId ?? statedId ?? `sha256:${bodyHash}`,
+    eventId: derivedId ?? statedId ?? `sha256:${bodyHash}`,
     event: describeEvent(event, format),
     bodyHash,
     body: text ?? toBase64(body),

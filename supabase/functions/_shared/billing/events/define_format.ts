@@ -1,7 +1,7 @@
 /** Turns the events of every format into events on the wire. */
 import { z } from "zod/mini";
 import { DeliveryError } from "../errors.ts";
-import type { Payment, Report, ReportedItem } from "./event.ts";
+import type { Payment, Report, ReportedItem, WireEvent } from "./event.ts";
 import type { PlanItem } from "./event_settings.ts";
 import {
   accountIn,
@@ -39,10 +39,28 @@ interface Definition extends Omit<Format, "read" | "occurredAt" | "partsOf"> {
 /** The columns that a change must state. */
 type Essential = "plan_id" | "provider_status" | "current_period_end";
 
+type OptionalColumns = Partial<Omit<Report, Essential>>;
+
 /** A report whose essential columns are not yet validated. */
-type StatedReport =
-  & Partial<Omit<Report, Essential>>
-  & Record<Essential, unknown>;
+type StatedReport = OptionalColumns & Record<Essential, unknown>;
+
+type Stated = Parts & Readonly<Record<string, unknown>>;
+
+type Reading = Readonly<{
+  event: unknown;
+  planItem: PlanItem;
+  /** All that is validated, as the event states it. */
+  stated: Stated;
+  /** The columns that are valid or null. */
+  optional: OptionalColumns;
+}>;
+
+type ValidEvent = z.output<ReturnType<typeof schemaOf>>;
+
+type Change = Extract<
+  ValidEvent,
+  { kind: "creation" | "opening_update" | "update" }
+>;
 
 const NO_REPORT: Omit<Report, Essential> = {
   customer_id: null,
@@ -75,11 +93,6 @@ export function defineFormat(definition: Definition): Format {
   // Created when first used: at startup, it would slow a cold start.
   const schema = z.lazy(() => schemaOf({ ...definition, occurredAt }));
 
-  // If updates can create the record, deletions can too.
-  const reporting = new Set<unknown>(["creation", "opening_update", "update"]);
-  const opens = Object.values(definition.kinds).includes("opening_update");
-  if (opens) reporting.add("deletion");
-
   const isSubscription = definition.isSubscription ??
     ((event) => textOf(at(event, names.type)).startsWith("subscription."));
 
@@ -104,36 +117,25 @@ export function defineFormat(definition: Definition): Format {
 
   const read: Format["read"] = (
     event,
-    { id, planItem, isHandled, parts = partsOf(event) },
+    { id, planItem, takesEffect, parts = partsOf(event) },
   ) => {
-    const kind = isHandled ? kindOf(format, parts.type) : "other";
-    const report = reporting.has(kind)
+    const kind = takesEffect ? kindOf(definition, parts.type) : "other";
+    const report = hasReport(kind, definition)
       ? definition.report(parts.data, planItem, event)
       : undefined;
 
-    const { place, ...account } = accountOf(parts);
     const stated = {
       ...report,
       ...parts,
-      ...account,
+      ...accountOf(parts),
       kind,
       id: id ?? parts.id,
     };
-    const { data: valid, error } = schema.safeParse(stated, {
-      error: describeFault,
-    });
-    if (valid === undefined) {
-      const places = {
-        ...names,
-        account_id: names.account_ids[place] ?? names.account_ids[0],
-        ...(!isSubscription(event) &&
-          { subscription_id: names.payment_subscription_id }),
-        ...definition.namesOf?.(event, planItem),
-      };
-      throw new DeliveryError("event_invalid", describe(error, places));
-    }
-
     const customer_id = identifierOrNull(parts.customer_id);
+    const optional = { ...report, customer_id };
+    const reading = { event, planItem, stated, optional };
+    const valid = validate(reading);
+
     const common = {
       event_id: valid.id,
       type: valid.type,
@@ -147,12 +149,35 @@ export function defineFormat(definition: Definition): Format {
       return { ...common, report: { customer_id, subscription_id } };
     }
 
-    const { type, subscription_id } = valid;
-    const about = { ...common, subscription_id };
-    const optional = { ...report, customer_id };
+    const { subscription_id } = valid;
+    return { ...common, subscription_id, ...effectOf(valid, reading) };
+  };
+
+  function validate({ event, planItem, stated }: Reading): ValidEvent {
+    const { data, error } = schema.safeParse(stated, { error: describeFault });
+    if (error === undefined) return data;
+
+    const account_id = names.account_ids.find((_, place) =>
+      accountIn(stated.accounts[place]) !== undefined
+    );
+    const paths = {
+      ...names,
+      account_id: account_id ?? names.account_ids[0],
+      ...(!isSubscription(event) &&
+        { subscription_id: names.payment_subscription_id }),
+      ...definition.namesOf?.(event, planItem),
+    };
+    throw new DeliveryError("event_invalid", describe(error, paths));
+  }
+
+  /** Returns the fields that depend on the kind of an event. */
+  function effectOf(
+    valid: Exclude<ValidEvent, { kind: "other" }>,
+    { event, planItem, stated, optional }: Reading,
+  ): Partial<WireEvent> {
     switch (valid.kind) {
       case "creation":
-        return { ...about, ...changeOf(valid, optional) };
+        return changeOf(valid, optional);
 
       case "opening_update":
       case "update": {
@@ -160,7 +185,6 @@ export function defineFormat(definition: Definition): Format {
         const mayRecover = valid.provider_status === "active" &&
           (previous === null || previous.provider_status !== undefined);
         return {
-          ...about,
           ...changeOf(valid, optional),
           previous,
           ...(mayRecover && { payment: { kind: "recovered" } }),
@@ -168,12 +192,11 @@ export function defineFormat(definition: Definition): Format {
       }
 
       case "deletion": {
-        // The rest may be malformed: it only matters if the deletion creates the record.
-        const whole = report &&
-          schema.safeParse({ ...stated, kind: "opening_update" }).data;
+        // It can create the record if it states all that an update must.
+        const update = { ...stated, kind: "opening_update" };
+        const { data } = schema.safeParse(update);
         return {
-          ...about,
-          ...(whole?.kind === "opening_update" && changeOf(whole, optional)),
+          ...(data?.kind === "opening_update" && changeOf(data, optional)),
           payment: { kind: "ended" },
         };
       }
@@ -181,17 +204,24 @@ export function defineFormat(definition: Definition): Format {
       case "payment_failed":
       case "notice": {
         // A payment for something other than a subscription.
-        if (subscription_id === null) return { ...about, kind: "other" };
+        if (valid.subscription_id === null) return { kind: "other" };
 
-        const payment = definition.payment(parts.data, type);
-        const kind = definition.notices?.[type] ?? "payment_failed";
-        return { ...about, ...(payment && { payment: { ...payment, kind } }) };
+        const payment = definition.payment(stated.data, valid.type);
+        const kind = definition.notices?.[valid.type] ?? "payment_failed";
+        return payment ? { payment: { ...payment, kind } } : {};
       }
     }
-  };
+  }
 
-  const format: Format = { ...definition, occurredAt, partsOf, read };
-  return format;
+  return { ...definition, occurredAt, partsOf, read };
+}
+
+/** Returns whether events of a kind report the columns of the record. */
+function hasReport(kind: unknown, { kinds }: Definition): boolean {
+  // If updates can create the record, deletions can too.
+  return kind === "creation" || kind === "opening_update" ||
+    kind === "update" ||
+    kind === "deletion" && Object.values(kinds).includes("opening_update");
 }
 
 /**
@@ -199,37 +229,30 @@ export function defineFormat(definition: Definition): Format {
  * account that the provider keeps with the customer.
  */
 function accountOf(parts: Parts) {
-  const accounts = parts.accounts.map(accountIn);
-  const place = accounts.findIndex((account) => account !== undefined);
-  return {
-    place,
-    account_id: accounts[place],
-    fallback_account: place < 0 ? fallbackOf(parts) : undefined,
-  };
+  const account_id = parts.accounts.map(accountIn)
+    .find((account) => account !== undefined);
+  const fallback_account = account_id === undefined
+    ? fallbackOf(parts)
+    : undefined;
+  return { account_id, fallback_account };
 }
 
-/** A validated change; kind `update` has no account. */
-type Change = Pick<Report, Essential> & {
-  readonly account_id?: string | undefined;
-  readonly fallback_account?: string | undefined;
-};
-
-/** Returns the values that a change sets: its report and its account. */
-function changeOf(
-  change: Change,
-  optional: Partial<Omit<Report, Essential>>,
-) {
+/** Returns what a change sets: its report, and its account if it may create the record. */
+function changeOf(change: Change, optional: OptionalColumns) {
   const { plan_id, current_period_end, provider_status } = change;
+  const report = {
+    ...NO_REPORT,
+    ...optional,
+    plan_id,
+    current_period_end,
+    provider_status,
+  };
+  if (change.kind === "update") return { report };
+
   const { account_id = null, fallback_account } = change;
   return {
-    report: {
-      ...NO_REPORT,
-      ...optional,
-      plan_id,
-      current_period_end,
-      provider_status,
-    },
-    ...("account_id" in change && { account_id }),
+    report,
+    account_id,
     ...(fallback_account !== undefined && { fallback_account }),
   };
 }

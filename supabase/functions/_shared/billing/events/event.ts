@@ -1,6 +1,9 @@
 /** An event on the wire, in the form that `billing_apply_events` takes. */
 
-/** The effect of an event on its subscription. The ordering rule in SQL reads only this. */
+/**
+ * The effect of an event on its subscription. The ordering rule in SQL decides by this,
+ * not by `type`.
+ */
 export type Kind =
   | "creation"
   | "update"
@@ -10,7 +13,7 @@ export type Kind =
   | "payment_failed"
   | "notice";
 
-export type HandledEvent = Readonly<{
+export type WireEvent = Readonly<{
   event_id: string;
   type: string;
   kind: Kind | "checkout" | "other";
@@ -35,7 +38,7 @@ export type HandledEvent = Readonly<{
 }>;
 
 /** An event; with its signed text if a handler of the app reads it. */
-export type EventToApply = HandledEvent & { readonly payload?: string };
+export type EventToApply = WireEvent & { readonly payload?: string };
 
 /** The columns that belong to the newest creation or update; times in ISO 8601. */
 export type Report = Readonly<{
@@ -62,7 +65,7 @@ export type ReportedItem = Readonly<{
   current_period_end: string | null;
 }>;
 
-/** The details of a notification, by column of `billing.notifications`. */
+/** The notification that an event may create, by column of `billing.notifications`. */
 export type Payment = Readonly<{
   kind: string;
   trial_end?: string | null;

@@ -36,13 +36,13 @@ export type EventSettings = Readonly<{
   oncePerInvoice: boolean;
   notify: ReadonlySet<string>;
   planItem: PlanItem;
-  handledTypes: HandledTypes;
+  handlerTypes: HandlerTypes;
   /** Whether a checkout says which account its customer belongs to. */
   accountFromCheckout: boolean;
 }>;
 
 /** See `HANDLE_EVENT_TYPES` in docs/handlers.md. */
-type HandledTypes = Readonly<{
+type HandlerTypes = Readonly<{
   types: ReadonlySet<string>;
   /** Why the setting is malformed; `types` then has only the valid ones. */
   fault?: string;
@@ -64,7 +64,7 @@ export function readEventSettings(env: Environment): EventSettings {
     oncePerInvoice: isOn("NOTIFY_ONCE_PER_INVOICE"),
     notify: readNotify(env),
     planItem: word("PLAN_ITEM", "first", "licensed"),
-    handledTypes: readHandledTypes(env),
+    handlerTypes: readHandlerTypes(env),
     accountFromCheckout: isOn("ACCOUNT_FROM_CHECKOUT"),
   };
 }
@@ -84,7 +84,7 @@ function readNotify(env: Environment): ReadonlySet<string> {
  * Reads `HANDLE_EVENT_TYPES`, event types separated by commas. A fault is returned and
  * not thrown, so that events without a handler are still accepted.
  */
-function readHandledTypes(env: Environment): HandledTypes {
+function readHandlerTypes(env: Environment): HandlerTypes {
   const text = env["HANDLE_EVENT_TYPES"];
   const typeByHandler = new Map<string, string>();
   const faults: string[] = [];

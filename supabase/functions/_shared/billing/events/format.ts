@@ -4,7 +4,7 @@
  */
 import type { z } from "zod/mini";
 import { DeliveryError } from "../errors.ts";
-import type { HandledEvent, Kind } from "./event.ts";
+import type { Kind, WireEvent } from "./event.ts";
 import type { PlanItem } from "./event_settings.ts";
 import { accountIn, identifierOrNull, isIdentifier } from "./fields.ts";
 
@@ -14,7 +14,7 @@ export interface Format {
   /** The signature header, if the scheme does not define one. */
   readonly header?: string;
 
-  /** The event types that have an effect here. */
+  /** The event types that take effect here. */
   readonly kinds: Readonly<Record<string, Kind>>;
   /** The notifications that the types of kind `notice` create. */
   readonly notices?: Readonly<Record<string, string>>;
@@ -46,7 +46,7 @@ export interface Format {
    * Validates an event.
    *
    * @param options.id See {@linkcode idOf}.
-   * @param options.isHandled Whether its kind takes effect. If not, it is for a
+   * @param options.takesEffect Whether its kind takes effect. If not, it is for a
    * checkout or a handler of the app, and may hold anything.
    * @throws {DeliveryError} `event_invalid`; names the path of each bad field, never
    * its value.
@@ -56,13 +56,16 @@ export interface Format {
     options: {
       id?: string | undefined;
       planItem: PlanItem;
-      isHandled: boolean;
+      takesEffect: boolean;
       parts?: Parts;
     },
-  ): HandledEvent;
+  ): WireEvent;
 }
 
-/** The paths of the parts in an event; the last two are for error messages. */
+/**
+ * The paths of the parts in an event. The last two are for error messages; so is `id`
+ * with {@linkcode Format.idOf}.
+ */
 type Names = Readonly<{
   type: string;
   id: string;
@@ -99,9 +102,12 @@ export type Parts = Readonly<{
 }>;
 
 /** Returns the kind of an event type; undefined if it has no effect here. */
-export function kindOf(format: Format, type: unknown): Kind | undefined {
-  return typeof type === "string" && Object.hasOwn(format.kinds, type)
-    ? format.kinds[type]
+export function kindOf(
+  { kinds }: Pick<Format, "kinds">,
+  type: unknown,
+): Kind | undefined {
+  return typeof type === "string" && Object.hasOwn(kinds, type)
+    ? kinds[type]
     : undefined;
 }
 

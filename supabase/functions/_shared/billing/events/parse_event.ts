@@ -1,22 +1,22 @@
 import { DeliveryError } from "../errors.ts";
-import type { EventToApply, HandledEvent, Payment } from "./event.ts";
+import type { EventToApply, Payment, WireEvent } from "./event.ts";
 import type { EventMode, EventSettings } from "./event_settings.ts";
 import { textOf } from "./fields.ts";
 import { type Format, kindOf, namedAccount, type Parts } from "./format.ts";
 
 export type ParsedEvent =
-  | {
-    readonly handled: true;
-    readonly event: EventToApply;
+  | Readonly<{
+    isIgnored: false;
+    event: EventToApply;
     /** Whether a checkout names something that cannot be an account ID. */
-    readonly isAccountUnusable?: boolean;
-  }
-  | {
-    readonly handled: false;
-    readonly reason: IgnoredReason;
-    readonly type: string;
-    readonly id: unknown;
-  };
+    isAccountUnusable?: boolean;
+  }>
+  | Readonly<{
+    isIgnored: true;
+    reason: IgnoredReason;
+    type: string;
+    id: unknown;
+  }>;
 
 type IgnoredReason =
   | "not_handled"
@@ -48,10 +48,10 @@ export function decodeBody(body: Uint8Array): string {
  */
 export async function readEventId(
   body: Uint8Array,
-  { format, deliveryId, handledTypes }: {
+  { format, deliveryId, handlerTypes }: {
     format: Format;
     deliveryId: string | undefined;
-    handledTypes: EventSettings["handledTypes"];
+    handlerTypes: EventSettings["handlerTypes"];
   },
 ): Promise<string | undefined> {
   if (format.idOf === undefined) return undefined;
@@ -63,7 +63,7 @@ export async function readEventId(
     // parseEvent() reports it.
   }
 
-  const isWhole = handledTypes.types.has(textOf(format.partsOf(event).type));
+  const isWhole = handlerTypes.types.has(textOf(format.partsOf(event).type));
   try {
     return await format.idOf(event, { deliveryId, isWhole });
   } catch {
@@ -78,12 +78,12 @@ export async function readEventId(
  * invoice without a subscription: a provider that gets errors for them eventually
  * disables the endpoint.
  *
- * @param options.nowSeconds The receiver's clock, in Unix seconds. An event dated
- * later is refused: until then, its subscription would accept no other event.
+ * @param options.nowSeconds The time now, in Unix seconds. An event dated later than
+ * that plus the tolerance is refused: until then, its subscription would accept no other.
  * @param options.id See {@linkcode Format.idOf}.
- * @throws {DeliveryError} `body_empty`, `body_not_json` or `event_invalid`. The
- * message names the path of each bad field, never its value. `deployment_fault` if
- * `HANDLE_EVENT_TYPES` is malformed, and may have been meant to list this type.
+ * @throws {DeliveryError} `body_empty`, `body_not_json` or `event_invalid`, or
+ * `deployment_fault` if `HANDLE_EVENT_TYPES` is malformed, and may have been meant to
+ * list this type.
  */
 export function parseEvent(
   text: string,
@@ -94,7 +94,7 @@ export function parseEvent(
     toleranceSeconds,
     notify = new Set(),
     planItem = "first",
-    handledTypes = { types: new Set() },
+    handlerTypes = { types: new Set() },
     accountFromCheckout = false,
     mode = "any",
     connect = true,
@@ -111,30 +111,29 @@ export function parseEvent(
   const parts = format.partsOf(json);
   const type = typeOf(parts, format);
   const ignored = (reason: IgnoredReason): ParsedEvent => {
-    return { handled: false, reason, type, id: id ?? parts.id };
+    return { isIgnored: true, reason, type, id: id ?? parts.id };
   };
 
   if (isOtherMode(parts, mode)) return ignored("other_mode");
   if (!connect && parts.isConnected) return ignored("connect");
 
-  const isHandled = hasEffect(type, format, notify);
-  const isCheckout = accountFromCheckout && type === format.checkout?.type;
-  const hasHandler = handledTypes.types.has(type);
-  if (!isHandled && !isCheckout) {
-    if (handledTypes.fault !== undefined) {
-      throw new DeliveryError("deployment_fault", handledTypes.fault);
-    }
-    if (!hasHandler) return ignored(parts.isThin ? "thin" : "not_handled");
+  const { takesEffect, isCheckout, hasHandler } = usesOf(type, format, {
+    notify,
+    accountFromCheckout,
+    handlerTypes,
+  });
+  if (!takesEffect && !isCheckout && !hasHandler) {
+    return ignored(parts.isThin ? "thin" : "not_handled");
   }
 
-  const reading = { id, planItem, isHandled, parts };
-  const { payment, ...withoutPayment } = format.read(json, reading);
-  checkTime(withoutPayment, format, { nowSeconds, toleranceSeconds });
+  const read = format.read(json, { id, planItem, takesEffect, parts });
+  checkTime(read, format, { nowSeconds, toleranceSeconds });
   // A failed payment for something other than a subscription.
-  if (withoutPayment.subscription_id === null && !hasHandler) {
+  if (read.subscription_id === null && !hasHandler) {
     return ignored("no_subscription");
   }
 
+  const { payment, ...withoutPayment } = read;
   const isNotified = payment && notify.has(payment.kind) &&
     !isOver(payment, nowSeconds);
   const event = {
@@ -142,18 +141,21 @@ export function parseEvent(
     ...(isNotified && { payment }),
     ...(hasHandler && { payload: text }),
   };
+
   if (isCheckout) {
     const { account_id, isUnusable } = format.checkout!.accountOf(json);
     return {
-      handled: true,
+      isIgnored: false,
       event: { ...event, kind: "checkout", account_id },
       isAccountUnusable: isUnusable,
     };
   }
-  if (event.account_id !== undefined) return { handled: true, event };
-  const named_account = namedAccount(json, parts, format);
+  // Undefined, unlike null: events of its kind set no account.
+  const named_account = event.account_id === undefined
+    ? namedAccount(json, parts, format)
+    : undefined;
   return {
-    handled: true,
+    isIgnored: false,
     event: { ...event, ...(named_account !== undefined && { named_account }) },
   };
 }
@@ -180,19 +182,28 @@ function isOtherMode({ livemode }: Parts, mode: EventMode): boolean {
     livemode !== (mode === "live");
 }
 
-function hasEffect(
+/** Returns what the events of a type are used for. */
+function usesOf(
   type: string,
   format: Format,
-  notify: ReadonlySet<string>,
-): boolean {
+  { notify, accountFromCheckout, handlerTypes: { types, fault } }: Pick<
+    EventSettings,
+    "notify" | "accountFromCheckout" | "handlerTypes"
+  >,
+) {
   const kind = kindOf(format, type);
-  return kind === "notice"
+  const takesEffect = kind === "notice"
     ? notify.has(format.notices![type]!)
     : kind !== undefined;
+  const isCheckout = accountFromCheckout && type === format.checkout?.type;
+  if (!takesEffect && !isCheckout && fault !== undefined) {
+    throw new DeliveryError("deployment_fault", fault);
+  }
+  return { takesEffect, isCheckout, hasHandler: types.has(type) };
 }
 
 function checkTime(
-  { occurred_at }: HandledEvent,
+  { occurred_at }: WireEvent,
   { names }: Format,
   clock: { nowSeconds: number; toleranceSeconds: number },
 ): void {

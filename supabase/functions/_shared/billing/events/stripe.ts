@@ -1,5 +1,5 @@
 /**
- * Stripe's events: the types that are handled, and what is read from each.
+ * Stripe's events: the types that take effect, and what is read from each.
  *
  * Fields that are not read may hold anything. Stripe moved some fields between
  * API versions: they are read where the specification puts them, or else where
@@ -31,11 +31,11 @@ import type { Parts } from "./format.ts";
 const OF_SUBSCRIPTION = "customer.subscription.";
 
 /**
- * Returns the report of a Stripe subscription: the columns of
- * `billing.subscriptions` that belong to the newest creation or update. A new column
- * is added here, and in `supabase/schemas`. A missing or malformed value is null.
+ * Returns the columns of `billing.subscriptions` that belong to the newest creation or
+ * update. A new column is added here, and in `supabase/schemas`. A missing or malformed
+ * value is null.
  */
-function report(
+function columnsOf(
   event: unknown,
   subscription: unknown,
   planItem: PlanItem,
@@ -92,8 +92,8 @@ function planOf(subscription: unknown, planItem: PlanItem): unknown {
 
 /**
  * Returns the values that an update replaced: the old value, maybe null, of each
- * column that it changed. Null if the event does not state them. They only break
- * ties, so a malformed one is not an error.
+ * column that it changed. Null if the event does not state them. They break ties
+ * and show that a subscription recovered; a malformed one is null, and not an error.
  */
 function replaced(event: unknown, planItem: PlanItem): Partial<Report> | null {
   const attributes = at(event, "data.previous_attributes");
@@ -108,8 +108,8 @@ function replaced(event: unknown, planItem: PlanItem): Partial<Report> | null {
     old.pause_collection = { ...Object(pause), ...changed };
   }
 
-  const after = report(event, subscription, planItem);
-  const before = report(event, old, planItem);
+  const after = columnsOf(event, subscription, planItem);
+  const before = columnsOf(event, old, planItem);
   return Object.fromEntries(
     Object.entries(before).filter(([name, value]) =>
       JSON.stringify(value) !== JSON.stringify(after[name as keyof Report])
@@ -122,8 +122,8 @@ function replaced(event: unknown, planItem: PlanItem): Partial<Report> | null {
  * payment of an invoice. A missing or malformed field is null, because the
  * notification matters more than its details.
  *
- * If the next attempt is missing or malformed, the number of attempts is null too: with
- * it, the lack of a next attempt would mean that this was the last.
+ * If the next attempt is missing or malformed, the number of attempts is null too: see
+ * `next_payment_attempt` in `billing-worker/channels/channel.ts`.
  */
 function payment(data: unknown, type: string) {
   const { get, id, seconds, count, amount, currency } = readerOf(data);
@@ -183,8 +183,8 @@ function isSubscription(event: unknown): boolean {
   return textOf(member(event, "type")).startsWith(OF_SUBSCRIPTION);
 }
 
-/** Stands for malformed metadata, which may name an account. */
-const UNREADABLE: unknown = [];
+/** Stands for malformed metadata: the account that it may name is not a valid ID. */
+const UNREADABLE = Symbol("malformed metadata");
 
 function accountOfMetadata(metadata: unknown): unknown {
   const isReadable = isRecord(metadata) || isAbsent(metadata);
@@ -352,7 +352,7 @@ export const stripe = defineFormat({
 
   report(subscription, planItem, event) {
     return {
-      ...report(event, subscription, planItem),
+      ...columnsOf(event, subscription, planItem),
       // The essential columns, not yet validated.
       plan_id: at(planOf(subscription, planItem), "price.id"),
       provider_status: member(subscription, "status"),

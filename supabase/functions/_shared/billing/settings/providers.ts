@@ -1,6 +1,6 @@
 /**
  * The providers, and those of their settings that both functions and the commands read.
- * How a provider signs is in `billing-webhook/signatures/providers.ts`.
+ * How a provider signs is in `billing-webhook/signatures/signature_providers.ts`.
  */
 import { choice, type Environment } from "../environment.ts";
 import { DeliveryError } from "../errors.ts";
@@ -23,7 +23,7 @@ export type ProviderSettings = Readonly<{
   mode: EventMode;
   /** Whether events of connected accounts are applied. */
   connect: boolean;
-  /** Whether the receiver answers 200 to an event whose failure is stored. */
+  /** Whether the webhook answers 200 to an event whose failure is stored. */
   acknowledges: boolean;
 }>;
 

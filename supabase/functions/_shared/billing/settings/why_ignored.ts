@@ -4,7 +4,7 @@ import { settingsPrefix } from "./providers.ts";
 
 /** Returns why an event has no effect, and which settings to check; repeats no data. */
 export function whyIgnored(
-  { reason, type }: ParsedEvent & { readonly handled: false },
+  { reason, type }: ParsedEvent & { readonly isIgnored: true },
   { provider, format }: { provider: string; format: Format },
 ): string {
   const prefix = settingsPrefix(provider);

@@ -6,26 +6,25 @@ import {
   PROVIDERS,
   type ProviderSettings,
   readFormatName,
-  readOfEach,
   readProviderSettings,
   settingsPrefix,
 } from "../../_shared/billing/settings/providers.ts";
 import {
   hmacSha256Hex,
-  paddle,
-  polar,
+  paddleScheme,
+  polarScheme,
   type SignatureScheme,
   standardWebhooks,
-  stripe,
+  stripeScheme,
 } from "./schemes.ts";
 import { readSigningSecrets } from "./signing_secrets.ts";
 
 export const SCHEMES: ReadonlyMap<string, SignatureScheme> = new Map([
-  ["stripe", stripe],
+  ["stripe", stripeScheme],
   ["hmac-sha256-hex", hmacSha256Hex],
   ["standard-webhooks", standardWebhooks],
-  ["paddle", paddle],
-  ["polar", polar],
+  ["paddle", paddleScheme],
+  ["polar", polarScheme],
 ]);
 
 /** RFC 9110, section 5.6.2, in lower case. */
@@ -68,11 +67,11 @@ function sharedSecret(
   const secretsOf = (variable: string) => env[variable]?.split(",") ?? [];
   const variable = secretVariable(name);
   const secrets = secretsOf(variable);
-  const other = PROVIDERS.map(({ name }) => secretVariable(name)).find(
-    (other) =>
-      other !== variable &&
-      secretsOf(other).some((secret) => secrets.includes(secret)),
-  );
+  const other = PROVIDERS.map((provider) => secretVariable(provider.name))
+    .filter((other) => other !== variable)
+    .find((other) =>
+      secretsOf(other).some((secret) => secrets.includes(secret))
+    );
   return other &&
     `${variable} and ${other} share a secret: give each provider its own`;
 }
@@ -88,22 +87,21 @@ async function readProvider(
   const { name } = defaults;
   const prefix = settingsPrefix(name);
 
-  const formatName = readOfEach(env, readFormatName)[name] ?? "stripe";
-  const format: Format = FORMATS[formatName];
+  const format = readFormat(env, name);
   const schemeName = env[`${prefix}SIGNATURE_SCHEME`] ||
     (format.scheme ?? defaults.scheme);
-  const scheme = SCHEMES.get(schemeName) ?? stripe;
+  const scheme = SCHEMES.get(schemeName) ?? stripeScheme;
 
   const defaultHeaders = [
     SCHEMES.get(schemeName)?.defaultHeader ?? format.header ?? defaults.header,
   ];
-  if (scheme === stripe && !isTaken(STRIPE_HEADER, env)) {
+  if (scheme === stripeScheme && !isConfiguredHeader(STRIPE_HEADER, env)) {
     defaultHeaders.push(STRIPE_HEADER);
   }
   const header = configuredHeader(prefix, env);
   const isHeader = header !== undefined && HEADER_NAME.test(header);
 
-  const refused: SignatureProvider = {
+  const withoutKeys: SignatureProvider = {
     name,
     headers: isHeader ? [header] : defaultHeaders,
     scheme,
@@ -125,13 +123,22 @@ async function readProvider(
     const secrets = readSigningSecrets(env, variable);
     const keys = secrets.flatMap((secret) => keysOf(secret, variable, scheme));
     return {
-      ...refused,
+      ...withoutKeys,
       ...settings,
       format,
       keys: await Promise.all(keys.map(importKey)),
     };
   } catch (error) {
-    return { ...refused, fault: (error as Error).message };
+    return { ...withoutKeys, fault: (error as Error).message };
+  }
+}
+
+/** Returns a provider's format; Stripe's if the setting is wrong. */
+function readFormat(env: Environment, provider: string): Format {
+  try {
+    return FORMATS[readFormatName(env, provider)];
+  } catch {
+    return FORMATS.stripe;
   }
 }
 
@@ -142,7 +149,7 @@ function configuredHeader(
   return env[`${prefix}SIGNATURE_HEADER`]?.toLowerCase() || undefined;
 }
 
-function isTaken(header: string, env: Environment): boolean {
+function isConfiguredHeader(header: string, env: Environment): boolean {
   return PROVIDERS.some(({ name }) =>
     configuredHeader(settingsPrefix(name), env) === header
   );
@@ -158,8 +165,7 @@ function checkHeader(
       `${name} must be the name of an HTTP header, such as stripe-signature`,
     );
   }
-  const hasPrefix = scheme.readClaim === standardWebhooks.readClaim;
-  if (hasPrefix && !header.endsWith("-signature")) {
+  if (scheme.hasHeaderPrefix && !header.endsWith("-signature")) {
     throw new Error(
       `${name} must end with -signature: the headers with the id and the time have the same prefix`,
     );
