@@ -73,13 +73,14 @@ export async function processEvent(
   delivery: VerifiedDelivery,
   options: ProcessOptions,
 ): Promise<LogLine> {
-  const reading = { ...delivery, ...options };
+  const { format } = delivery.reading;
+  const reading = { ...delivery, ...options, format };
   const derivedId = await readEventId(delivery.body, reading);
   const identified = { ...delivery, derivedId };
   try {
     return await applyOrIgnore(identified, options);
   } catch (thrown) {
-    const error = withPlaces(toDeliveryError(thrown), delivery.format);
+    const error = withPlaces(toDeliveryError(thrown), format);
     return await handleFailure(error, identified, options);
   }
 }
@@ -88,14 +89,12 @@ export async function processEvent(
 type Identified = VerifiedDelivery & { readonly derivedId: string | undefined };
 
 async function applyOrIgnore(
-  { provider, format, derivedId, mode, connect, body }: Identified,
+  { provider, reading, derivedId, body }: Identified,
   { apply, wakeWorker, clock, ...settings }: ProcessOptions,
 ): Promise<LogLine> {
   const parsed = parseEvent(decodeBody(body), {
     ...settings,
-    format,
-    mode,
-    connect,
+    ...reading,
     id: derivedId,
     nowSeconds: clock() / 1000,
   });
@@ -131,9 +130,10 @@ async function applyOrIgnore(
 
 async function handleFailure(
   error: DeliveryError,
-  { provider, format, derivedId, acknowledges, body }: Identified,
+  { provider, reading, derivedId, acknowledges, body }: Identified,
   { database, unmappedSubscriptions, wakeWorker }: ProcessOptions,
 ): Promise<LogLine> {
+  const { format } = reading;
   const { code } = error;
   const failed = await describeFailedBody(body, { format, derivedId });
   const logEvent = {

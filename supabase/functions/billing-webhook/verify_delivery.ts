@@ -12,8 +12,7 @@ declare const verified: unique symbol;
 
 /** A delivery that its provider has signed. Only {@linkcode verifyDelivery} makes one. */
 export interface VerifiedDelivery
-  extends
-    Pick<SignatureProvider, "format" | "mode" | "connect" | "acknowledges"> {
+  extends Pick<SignatureProvider, "reading" | "acknowledges"> {
   readonly [verified]: true;
   readonly provider: string;
   /** The delivery's id in a header that was signed, if the scheme has one. */
@@ -52,14 +51,12 @@ export async function verifyDelivery(
   for (const provider of candidates) {
     try {
       const { id } = await verifyAs(provider, header, delivery, options);
-      const { name, format, mode, connect, acknowledges } = provider;
+      const { name, reading, acknowledges } = provider;
       return {
         provider: name,
         deliveryId: id,
         body: delivery.body,
-        format,
-        mode,
-        connect,
+        reading,
         acknowledges,
       } as VerifiedDelivery;
     } catch (thrown) {

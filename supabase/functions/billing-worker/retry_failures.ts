@@ -6,7 +6,6 @@ import {
   type RetriedEvent,
 } from "../_shared/billing/database/apply_events.ts";
 import type {
-  EventMode,
   EventSettings,
 } from "../_shared/billing/events/event_settings.ts";
 import {
@@ -26,6 +25,7 @@ import { whyIgnored } from "../_shared/billing/settings/why_ignored.ts";
 import {
   decodeBody,
   parseEvent,
+  type ReadingSettings,
 } from "../_shared/billing/events/parse_event.ts";
 import { settingsPrefix } from "../_shared/billing/settings/providers.ts";
 import { describeText } from "../_shared/billing/database/record_failure.ts";
@@ -52,13 +52,6 @@ export const NO_RETRIES: RetryCounts = {
   stale: 0,
   ignored: 0,
 };
-
-/** The settings with which a provider's events are read. */
-export type ReadingSettings = Readonly<{
-  format: Format;
-  mode: EventMode;
-  connect: boolean;
-}>;
 
 export interface RetryOptions extends Omit<EventSettings, "maxBodyBytes"> {
   readonly database: DatabaseClient;

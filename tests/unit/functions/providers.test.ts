@@ -33,14 +33,16 @@ const GOOD = {
 async function readBoth(env: Environment) {
   const providers = (await readProviders({ ...GOOD, ...env })).slice(0, 2);
   assertEquals(providers.map(({ name }) => name), ["a", "b"]);
-  return providers.map(({ name: _, keys, fault, ...provider }) => {
+  return providers.map(({ name: _, keys, fault, reading, ...provider }) => {
     for (const key of keys) {
       assertEquals([key.extractable, key.usages], [false, ["verify"]]);
     }
     // A header must be able to have the name.
     for (const header of provider.headers) new Headers({ [header]: "" });
 
-    if (fault === undefined) return { ...provider, keys: keys.length };
+    if (fault === undefined) {
+      return { ...provider, ...reading, keys: keys.length };
+    }
     const isRepeated = [SECRET.slice(0, 8), SECRET_B, SHARED]
       .some((secret) => fault.includes(secret));
     assertEquals([isRepeated, keys.length], [false, 0], fault);
@@ -86,8 +88,9 @@ Deno.test("webhook and worker read a further provider alike", async () => {
     };
 
     assertEquals<unknown>(readOfEach(env, readProviderSettings)["z"], settings);
-    const { keys, name: _, ...signer } = (await readProviders(env)).at(-1)!;
-    assertEquals<unknown>([signer, keys.length], [{
+    const { keys, name: _, reading, ...signer } = (await readProviders(env))
+      .at(-1)!;
+    assertEquals<unknown>([{ ...signer, ...reading }, keys.length], [{
       ...settings,
       format: FORMATS.paddle,
       scheme: paddleScheme,

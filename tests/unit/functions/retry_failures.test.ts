@@ -4,7 +4,7 @@ import { FORMATS } from "../../../supabase/functions/_shared/billing/events/form
 import { stripe } from "../../../supabase/functions/_shared/billing/events/stripe.ts";
 import { describeText } from "../../../supabase/functions/_shared/billing/database/record_failure.ts";
 import type { Worker } from "../../../supabase/functions/billing-worker/handle_wake.ts";
-import type { ReadingSettings } from "../../../supabase/functions/billing-worker/retry_failures.ts";
+import type { ReadingSettings } from "../../../supabase/functions/_shared/billing/events/parse_event.ts";
 import { useFakeTimers } from "../../support/fake_timers.ts";
 import {
   CHECKOUT,

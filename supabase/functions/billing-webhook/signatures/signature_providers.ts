@@ -1,6 +1,7 @@
 /** How each provider signs: the scheme, the headers and the keys. */
 import type { Environment } from "../../_shared/billing/environment.ts";
 import type { Format } from "../../_shared/billing/events/format.ts";
+import type { ReadingSettings } from "../../_shared/billing/events/parse_event.ts";
 import { FORMATS } from "../../_shared/billing/events/formats.ts";
 import {
   PROVIDERS,
@@ -34,12 +35,13 @@ const HEADER_NAME = /^[a-z0-9!#$%&'*+.^_`|~-]+$/;
 const STRIPE_HEADER = "stripe-signature";
 
 /** A provider as configured. Without keys, all its deliveries are refused. */
-export interface SignatureProvider extends Omit<ProviderSettings, "format"> {
+export interface SignatureProvider
+  extends Pick<ProviderSettings, "acknowledges"> {
   readonly name: string;
   /** A delivery has its signature in one of them. Providers may share a header. */
   readonly headers: readonly string[];
   readonly scheme: SignatureScheme;
-  readonly format: Format;
+  readonly reading: ReadingSettings;
   /** One per secret; not extractable, for verification only. */
   readonly keys: readonly CryptoKey[];
   /** Why its configuration is unusable, for operators. */
@@ -105,14 +107,12 @@ async function readProvider(
     name,
     headers: isHeader ? [header] : defaultHeaders,
     scheme,
-    format,
-    mode: "any",
-    connect: false,
+    reading: { format, mode: "any", connect: false },
     acknowledges: false,
     keys: [],
   };
   try {
-    const settings = readProviderSettings(env, name);
+    const { acknowledges, ...reading } = readProviderSettings(env, name);
     if (!SCHEMES.has(schemeName)) {
       const names = [...SCHEMES.keys()].join(", ");
       throw new Error(`${prefix}SIGNATURE_SCHEME must be one of ${names}`);
@@ -124,8 +124,8 @@ async function readProvider(
     const keys = secrets.flatMap((secret) => keysOf(secret, variable, scheme));
     return {
       ...withoutKeys,
-      ...settings,
-      format,
+      reading: { ...reading, format },
+      acknowledges,
       keys: await Promise.all(keys.map(importKey)),
     };
   } catch (error) {

@@ -18,6 +18,15 @@ export type ParsedEvent =
     id: unknown;
   }>;
 
+/** The settings with which a provider's events are read. */
+export type ReadingSettings = Readonly<{
+  format: Format;
+  /** Events of the other mode are ignored. */
+  mode: EventMode;
+  /** Whether events of connected accounts are applied. */
+  connect: boolean;
+}>;
+
 type IgnoredReason =
   | "not_handled"
   | "other_mode"
@@ -98,13 +107,11 @@ export function parseEvent(
     accountFromCheckout = false,
     mode = "any",
     connect = true,
-  }: Partial<EventSettings> & {
+  }: Partial<EventSettings & ReadingSettings> & {
     format: Format;
     id?: string | undefined;
     nowSeconds: number;
     toleranceSeconds: number;
-    mode?: EventMode;
-    connect?: boolean;
   },
 ): ParsedEvent {
   const json = parseJson(text);
