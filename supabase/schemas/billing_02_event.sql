@@ -1,4 +1,15 @@
 -- An event on its way through the database, and its place in the order of events.
+--
+-- Why an event fails: the code, its name in the functions, the files that raise it, and the cure.
+--   BW001  subscription_unknown            03      its creation, then a retry
+--   BW002  subscription_of_other_provider  03      a person
+--   BW003  deployment_fault                03      a newer migration
+--   BW004  repair_pending                  06      the retry of its repair, or by another run
+--   BW005  account_unknown                 03      the account of its customer, or a repair
+--   BW006  creation_pending                04      as BW001; the account of its customer is known
+--   BW007  handler_missing                 05      the handler, or a grant
+--   BW008  apply_failed                    04, 05  a correction of the function of the app
+--   BW009  event_invalid                   05      a repair: jsonb cannot hold the payload
 
 create or replace view billing.records
 with (security_invoker = true)
@@ -26,11 +37,11 @@ select
   not_past_due_as_of,
   recovered_as_of,
   unpaid_as_of,
-  account_as_of,
-  changed_as_of,
+  account_mark,
+  changed_mark,
   changed_in_second,
-  canceled_as_of,
-  alive_as_of
+  canceled_mark,
+  alive_mark
 from billing.subscriptions;
 
 comment on view billing.records is
@@ -56,7 +67,8 @@ create type billing.event as (
   -- subscription_id.
   report jsonb,
   previous jsonb,
-  -- News for the account, by column of billing.notifications; and once_per_invoice.
+  -- News for the account, also of an end or a trial, by column of billing.notifications; and
+  -- once_per_invoice.
   payment jsonb,
   -- From a worker: event_id of the row in failed_events, and lease_id.
   retry jsonb,
@@ -67,7 +79,7 @@ create type billing.event as (
   customers_account text,
   handled_at timestamptz,
   is_erased boolean,
-  is_trial boolean
+  is_rehearsal boolean -- from billing_try_event, which undoes it
 );
 
 -- The outcome of an event, and the record after it. The rule leaves event null.
@@ -113,6 +125,11 @@ create or replace function billing.time_of(mark bigint)
 returns timestamptz
 language sql immutable
 return to_timestamp((mark >> 2) / 1000000.0);
+
+create or replace function billing.is_update(mark bigint)
+returns boolean
+language sql immutable
+return mark & 3 = 1;
 
 -- Returns whether an event makes the record if there is none. A deletion does if it reports the
 -- whole subscription.

@@ -121,7 +121,7 @@ as $$
   select
     i.provider || ':' || i.subscription,
     i.subscription,
-    hashtextextended(i.subscription, 0),
+    billing.subscription_lock(i.subscription),
     exists (
       select
       from billing.subscriptions s
@@ -133,7 +133,7 @@ as $$
   select
     i.provider || ':' || i.customer,
     i.customer,
-    billing.customer_hash(i.provider, i.customer),
+    billing.customer_erasure_lock(i.provider, i.customer),
     exists (
       select
       from billing.subscriptions s
