@@ -37,9 +37,9 @@ end;
 $$;
 
 -- supabase/schemas/billing_01_tables.sql
--- The tables that events end in; the others are in the file of their concern. IDs have the collation "C":
--- no new C library can split a key, and Stripe's IDs, which begin with their time, go to the end of
--- an index.
+-- The tables that events end in; others are in the file of their concern. IDs have the collation
+-- "C": no new C library can split a key, and Stripe's IDs, which begin with their time, go to the
+-- end of an index.
 create schema if not exists billing;
 comment on schema billing is 'The billing webhook receiver. Not for the Data API.';
 
@@ -65,7 +65,7 @@ create table billing.subscriptions (
   items_complete boolean,
   past_due_since timestamptz,
 
-  -- What else the ordering rule (billing_03_rule.sql) remembers of earlier events. First, times.
+  -- All that the ordering rule (03) remembers of earlier events. ..._as_of are times.
   -- When it is first known to have been past_due after not_past_due_as_of.
   past_due_as_of timestamptz,
   -- When it was last known to be something other than past_due.
@@ -75,16 +75,15 @@ create table billing.subscriptions (
   -- none has, but a creation has come.
   unpaid_as_of timestamptz,
 
-  -- Then marks: the places of events in their order (billing.mark). An event without a time has no
-  -- mark.
+  -- ..._mark are places in the order of events (billing.mark).
   -- The newest creation or opening_update that named the account.
   account_mark bigint,
   -- The newest creation or update: what the provider reports comes from it.
   changed_mark bigint,
-  -- What updates with this mark replaced:
-  --   null         it is a creation, or one update, which does not say
-  --   {...}        one update: its `previous`
-  --   [{"stated": {...}, "replaced": {...}}, ...]  several updates (billing.settle)
+  -- What updates with this mark replaced (billing.settle):
+  --   {...}  one that says so
+  --   [{"stated": {...}, "replaced": {...}}, ...]  several
+  --   null   a creation, or one update that does not say
   changed_in_second jsonb,
   -- The newest deletion.
   canceled_mark bigint,
@@ -113,7 +112,7 @@ comment on column billing.subscriptions.plan_id is
   'Price of the first item, or of the first licensed one (PLAN_ITEM).';
 comment on column billing.subscriptions.canceled_at is
   'When this service handled its newest deletion, or first an opening_update that reports '
-  'canceled. Stays if it comes back: status says whether it has ended.';
+  'canceled. Kept if it comes back; see status.';
 comment on column billing.subscriptions.cancel_at is
   'When it is going to end, also by cancel_at_period_end.';
 comment on column billing.subscriptions.paused is
@@ -176,16 +175,16 @@ comment on column billing.plan_features.per_unit is
 -- supabase/schemas/billing_02_event.sql
 -- An event on its way through the database, and its place in the order of events.
 --
--- Why an event fails: the code, its name in the functions, the files that raise it, and the cure.
---   BW001  subscription_unknown            03      its creation, then a retry
---   BW002  subscription_of_other_provider  03      a person
---   BW003  deployment_fault                03      a newer migration
---   BW004  repair_pending                  06      the retry of its repair, or by another run
---   BW005  account_unknown                 03      the account of its customer, or a repair
---   BW006  creation_pending                04      as BW001; the account of its customer is known
---   BW007  handler_missing                 05      the handler, or a grant
---   BW008  apply_failed                    04, 05  a correction of the function of the app
---   BW009  event_invalid                   05      a repair: jsonb cannot hold the payload
+-- Why an event fails: code, name in the functions, raised in, cured by.
+--   BW001  subscription_unknown            03     its creation
+--   BW002  subscription_of_other_provider  03     a person
+--   BW003  deployment_fault                03     a newer migration
+--   BW004  repair_pending                  06     the retry of its failure
+--   BW005  account_unknown                 03     its customer's account
+--   BW006  creation_pending                04     its creation: its customer is known
+--   BW007  handler_missing                 05     the handler
+--   BW008  apply_failed                    04,05  the app
+--   BW009  event_invalid                   05     a repair
 
 create or replace view billing.records
 with (security_invoker = true)
@@ -243,8 +242,7 @@ create type billing.event as (
   -- subscription_id.
   report jsonb,
   previous jsonb,
-  -- News for the account, also of an end or a trial, by column of billing.notifications; and
-  -- once_per_invoice.
+  -- News for the account, by column of billing.notifications; and once_per_invoice.
   payment jsonb,
   -- From a worker: event_id of the row in failed_events, and lease_id.
   retry jsonb,
@@ -327,8 +325,8 @@ return event.kind in ('creation', 'opening_update')
 -- until a creation or update brings its own, however old. An event that is older than all that it
 -- would set is stale. One without a time is never older; as a second creation, it is stale.
 --
--- before is the step before it, stored the record in the table; null if there is none. If it fails:
--- BW001, BW002, BW003 or BW005 (02).
+-- before is the step before it, stored the record in the table; null if there is none. Failures:
+-- BW001, BW002, BW003 and BW005 (02).
 create or replace function billing.next(
   before billing.step,
   stored billing.records,
@@ -345,7 +343,7 @@ declare
   settled billing.records;
 
   mark constant bigint := billing.mark(event);
-  -- Without a time, it occurs as it is handled: all events of a call at once, in their order.
+  -- Without a time, it has that of the call, and its place there.
   occurred_at constant timestamptz := coalesce(
     event.occurred_at,
     event.handled_at + event.place * interval '1 microsecond'
@@ -364,7 +362,7 @@ declare
   counts boolean;
   was_other boolean;
   other_as_of timestamptz;
-  unpaid_as_of timestamptz;
+  unpaid_now timestamptz;
 begin
   if event.is_erased then
     return (null, record, null, null, 'erased', null, null)::billing.step;
@@ -407,7 +405,6 @@ begin
     end if;
 
   elsif event.kind in ('update', 'opening_update') then
-    -- As the update says, else as recorded.
     status_before := case
       when event.previous is not null then event.previous ->> 'provider_status'
       when not is_older then record.provider_status
@@ -498,16 +495,15 @@ begin
     record.account_id := coalesce(record.account_id, event.account_id, event.customers_account);
   end if;
 
-  -- Whether it is known to go on. Stale events count too: one between two deletions tells that
-  -- these are two ends.
+  -- Stale events count too: one between two deletions tells that these are two ends.
   if mark is not null
     and (event.kind = 'creation' or reported not in ('canceled', 'incomplete_expired'))
   then
     record.alive_mark := greatest(record.alive_mark, mark);
   end if;
 
-  -- What follows are minima after maxima, which do not depend on the order of arrival if updates say
-  -- what they replaced. So stale events count here, too.
+  -- So here: a minimum after a maximum does not depend on the order of arrival, if updates say what
+  -- they replaced.
   counts := outcome = 'applied' or mark is not null;
 
   -- Since when is it past_due?
@@ -543,20 +539,20 @@ begin
       then coalesce(record.past_due_as_of, billing.time_of(record.changed_mark))
   end;
 
-  -- When was it paid again, if updates do not say what they replaced?
+  -- When was it paid again?
   if counts and event.kind in ('creation', 'opening_update') then
-    unpaid_as_of := greatest(record.unpaid_as_of, case
+    unpaid_now := greatest(record.unpaid_as_of, case
       when reported in ('past_due', 'unpaid', 'incomplete') then occurred_at
       when event.kind = 'creation' then '-infinity'
     end);
     record.recovered_as_of := billing.recovered(
       record,
-      unpaid_now => unpaid_as_of,
+      unpaid_now,
       paid_at => case
         when event.kind = 'opening_update' and reported in ('active', 'trialing') then occurred_at
       end
     );
-    record.unpaid_as_of := unpaid_as_of;
+    record.unpaid_as_of := unpaid_now;
   end if;
 
   return (null, record, record.account_id, payment, outcome, null, null)::billing.step;
@@ -568,15 +564,13 @@ create or replace aggregate billing.fold (billing.records, billing.event) (
   stype = billing.step
 );
 
--- Returns when a state began: at the first known time after the newest time of another state.
+-- Returns when a state began: at the first known time after the newest time of another state. If
+-- past_due was reported at 10:00 and 12:00, it began at 10:00; once an event of 11:00 that reports
+-- active arrives, at 12:00. At the very time of another state, only a change to the state counts.
 --
--- For example, updates of 10:00 and 12:00 report past_due: it began at 10:00. Then one of 11:00
--- arrives that reports active: it began at 12:00.
---
--- known: when it began without this event. occurred_at: of the event, if it reports the state;
--- is_change: and says that it was another one. newest: of the newest update, if that reports the
--- state. other_before, other_now: the newest time of another state, without and with this event.
--- At that very time, only a change to the state counts.
+-- known is the result without this event, occurred_at its time and newest that of the newest
+-- update, if they report the state. other_before and other_now are the newest time of another
+-- state, without and with this event.
 create or replace function billing.earliest(
   known timestamptz,
   occurred_at timestamptz,
@@ -596,12 +590,11 @@ return least(
   case when newest > other_now then newest end
 );
 
--- Returns when a subscription was paid again, if updates never say what they replaced (formats other
--- than Stripe): when active or trialing began after it was last unpaid (unpaid_now; before this
--- event: unpaid_as_of). The account is not told of a payment that failed before that (08).
+-- Returns when a subscription was paid again, if updates never say what they replaced (all formats
+-- but Stripe). The account is not told of a payment that failed before that (08).
 --
--- If no creation has come, and no event reported it unpaid, it was unpaid at first: a payment that
--- failed was in a checkout that went on. If a creation has come (-infinity), it was not.
+-- unpaid_now is when it was last unpaid. Null counts as at first: a payment that failed was in a
+-- checkout that went on. -infinity is never: a creation has come.
 create or replace function billing.recovered(
   record billing.records,
   unpaid_now timestamptz,
@@ -717,7 +710,7 @@ $$;
 --
 -- Locks are taken in this order:
 --   1. rows of the ledger, by key
---   2. accounts that events name; subscriptions, by ID; groups of customers
+--   2. accounts that events name; subscriptions by ID; groups of customers
 --   4. rows of subscriptions; late, the account of a customer
 --   6. rows of failed_events; groups of customers who gained a subscription
 --
@@ -727,16 +720,15 @@ $$;
 --   customer_erasure_lock  its erasure                        its failures
 --   customer_group_lock    a failure that lacks an account    who adds such customers
 --
--- A call waits for the ledger and for advisory locks: up to 0.5 s, 20 ms after halving, 1 ms late in
--- the call, all shorter than deadlock_timeout, so no call becomes the victim of a deadlock. It never
--- waits for rows of subscriptions and failed_events: a person who has locked a record must not hold
--- up the events of others. The webhook tries those again that found their record locked.
+-- A call waits for the ledger and advisory locks: up to 0.5 s; after step 2 or halving 20 ms; late
+-- in the call 1 ms. All are below deadlock_timeout: no call is the victim of a deadlock. It never
+-- waits for other rows: a person who has locked a record must not hold up other events. The webhook
+-- tries those of a locked record again.
 --
 -- The planner's policy: a plan that was made while a table was empty would read all of it, and be
--- kept. So plans that suit small tables are off (enable_...), for all that such a function calls,
--- and a condition that would invite another index is an expression ("is true", a subquery). That
--- makes other plans look dear, so jit is off, too: Postgres would compile them, which takes far
--- longer than they do. force_generic_plan is set where planning takes longer than running.
+-- kept. So plans that suit small tables are off (enable_...) for all that such a function calls,
+-- and a condition that would invite another index is an expression ("is true", a subquery). Other
+-- plans then look dear, so jit is off, too: compiling them takes far longer than they do.
 
 -- Applies each event of an array exactly once. Returns a row per event: its place; the outcome
 -- (applied, duplicate, stale, erased or failed), for failed the SQLSTATE and message; and whether a
@@ -745,7 +737,7 @@ create or replace function public.billing_apply_events(events jsonb)
 returns table (place integer, outcome text, error_code text, error text, retries boolean)
 language plpgsql volatile
 set search_path = ''
-set plan_cache_mode = force_generic_plan -- the planner's policy
+set plan_cache_mode = force_generic_plan -- planning takes longer than running
 set lock_timeout = '500ms'
 as $$
 declare
@@ -774,8 +766,8 @@ begin
 
   answers := billing.apply(todo);
 
-  -- Events that lacked a record or account which others may have brought come after them. They can be
-  -- entered into the ledger again: a failed event leaves no row there (write_effects).
+  -- Events that lacked a record or account which others may have brought come after them. They have
+  -- no row in the ledger, since they failed (write_effects).
   if opened is not null then
     again := array(
       select e
@@ -800,9 +792,8 @@ end;
 $$;
 
 -- Applies sorted events together. What a statement raises (a check or trigger of the app, a lock)
--- concerns all of them, so each half is tried by itself, down to the event at fault. This is so for
--- every error: one of the server may come from one event, and PostgREST before 16 repeats a call
--- that raises 40001 for ever.
+-- concerns all of them, so each half is tried by itself, down to the event at fault: any error, as
+-- one of the server may come from one event, and PostgREST before 16 repeats 40001 for ever.
 create or replace function billing.apply(todo billing.event[], has_handler boolean default false)
 returns billing.answer[]
 language plpgsql volatile
@@ -931,7 +922,7 @@ begin
   end loop;
 
   for i in 1 .. cardinality(claimed) loop
-    -- lock_timeout is for one wait, and this has waited before. 1ms is the least patience already.
+    -- lock_timeout is for one wait, and this has waited before. 1ms is less already.
     if clock_timestamp() > patient_until and current_setting('lock_timeout') <> '1ms' then
       done := set_config('lock_timeout', '20ms', true);
     end if;
@@ -976,8 +967,8 @@ begin
 end;
 $$;
 
--- Folds the rule over the events of each subscription, and sorts out what is to be written. Locks
--- their rows without waiting (55P03).
+-- Folds the rule over the events of each subscription; returns what is to be written. Locks the
+-- records without waiting (55P03).
 create or replace function billing.work_out(claimed billing.event[])
 returns billing.work
 language plpgsql volatile
@@ -1033,7 +1024,7 @@ begin
     select
       t.event,
       s.stored,
-      -- A running total: the step after each event. The last one of a subscription has the record.
+      -- A running total: the step after each event; the last one has the record.
       billing.fold(s.stored, t.event) over sequence as step,
       lead(true) over sequence is null as is_last,
       -- A failure of the other provider with this event ID does no harm.
@@ -1093,9 +1084,8 @@ begin
 end;
 $$;
 
--- Writes all columns of billing.records, the list of "insert" in its order. Into the table, since
--- Postgres before 17 cannot merge into a view. "insert ... on conflict" would fire triggers of the
--- app that are for new subscriptions.
+-- Writes all columns of billing.records, in order. Into the table, since Postgres before 17 cannot
+-- merge into a view; "insert ... on conflict" would fire triggers for new subscriptions.
 create or replace function billing.write_records(changed billing.records[])
 returns void
 language plpgsql volatile
@@ -1207,7 +1197,6 @@ begin
     perform billing.resolve_failures(work.steps);
   end if;
 
-  -- A failure without an account is stored under this lock, too.
   if work.gained is not null then
     perform pg_advisory_xact_lock_shared(c.lock)
     from (
@@ -1299,8 +1288,8 @@ exception when others then
 end;
 $$;
 
--- Returns how long to wait for the next lock (lock_timeout): not long, because a call that waits
--- holds locks, and a locked event is tried once per level of halving.
+-- Returns the lock_timeout for the next lock: short, because a call that waits holds locks, and a
+-- locked event is tried once per level of halving.
 create or replace function billing.lock_patience()
 returns text
 language sql volatile
@@ -1325,8 +1314,7 @@ returns bigint
 language sql immutable
 return hashtextextended(provider || ':' || customer_id, 2);
 
--- There are a thousand groups, since Postgres has room for a few thousand locks, and an app may add a
--- million customers at once. Sorts as customer_erasure_lock does.
+-- A thousand: Postgres has room for a few thousand locks, and an app may add a million customers.
 create or replace function billing.customer_group_lock(provider text, customer_id text)
 returns bigint
 language sql immutable
@@ -1384,8 +1372,8 @@ begin
 end;
 $$;
 
--- Returns whether a function's source runs deallocate: after comments are removed, and texts, except
--- those that begin with it and are executed.
+-- Returns whether a function's source runs deallocate: outside of comments, and of texts unless
+-- they are executed.
 create or replace function billing.runs_deallocate(source text)
 returns boolean
 language sql immutable
@@ -1404,8 +1392,7 @@ return source ~* 'deallocate' and (
 );
 
 -- Applies one event, which has the payload as text besides, and runs its handler: both or neither.
--- Returns a row as billing_apply_events does: no SQLSTATE of the handler leaves the database, but
--- BW007, BW008 or BW009 (02).
+-- Returns a row as billing_apply_events does. No SQLSTATE of the handler leaves the database (02).
 create or replace function public.billing_apply_handled_event(event jsonb)
 returns table (place integer, outcome text, error_code text, error text, retries boolean)
 language plpgsql volatile
@@ -1477,8 +1464,7 @@ begin
 
   if (select count(*) from pg_prepared_statements where not from_sql) < prepared then
     -- End the connection: a function that the handler calls ran deallocate. Without what it has
-    -- prepared, PostgREST cannot even end this transaction, and other events would fail for half an
-    -- hour.
+    -- prepared, PostgREST cannot even end this transaction, and others would fail for half an hour.
     perform set_config('exit_on_error', 'on', true);
     raise exception 'billing.% has lost the prepared statements of its connection', name;
   end if;
@@ -1496,21 +1482,18 @@ set search_path = ''
 set statement_timeout = '2500ms'
 as $$
 declare
+  answer record;
   rehearsal constant jsonb := event || '{"place": 1, "is_rehearsal": true}';
 begin
   begin
     if event ? 'payload' then
-      select a.outcome, a.error_code, a.error
-      into outcome, error_code, error
-      from public.billing_apply_handled_event(rehearsal) as a;
+      select * into answer from public.billing_apply_handled_event(rehearsal);
     else
-      select a.outcome, a.error_code, a.error
-      into outcome, error_code, error
-      from public.billing_apply_events(jsonb_build_array(rehearsal)) as a;
+      select * into answer from public.billing_apply_events(jsonb_build_array(rehearsal));
     end if;
     raise exception using errcode = 'BW000';
   exception when sqlstate 'BW000' then
-    return next;
+    return query select answer.outcome, answer.error_code, answer.error;
   end;
 end;
 $$;

@@ -1,6 +1,6 @@
--- The tables that events end in; the others are in the file of their concern. IDs have the collation "C":
--- no new C library can split a key, and Stripe's IDs, which begin with their time, go to the end of
--- an index.
+-- The tables that events end in; others are in the file of their concern. IDs have the collation
+-- "C": no new C library can split a key, and Stripe's IDs, which begin with their time, go to the
+-- end of an index.
 create schema if not exists billing;
 comment on schema billing is 'The billing webhook receiver. Not for the Data API.';
 
@@ -26,7 +26,7 @@ create table billing.subscriptions (
   items_complete boolean,
   past_due_since timestamptz,
 
-  -- What else the ordering rule (billing_03_rule.sql) remembers of earlier events. First, times.
+  -- All that the ordering rule (03) remembers of earlier events. ..._as_of are times.
   -- When it is first known to have been past_due after not_past_due_as_of.
   past_due_as_of timestamptz,
   -- When it was last known to be something other than past_due.
@@ -36,16 +36,15 @@ create table billing.subscriptions (
   -- none has, but a creation has come.
   unpaid_as_of timestamptz,
 
-  -- Then marks: the places of events in their order (billing.mark). An event without a time has no
-  -- mark.
+  -- ..._mark are places in the order of events (billing.mark).
   -- The newest creation or opening_update that named the account.
   account_mark bigint,
   -- The newest creation or update: what the provider reports comes from it.
   changed_mark bigint,
-  -- What updates with this mark replaced:
-  --   null         it is a creation, or one update, which does not say
-  --   {...}        one update: its `previous`
-  --   [{"stated": {...}, "replaced": {...}}, ...]  several updates (billing.settle)
+  -- What updates with this mark replaced (billing.settle):
+  --   {...}  one that says so
+  --   [{"stated": {...}, "replaced": {...}}, ...]  several
+  --   null   a creation, or one update that does not say
   changed_in_second jsonb,
   -- The newest deletion.
   canceled_mark bigint,
@@ -74,7 +73,7 @@ comment on column billing.subscriptions.plan_id is
   'Price of the first item, or of the first licensed one (PLAN_ITEM).';
 comment on column billing.subscriptions.canceled_at is
   'When this service handled its newest deletion, or first an opening_update that reports '
-  'canceled. Stays if it comes back: status says whether it has ended.';
+  'canceled. Kept if it comes back; see status.';
 comment on column billing.subscriptions.cancel_at is
   'When it is going to end, also by cancel_at_period_end.';
 comment on column billing.subscriptions.paused is

@@ -1,15 +1,15 @@
 -- An event on its way through the database, and its place in the order of events.
 --
--- Why an event fails: the code, its name in the functions, the files that raise it, and the cure.
---   BW001  subscription_unknown            03      its creation, then a retry
---   BW002  subscription_of_other_provider  03      a person
---   BW003  deployment_fault                03      a newer migration
---   BW004  repair_pending                  06      the retry of its repair, or by another run
---   BW005  account_unknown                 03      the account of its customer, or a repair
---   BW006  creation_pending                04      as BW001; the account of its customer is known
---   BW007  handler_missing                 05      the handler, or a grant
---   BW008  apply_failed                    04, 05  a correction of the function of the app
---   BW009  event_invalid                   05      a repair: jsonb cannot hold the payload
+-- Why an event fails: code, name in the functions, raised in, cured by.
+--   BW001  subscription_unknown            03     its creation
+--   BW002  subscription_of_other_provider  03     a person
+--   BW003  deployment_fault                03     a newer migration
+--   BW004  repair_pending                  06     the retry of its failure
+--   BW005  account_unknown                 03     its customer's account
+--   BW006  creation_pending                04     its creation: its customer is known
+--   BW007  handler_missing                 05     the handler
+--   BW008  apply_failed                    04,05  the app
+--   BW009  event_invalid                   05     a repair
 
 create or replace view billing.records
 with (security_invoker = true)
@@ -67,8 +67,7 @@ create type billing.event as (
   -- subscription_id.
   report jsonb,
   previous jsonb,
-  -- News for the account, also of an end or a trial, by column of billing.notifications; and
-  -- once_per_invoice.
+  -- News for the account, by column of billing.notifications; and once_per_invoice.
   payment jsonb,
   -- From a worker: event_id of the row in failed_events, and lease_id.
   retry jsonb,

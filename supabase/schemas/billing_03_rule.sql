@@ -10,8 +10,8 @@
 -- until a creation or update brings its own, however old. An event that is older than all that it
 -- would set is stale. One without a time is never older; as a second creation, it is stale.
 --
--- before is the step before it, stored the record in the table; null if there is none. If it fails:
--- BW001, BW002, BW003 or BW005 (02).
+-- before is the step before it, stored the record in the table; null if there is none. Failures:
+-- BW001, BW002, BW003 and BW005 (02).
 create or replace function billing.next(
   before billing.step,
   stored billing.records,
@@ -28,7 +28,7 @@ declare
   settled billing.records;
 
   mark constant bigint := billing.mark(event);
-  -- Without a time, it occurs as it is handled: all events of a call at once, in their order.
+  -- Without a time, it has that of the call, and its place there.
   occurred_at constant timestamptz := coalesce(
     event.occurred_at,
     event.handled_at + event.place * interval '1 microsecond'
@@ -47,7 +47,7 @@ declare
   counts boolean;
   was_other boolean;
   other_as_of timestamptz;
-  unpaid_as_of timestamptz;
+  unpaid_now timestamptz;
 begin
   if event.is_erased then
     return (null, record, null, null, 'erased', null, null)::billing.step;
@@ -90,7 +90,6 @@ begin
     end if;
 
   elsif event.kind in ('update', 'opening_update') then
-    -- As the update says, else as recorded.
     status_before := case
       when event.previous is not null then event.previous ->> 'provider_status'
       when not is_older then record.provider_status
@@ -181,16 +180,15 @@ begin
     record.account_id := coalesce(record.account_id, event.account_id, event.customers_account);
   end if;
 
-  -- Whether it is known to go on. Stale events count too: one between two deletions tells that
-  -- these are two ends.
+  -- Stale events count too: one between two deletions tells that these are two ends.
   if mark is not null
     and (event.kind = 'creation' or reported not in ('canceled', 'incomplete_expired'))
   then
     record.alive_mark := greatest(record.alive_mark, mark);
   end if;
 
-  -- What follows are minima after maxima, which do not depend on the order of arrival if updates say
-  -- what they replaced. So stale events count here, too.
+  -- So here: a minimum after a maximum does not depend on the order of arrival, if updates say what
+  -- they replaced.
   counts := outcome = 'applied' or mark is not null;
 
   -- Since when is it past_due?
@@ -226,20 +224,20 @@ begin
       then coalesce(record.past_due_as_of, billing.time_of(record.changed_mark))
   end;
 
-  -- When was it paid again, if updates do not say what they replaced?
+  -- When was it paid again?
   if counts and event.kind in ('creation', 'opening_update') then
-    unpaid_as_of := greatest(record.unpaid_as_of, case
+    unpaid_now := greatest(record.unpaid_as_of, case
       when reported in ('past_due', 'unpaid', 'incomplete') then occurred_at
       when event.kind = 'creation' then '-infinity'
     end);
     record.recovered_as_of := billing.recovered(
       record,
-      unpaid_now => unpaid_as_of,
+      unpaid_now,
       paid_at => case
         when event.kind = 'opening_update' and reported in ('active', 'trialing') then occurred_at
       end
     );
-    record.unpaid_as_of := unpaid_as_of;
+    record.unpaid_as_of := unpaid_now;
   end if;
 
   return (null, record, record.account_id, payment, outcome, null, null)::billing.step;
@@ -251,15 +249,13 @@ create or replace aggregate billing.fold (billing.records, billing.event) (
   stype = billing.step
 );
 
--- Returns when a state began: at the first known time after the newest time of another state.
+-- Returns when a state began: at the first known time after the newest time of another state. If
+-- past_due was reported at 10:00 and 12:00, it began at 10:00; once an event of 11:00 that reports
+-- active arrives, at 12:00. At the very time of another state, only a change to the state counts.
 --
--- For example, updates of 10:00 and 12:00 report past_due: it began at 10:00. Then one of 11:00
--- arrives that reports active: it began at 12:00.
---
--- known: when it began without this event. occurred_at: of the event, if it reports the state;
--- is_change: and says that it was another one. newest: of the newest update, if that reports the
--- state. other_before, other_now: the newest time of another state, without and with this event.
--- At that very time, only a change to the state counts.
+-- known is the result without this event, occurred_at its time and newest that of the newest
+-- update, if they report the state. other_before and other_now are the newest time of another
+-- state, without and with this event.
 create or replace function billing.earliest(
   known timestamptz,
   occurred_at timestamptz,
@@ -279,12 +275,11 @@ return least(
   case when newest > other_now then newest end
 );
 
--- Returns when a subscription was paid again, if updates never say what they replaced (formats other
--- than Stripe): when active or trialing began after it was last unpaid (unpaid_now; before this
--- event: unpaid_as_of). The account is not told of a payment that failed before that (08).
+-- Returns when a subscription was paid again, if updates never say what they replaced (all formats
+-- but Stripe). The account is not told of a payment that failed before that (08).
 --
--- If no creation has come, and no event reported it unpaid, it was unpaid at first: a payment that
--- failed was in a checkout that went on. If a creation has come (-infinity), it was not.
+-- unpaid_now is when it was last unpaid. Null counts as at first: a payment that failed was in a
+-- checkout that went on. -infinity is never: a creation has come.
 create or replace function billing.recovered(
   record billing.records,
   unpaid_now timestamptz,

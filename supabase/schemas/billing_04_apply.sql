@@ -12,7 +12,7 @@
 --
 -- Locks are taken in this order:
 --   1. rows of the ledger, by key
---   2. accounts that events name; subscriptions, by ID; groups of customers
+--   2. accounts that events name; subscriptions by ID; groups of customers
 --   4. rows of subscriptions; late, the account of a customer
 --   6. rows of failed_events; groups of customers who gained a subscription
 --
@@ -22,16 +22,15 @@
 --   customer_erasure_lock  its erasure                        its failures
 --   customer_group_lock    a failure that lacks an account    who adds such customers
 --
--- A call waits for the ledger and for advisory locks: up to 0.5 s, 20 ms after halving, 1 ms late in
--- the call, all shorter than deadlock_timeout, so no call becomes the victim of a deadlock. It never
--- waits for rows of subscriptions and failed_events: a person who has locked a record must not hold
--- up the events of others. The webhook tries those again that found their record locked.
+-- A call waits for the ledger and advisory locks: up to 0.5 s; after step 2 or halving 20 ms; late
+-- in the call 1 ms. All are below deadlock_timeout: no call is the victim of a deadlock. It never
+-- waits for other rows: a person who has locked a record must not hold up other events. The webhook
+-- tries those of a locked record again.
 --
 -- The planner's policy: a plan that was made while a table was empty would read all of it, and be
--- kept. So plans that suit small tables are off (enable_...), for all that such a function calls,
--- and a condition that would invite another index is an expression ("is true", a subquery). That
--- makes other plans look dear, so jit is off, too: Postgres would compile them, which takes far
--- longer than they do. force_generic_plan is set where planning takes longer than running.
+-- kept. So plans that suit small tables are off (enable_...) for all that such a function calls,
+-- and a condition that would invite another index is an expression ("is true", a subquery). Other
+-- plans then look dear, so jit is off, too: compiling them takes far longer than they do.
 
 -- Applies each event of an array exactly once. Returns a row per event: its place; the outcome
 -- (applied, duplicate, stale, erased or failed), for failed the SQLSTATE and message; and whether a
@@ -40,7 +39,7 @@ create or replace function public.billing_apply_events(events jsonb)
 returns table (place integer, outcome text, error_code text, error text, retries boolean)
 language plpgsql volatile
 set search_path = ''
-set plan_cache_mode = force_generic_plan -- the planner's policy
+set plan_cache_mode = force_generic_plan -- planning takes longer than running
 set lock_timeout = '500ms'
 as $$
 declare
@@ -69,8 +68,8 @@ begin
 
   answers := billing.apply(todo);
 
-  -- Events that lacked a record or account which others may have brought come after them. They can be
-  -- entered into the ledger again: a failed event leaves no row there (write_effects).
+  -- Events that lacked a record or account which others may have brought come after them. They have
+  -- no row in the ledger, since they failed (write_effects).
   if opened is not null then
     again := array(
       select e
@@ -95,9 +94,8 @@ end;
 $$;
 
 -- Applies sorted events together. What a statement raises (a check or trigger of the app, a lock)
--- concerns all of them, so each half is tried by itself, down to the event at fault. This is so for
--- every error: one of the server may come from one event, and PostgREST before 16 repeats a call
--- that raises 40001 for ever.
+-- concerns all of them, so each half is tried by itself, down to the event at fault: any error, as
+-- one of the server may come from one event, and PostgREST before 16 repeats 40001 for ever.
 create or replace function billing.apply(todo billing.event[], has_handler boolean default false)
 returns billing.answer[]
 language plpgsql volatile
@@ -226,7 +224,7 @@ begin
   end loop;
 
   for i in 1 .. cardinality(claimed) loop
-    -- lock_timeout is for one wait, and this has waited before. 1ms is the least patience already.
+    -- lock_timeout is for one wait, and this has waited before. 1ms is less already.
     if clock_timestamp() > patient_until and current_setting('lock_timeout') <> '1ms' then
       done := set_config('lock_timeout', '20ms', true);
     end if;
@@ -271,8 +269,8 @@ begin
 end;
 $$;
 
--- Folds the rule over the events of each subscription, and sorts out what is to be written. Locks
--- their rows without waiting (55P03).
+-- Folds the rule over the events of each subscription; returns what is to be written. Locks the
+-- records without waiting (55P03).
 create or replace function billing.work_out(claimed billing.event[])
 returns billing.work
 language plpgsql volatile
@@ -328,7 +326,7 @@ begin
     select
       t.event,
       s.stored,
-      -- A running total: the step after each event. The last one of a subscription has the record.
+      -- A running total: the step after each event; the last one has the record.
       billing.fold(s.stored, t.event) over sequence as step,
       lead(true) over sequence is null as is_last,
       -- A failure of the other provider with this event ID does no harm.
@@ -388,9 +386,8 @@ begin
 end;
 $$;
 
--- Writes all columns of billing.records, the list of "insert" in its order. Into the table, since
--- Postgres before 17 cannot merge into a view. "insert ... on conflict" would fire triggers of the
--- app that are for new subscriptions.
+-- Writes all columns of billing.records, in order. Into the table, since Postgres before 17 cannot
+-- merge into a view; "insert ... on conflict" would fire triggers for new subscriptions.
 create or replace function billing.write_records(changed billing.records[])
 returns void
 language plpgsql volatile
@@ -502,7 +499,6 @@ begin
     perform billing.resolve_failures(work.steps);
   end if;
 
-  -- A failure without an account is stored under this lock, too.
   if work.gained is not null then
     perform pg_advisory_xact_lock_shared(c.lock)
     from (
@@ -594,8 +590,8 @@ exception when others then
 end;
 $$;
 
--- Returns how long to wait for the next lock (lock_timeout): not long, because a call that waits
--- holds locks, and a locked event is tried once per level of halving.
+-- Returns the lock_timeout for the next lock: short, because a call that waits holds locks, and a
+-- locked event is tried once per level of halving.
 create or replace function billing.lock_patience()
 returns text
 language sql volatile
@@ -620,8 +616,7 @@ returns bigint
 language sql immutable
 return hashtextextended(provider || ':' || customer_id, 2);
 
--- There are a thousand groups, since Postgres has room for a few thousand locks, and an app may add a
--- million customers at once. Sorts as customer_erasure_lock does.
+-- A thousand: Postgres has room for a few thousand locks, and an app may add a million customers.
 create or replace function billing.customer_group_lock(provider text, customer_id text)
 returns bigint
 language sql immutable

@@ -49,8 +49,8 @@ begin
 end;
 $$;
 
--- Returns whether a function's source runs deallocate: after comments are removed, and texts, except
--- those that begin with it and are executed.
+-- Returns whether a function's source runs deallocate: outside of comments, and of texts unless
+-- they are executed.
 create or replace function billing.runs_deallocate(source text)
 returns boolean
 language sql immutable
@@ -69,8 +69,7 @@ return source ~* 'deallocate' and (
 );
 
 -- Applies one event, which has the payload as text besides, and runs its handler: both or neither.
--- Returns a row as billing_apply_events does: no SQLSTATE of the handler leaves the database, but
--- BW007, BW008 or BW009 (02).
+-- Returns a row as billing_apply_events does. No SQLSTATE of the handler leaves the database (02).
 create or replace function public.billing_apply_handled_event(event jsonb)
 returns table (place integer, outcome text, error_code text, error text, retries boolean)
 language plpgsql volatile
@@ -142,8 +141,7 @@ begin
 
   if (select count(*) from pg_prepared_statements where not from_sql) < prepared then
     -- End the connection: a function that the handler calls ran deallocate. Without what it has
-    -- prepared, PostgREST cannot even end this transaction, and other events would fail for half an
-    -- hour.
+    -- prepared, PostgREST cannot even end this transaction, and others would fail for half an hour.
     perform set_config('exit_on_error', 'on', true);
     raise exception 'billing.% has lost the prepared statements of its connection', name;
   end if;
@@ -161,21 +159,18 @@ set search_path = ''
 set statement_timeout = '2500ms'
 as $$
 declare
+  answer record;
   rehearsal constant jsonb := event || '{"place": 1, "is_rehearsal": true}';
 begin
   begin
     if event ? 'payload' then
-      select a.outcome, a.error_code, a.error
-      into outcome, error_code, error
-      from public.billing_apply_handled_event(rehearsal) as a;
+      select * into answer from public.billing_apply_handled_event(rehearsal);
     else
-      select a.outcome, a.error_code, a.error
-      into outcome, error_code, error
-      from public.billing_apply_events(jsonb_build_array(rehearsal)) as a;
+      select * into answer from public.billing_apply_events(jsonb_build_array(rehearsal));
     end if;
     raise exception using errcode = 'BW000';
   exception when sqlstate 'BW000' then
-    return next;
+    return query select answer.outcome, answer.error_code, answer.error;
   end;
 end;
 $$;
