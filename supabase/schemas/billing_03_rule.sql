@@ -278,8 +278,8 @@ return least(
 -- Returns when a subscription was paid again, if updates never say what they replaced (all formats
 -- but Stripe). The account is not told of a payment that failed before that (08).
 --
--- unpaid_now is when it was last unpaid. Null counts as at first: a payment that failed was in a
--- checkout that went on. -infinity is never: a creation has come.
+-- unpaid_now says when it was last unpaid. Null: at first, as a payment that failed was in a
+-- checkout that went on. -infinity: never, as a creation has come.
 create or replace function billing.recovered(
   record billing.records,
   unpaid_now timestamptz,
