@@ -170,7 +170,7 @@ async function countRenewed(sql: postgres.Sql, start: number) {
     select
       (
         select count(*) from billing.subscriptions
-        where changed_as_of >= ${start}::bigint * 4000000
+        where changed_mark >= ${start}::bigint * 4000000
       ) as "subscriptions renewed",
       (
         select count(*) from billing.subscriptions

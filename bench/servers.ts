@@ -52,7 +52,7 @@ export const TARGETS = {
   receiver: {
     title: "this receiver",
     query:
-      "select billing.time_of(changed_as_of) as at from billing.subscriptions order by id",
+      "select billing.time_of(changed_mark) as at from billing.subscriptions order by id",
   },
   byHand: {
     title: "function by hand",

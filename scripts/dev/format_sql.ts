@@ -13,7 +13,7 @@ const BLANK = "--¶";
  */
 export function formatSql(text: string): string {
   return text.replace(
-    /^create (?:table|type|index) [^]*?;$/gm,
+    /^create (?:table|type|index) [^]*?(?<!^\s*--.*);$/gm,
     (statement) => {
       const marked = statement.replace(/\n\n/g, `\n${BLANK}\n`);
       const laidOut = format(marked, {

@@ -37,9 +37,9 @@ end;
 $$;
 
 -- supabase/schemas/billing_01_tables.sql
--- The tables that events end in; those of a concern stand in its file. IDs have the collation "C":
--- no new C library can split a key, and Stripe's IDs, which begin with their time, go to the end of
--- an index.
+-- The tables that events end in; others are in the file of their concern. IDs have the collation
+-- "C": no new C library can split a key, and Stripe's IDs, which begin with their time, go to the
+-- end of an index.
 create schema if not exists billing;
 comment on schema billing is 'The billing webhook receiver. Not for the Data API.';
 
@@ -65,27 +65,30 @@ create table billing.subscriptions (
   items_complete boolean,
   past_due_since timestamptz,
 
-  -- All that the ordering rule (billing_03_rule.sql) remembers of earlier events. Times:
-  -- the earliest at which it is known to have been past_due after not_past_due_as_of,
+  -- All that the ordering rule (03) remembers of earlier events. ..._as_of are times.
+  -- When it is first known to have been past_due after not_past_due_as_of.
   past_due_as_of timestamptz,
-  -- the newest at which it is known to have been something else,
+  -- When it was last known to be something other than past_due.
   not_past_due_as_of timestamptz,
   recovered_as_of timestamptz,
-  -- of the newest creation or opening_update that reported past_due, unpaid or incomplete
-  -- (-infinity: only a creation).
+  -- When a creation or opening_update last reported past_due, unpaid or incomplete; -infinity if
+  -- none has, but a creation has come.
   unpaid_as_of timestamptz,
 
-  -- Marks (billing.mark) of the events that fields came from:
-  -- the creation that named the account (null if it had no time),
-  account_as_of bigint,
-  -- the newest creation or update, which the provider's reports came from,
-  changed_as_of bigint,
-  -- what that update, or each with its mark, replaced (billing.settle),
+  -- ..._mark are places in the order of events (billing.mark).
+  -- The newest creation or opening_update that named the account.
+  account_mark bigint,
+  -- The newest creation or update: what the provider reports comes from it.
+  changed_mark bigint,
+  -- What updates with this mark replaced (billing.settle):
+  --   {...}  one that says so
+  --   [{"stated": {...}, "replaced": {...}}, ...]  several
+  --   null   a creation, or one update that does not say
   changed_in_second jsonb,
-  -- the newest deletion,
-  canceled_as_of bigint,
-  -- the newest creation or update that reported no end.
-  alive_as_of bigint
+  -- The newest deletion.
+  canceled_mark bigint,
+  -- The newest creation, or update to a status that is not an end.
+  alive_mark bigint
 )
 -- Room for the next version of a row: updates stay on its page and touch no index, since no indexed
 -- column changes.
@@ -98,7 +101,7 @@ where
   customer_id is not null;
 
 comment on table billing.subscriptions is
-  'One row per subscription; ..._as_of and changed_in_second order events.';
+  'One row per subscription; ..._mark, ..._as_of and changed_in_second order events.';
 comment on column billing.subscriptions.provider is
   'a or b, as in the settings. Events of the other provider for it are refused.';
 comment on column billing.subscriptions.account_id is
@@ -108,7 +111,8 @@ comment on column billing.subscriptions.status is
 comment on column billing.subscriptions.plan_id is
   'Price of the first item, or of the first licensed one (PLAN_ITEM).';
 comment on column billing.subscriptions.canceled_at is
-  'When this service handled its end; null if it has not ended.';
+  'When this service handled its newest deletion, or first an opening_update that reports '
+  'canceled. Kept if it comes back; see status.';
 comment on column billing.subscriptions.cancel_at is
   'When it is going to end, also by cancel_at_period_end.';
 comment on column billing.subscriptions.paused is
@@ -135,9 +139,9 @@ create index processed_events_processed_at on billing.processed_events (processe
 comment on table billing.processed_events is
   'The ledger of applied events: an event that has a row here is a duplicate.';
 comment on column billing.processed_events.outcome is
-  'stale: the event was older than the record.';
+  'stale: the fields that it would set have newer values, or it is a second creation.';
 
--- For payment links, pricing tables and buy buttons. With ACCOUNT_FROM_CHECKOUT, the receiver adds
+-- For payment links, pricing tables and buy buttons. With ACCOUNT_FROM_CHECKOUT, the webhook adds
 -- rows, and changes none.
 create table billing.customers (
   provider text collate "C" not null check (char_length(provider) between 1 and 32),
@@ -170,6 +174,17 @@ comment on column billing.plan_features.per_unit is
   'Whether the amount is per unit of the item''s quantity, or once.';
 -- supabase/schemas/billing_02_event.sql
 -- An event on its way through the database, and its place in the order of events.
+--
+-- Why an event fails: code, name in the functions, raised in, cured by.
+--   BW001  subscription_unknown            03     its creation
+--   BW002  subscription_of_other_provider  03     a person
+--   BW003  deployment_fault                03     a newer migration
+--   BW004  repair_pending                  06     the retry of its failure
+--   BW005  account_unknown                 03     its customer's account
+--   BW006  creation_pending                04     its creation: its customer is known
+--   BW007  handler_missing                 05     the handler
+--   BW008  apply_failed                    04,05  the app
+--   BW009  event_invalid                   05     a repair
 
 create or replace view billing.records
 with (security_invoker = true)
@@ -197,11 +212,11 @@ select
   not_past_due_as_of,
   recovered_as_of,
   unpaid_as_of,
-  account_as_of,
-  changed_as_of,
+  account_mark,
+  changed_mark,
   changed_in_second,
-  canceled_as_of,
-  alive_as_of
+  canceled_mark,
+  alive_mark
 from billing.subscriptions;
 
 comment on view billing.records is
@@ -238,7 +253,7 @@ create type billing.event as (
   customers_account text,
   handled_at timestamptz,
   is_erased boolean,
-  is_trial boolean
+  is_rehearsal boolean -- from billing_try_event, which undoes it
 );
 
 -- The outcome of an event, and the record after it. The rule leaves event null.
@@ -285,6 +300,11 @@ returns timestamptz
 language sql immutable
 return to_timestamp((mark >> 2) / 1000000.0);
 
+create or replace function billing.is_update(mark bigint)
+returns boolean
+language sql immutable
+return mark & 3 = 1;
+
 -- Returns whether an event makes the record if there is none. A deletion does if it reports the
 -- whole subscription.
 create or replace function billing.opens(event billing.event)
@@ -305,11 +325,8 @@ return event.kind in ('creation', 'opening_update')
 -- until a creation or update brings its own, however old. An event that is older than all that it
 -- would set is stale. One without a time is never older; as a second creation, it is stale.
 --
--- before is the step before it, stored the record in the table; null if there is none. Error codes:
---   BW001  no such subscription (yet): a later retry may find it
---   BW002  the subscription belongs to the other provider
---   BW003  events of this kind have no effect in this database
---   BW005  the account is not known
+-- before is the step before it, stored the record in the table; null if there is none. Failures:
+-- BW001, BW002, BW003 and BW005 (02).
 create or replace function billing.next(
   before billing.step,
   stored billing.records,
@@ -326,24 +343,26 @@ declare
   settled billing.records;
 
   mark constant bigint := billing.mark(event);
-  -- The events of a call are handled at the same time.
+  -- Without a time, it has that of the call, and its place there.
   occurred_at constant timestamptz := coalesce(
     event.occurred_at,
     event.handled_at + event.place * interval '1 microsecond'
   );
   opens constant boolean := billing.opens(event);
-  is_older constant boolean := coalesce(mark < record.changed_as_of, false);
-  is_after_end constant boolean := (mark < record.canceled_as_of) is not true;
+  is_older constant boolean := coalesce(mark < record.changed_mark, false);
+  is_before_end constant boolean := coalesce(mark < record.canceled_mark, false);
 
   reported constant text := case
     when event.kind <> 'deletion' then event.report ->> 'provider_status'
   end;
-  replaced text;
+  status_before text;
   is_lent boolean;
+  has_come_back boolean;
   is_known_end boolean;
+  counts boolean;
   was_other boolean;
   other_as_of timestamptz;
-  unpaid_as_of timestamptz;
+  unpaid_now timestamptz;
 begin
   if event.is_erased then
     return (null, record, null, null, 'erased', null, null)::billing.step;
@@ -374,26 +393,26 @@ begin
 
   if event.kind = 'creation' then
     if record.id is not null and mark is null
-      or mark < record.account_as_of
+      or mark < record.account_mark
       or event.account_id is null and is_older
     then
       outcome := 'stale';
     elsif not is_older then
       record := jsonb_populate_record(record, event.report);
-      record.changed_as_of := mark;
+      record.changed_mark := mark;
       record.changed_in_second := null;
-      record.status := case when is_after_end then 'active' else record.status end;
+      record.status := case when is_before_end then record.status else 'active' end;
     end if;
 
   elsif event.kind in ('update', 'opening_update') then
-    replaced := case
+    status_before := case
       when event.previous is not null then event.previous ->> 'provider_status'
       when not is_older then record.provider_status
     end;
 
     if is_older then
       outcome := 'stale';
-    elsif mark = record.changed_as_of then
+    elsif mark = record.changed_mark then
       -- Stale if others of its second replaced all that it states.
       settled := billing.settle(record, event);
       record.changed_in_second := settled.changed_in_second;
@@ -404,12 +423,12 @@ begin
     else
       record := jsonb_populate_record(record, event.report);
       if mark is not null then
-        record.changed_as_of := mark;
+        record.changed_mark := mark;
         record.changed_in_second := event.previous;
       end if;
     end if;
 
-    if outcome = 'applied' and is_after_end then
+    if outcome = 'applied' and not is_before_end then
       record.status := coalesce(record.provider_status, record.status);
     end if;
     if opens and reported = 'canceled' then
@@ -418,35 +437,36 @@ begin
 
     -- It recovered, even if the update is stale. The account is told of payments only.
     if event.kind = 'update'
-      and replaced in ('past_due', 'unpaid', 'incomplete')
+      and status_before in ('past_due', 'unpaid', 'incomplete')
       and reported in ('active', 'trialing')
     then
       record.recovered_as_of := greatest(record.recovered_as_of, occurred_at);
     end if;
-    if (replaced in ('past_due', 'unpaid') and reported = 'active') is not true then
+    if (status_before in ('past_due', 'unpaid') and reported = 'active') is not true then
       payment := null;
     end if;
 
   elsif event.kind = 'deletion' then
     -- Only deletions have come.
-    is_lent := record.canceled_as_of is not null and record.changed_as_of is null;
-    -- Another deletion told of this end, or the subscription came back since.
+    is_lent := record.canceled_mark is not null and record.changed_mark is null;
+    -- Since the end that is recorded.
+    has_come_back := record.alive_mark > record.canceled_mark
+      or record.status not in ('canceled', 'incomplete_expired');
+    -- Another deletion has told of this end, or it has come back since this end, too.
     is_known_end := case
       when mark is null then record.status = 'canceled' and record.canceled_at is not null
-      when record.canceled_as_of is not null then record.alive_as_of >= mark or (
-        record.alive_as_of > record.canceled_as_of
-        or record.status not in ('canceled', 'incomplete_expired')
-      ) is not true
+      else record.canceled_mark is not null
+        and (has_come_back is not true or record.alive_mark >= mark)
     end;
     if is_known_end then
       payment := null;
     end if;
 
-    if not is_after_end then
+    if is_before_end then
       outcome := 'stale';
     else
       record.canceled_at := event.handled_at;
-      record.canceled_as_of := coalesce(mark, record.canceled_as_of);
+      record.canceled_mark := coalesce(mark, record.canceled_mark);
       record.status := case when is_older then record.status else 'canceled' end;
     end if;
 
@@ -464,13 +484,13 @@ begin
 
     if event.kind <> 'deletion'
       and event.account_id is not null
-      and (mark < record.account_as_of) is not true
+      and (mark < record.account_mark) is not true
     then
       if record.account_id <> event.account_id then
         outcome := 'applied';
       end if;
       record.account_id := event.account_id;
-      record.account_as_of := coalesce(mark, record.account_as_of);
+      record.account_mark := coalesce(mark, record.account_mark);
     end if;
     record.account_id := coalesce(record.account_id, event.account_id, event.customers_account);
   end if;
@@ -479,13 +499,15 @@ begin
   if mark is not null
     and (event.kind = 'creation' or reported not in ('canceled', 'incomplete_expired'))
   then
-    record.alive_as_of := greatest(record.alive_as_of, mark);
+    record.alive_mark := greatest(record.alive_mark, mark);
   end if;
 
-  -- Since when it is past_due: the earliest known time after it was last known to be something
-  -- else. A minimum after a maximum does not depend on the order of arrival, if updates say what
-  -- they replaced; so stale events count too.
-  if reported is not null and (outcome = 'applied' or mark is not null) then
+  -- So here: a minimum after a maximum does not depend on the order of arrival, if updates say what
+  -- they replaced.
+  counts := outcome = 'applied' or mark is not null;
+
+  -- Since when is it past_due?
+  if counts and reported is not null then
     was_other := (
       event.kind = 'creation' or event.previous ->> 'provider_status' <> 'past_due'
     ) is true;
@@ -499,61 +521,38 @@ begin
       or record.past_due_as_of is not null
     then
       record.past_due_as_of := billing.earliest(
-        record.past_due_as_of,
-        case when reported = 'past_due' then occurred_at end,
-        was_other,
-        case
-          when record.provider_status = 'past_due' then billing.time_of(record.changed_as_of)
+        known => record.past_due_as_of,
+        occurred_at => case when reported = 'past_due' then occurred_at end,
+        is_change => was_other,
+        newest => case
+          when record.provider_status = 'past_due' then billing.time_of(record.changed_mark)
         end,
-        record.not_past_due_as_of,
-        other_as_of
+        other_before => record.not_past_due_as_of,
+        other_now => other_as_of
       );
     end if;
     record.not_past_due_as_of := other_as_of;
   end if;
+
   record.past_due_since := case
     when record.provider_status = 'past_due'
-      then coalesce(record.past_due_as_of, billing.time_of(record.changed_as_of))
+      then coalesce(record.past_due_as_of, billing.time_of(record.changed_mark))
   end;
 
-  -- If updates never say what they replaced, it recovered at the earliest known time at which it
-  -- was paid after it was last unpaid. Unless a creation has come, it was unpaid before: a payment
-  -- that failed was in a checkout that went on.
-  if event.kind in ('creation', 'opening_update')
-    and (outcome = 'applied' or mark is not null)
-  then
-    unpaid_as_of := greatest(record.unpaid_as_of, case
+  -- When was it paid again?
+  if counts and event.kind in ('creation', 'opening_update') then
+    unpaid_now := greatest(record.unpaid_as_of, case
       when reported in ('past_due', 'unpaid', 'incomplete') then occurred_at
       when event.kind = 'creation' then '-infinity'
     end);
-
-    if unpaid_as_of is distinct from '-infinity' then
-      record.recovered_as_of := coalesce(
-        billing.earliest(
-          case
-            when (record.recovered_as_of < record.unpaid_as_of) is not true
-              then record.recovered_as_of
-          end,
-          case
-            when reported in ('active', 'trialing') and event.kind = 'opening_update'
-              then occurred_at
-          end,
-          true,
-          case
-            when record.provider_status in ('active', 'trialing')
-              and record.changed_as_of & 3 = 1
-              and record.changed_in_second is null
-              then billing.time_of(record.changed_as_of)
-          end,
-          record.unpaid_as_of,
-          unpaid_as_of
-        ),
-        case when record.unpaid_as_of is not null then record.recovered_as_of end
-      );
-    elsif record.unpaid_as_of is null then
-      record.recovered_as_of := null;
-    end if;
-    record.unpaid_as_of := unpaid_as_of;
+    record.recovered_as_of := billing.recovered(
+      record,
+      unpaid_now,
+      paid_at => case
+        when event.kind = 'opening_update' and reported in ('active', 'trialing') then occurred_at
+      end
+    );
+    record.unpaid_as_of := unpaid_now;
   end if;
 
   return (null, record, record.account_id, payment, outcome, null, null)::billing.step;
@@ -565,9 +564,13 @@ create or replace aggregate billing.fold (billing.records, billing.event) (
   stype = billing.step
 );
 
--- Returns the earliest known time of a state that is not before other_now, the newest time of
--- another state; other_before is what that was until now. At that very time, only a change to the
--- state counts.
+-- Returns when a state began: at the first known time after the newest time of another state. If
+-- past_due was reported at 10:00 and 12:00, it began at 10:00; once an event of 11:00 that reports
+-- active arrives, at 12:00. At the very time of another state, only a change to the state counts.
+--
+-- known is the result without this event, occurred_at its time and newest that of the newest
+-- update, if they report the state. other_before and other_now are the newest time of another
+-- state, without and with this event.
 create or replace function billing.earliest(
   known timestamptz,
   occurred_at timestamptz,
@@ -587,13 +590,45 @@ return least(
   case when newest > other_now then newest end
 );
 
+-- Returns when a subscription was paid again, if updates never say what they replaced (all formats
+-- but Stripe). The account is not told of a payment that failed before that (08).
+--
+-- unpaid_now says when it was last unpaid. Null: at first, as a payment that failed was in a
+-- checkout that went on. -infinity: never, as a creation has come.
+create or replace function billing.recovered(
+  record billing.records,
+  unpaid_now timestamptz,
+  paid_at timestamptz
+)
+returns timestamptz
+language sql immutable
+return coalesce(
+  case
+    when unpaid_now is distinct from '-infinity' then billing.earliest(
+      known => case
+        when (record.recovered_as_of < record.unpaid_as_of) is not true then record.recovered_as_of
+      end,
+      occurred_at => paid_at,
+      is_change => true,
+      newest => case
+        when record.provider_status in ('active', 'trialing')
+          and billing.is_update(record.changed_mark)
+          and record.changed_in_second is null
+          then billing.time_of(record.changed_mark)
+      end,
+      other_before => record.unpaid_as_of,
+      other_now => unpaid_now
+    )
+  end,
+  case when record.unpaid_as_of is not null then record.recovered_as_of end
+);
+
 -- Returns the record after another update with the mark of its newest one: providers date events in
 -- whole seconds, and one change of a subscription causes several. Each field has the value that
 -- some update states and none replaced. A previous value that equals the update's own replaced
 -- nothing: Stripe sends all old items if any part of them changed. Unless a field changed back
 -- within the second, or an update does not say what it replaced, that leaves one value; else the
--- later arrival wins. changed_in_second has the last 50 updates; while there is only one, just what
--- that one replaced.
+-- later arrival wins. changed_in_second (01) keeps the last 50 updates.
 create or replace function billing.settle(record billing.records, event billing.event)
 returns billing.records
 language plpgsql stable
@@ -666,24 +701,34 @@ $$;
 --     billing.apply                 applies a batch, or each half by itself
 --       1. billing.claim_events     adds them to the ledger; leaves out duplicates
 --       2. billing.lock_events      waits for other calls with these subscriptions
---       3. billing.mark_erased      marks those of erased accounts
+--       3. billing.mark_erased      marks those of erased accounts (11)
 --       4. billing.work_out         folds the rule (03) over the records
 --            billing.with_accounts  adds accounts of customers, to work it out again
 --       5. billing.write_records
 --       6. billing.write_effects    ends failures (06), requests retries (07), notifies (08)
 --       7. billing.answer_all
 --
--- Locks are taken in one order: rows of the ledger by key (step 1); accounts (shared),
--- subscriptions by ID, customers (shared; step 2); rows of subscriptions (4) and failed_events (6).
--- Only other calls are waited for, and only by the first try: a person who has locked a record must
--- not hold up the events of others. The receiver tries those again that found their record locked.
--- Each wait is shorter than deadlock_timeout, so no call becomes the victim of a deadlock.
+-- Locks are taken in this order:
+--   1. rows of the ledger, by key
+--   2. accounts that events name; subscriptions by ID; groups of customers
+--   4. rows of subscriptions; late, the account of a customer
+--   6. rows of failed_events; groups of customers who gained a subscription
+--
+--   advisory lock          exclusive                          shared
+--   account_lock           its erasure                        events and failures that name it
+--   subscription_lock      its events, failures and erasure
+--   customer_erasure_lock  its erasure                        its failures
+--   customer_group_lock    a failure that lacks an account    who adds such customers
+--
+-- A call waits for the ledger and advisory locks: up to 0.5 s; after step 2 or halving 20 ms; late
+-- in the call 1 ms. All are below deadlock_timeout: no call is the victim of a deadlock. It never
+-- waits for other rows: a person who has locked a record must not hold up other events. The webhook
+-- tries those of a locked record again.
 --
 -- The planner's policy: a plan that was made while a table was empty would read all of it, and be
--- kept. So plans that suit small tables are off (enable_...), for all that such a function calls,
--- and a condition that would invite another index is an expression ("is true", a subquery). That
--- makes other plans look dear, so jit is off, too: Postgres would compile them, which takes far
--- longer than they do. force_generic_plan is set where planning takes longer than running.
+-- kept. So plans that suit small tables are off (enable_...) for all that such a function calls,
+-- and a condition that would invite another index is an expression ("is true", a subquery). Other
+-- plans then look dear, so jit is off, too: compiling them takes far longer than they do.
 
 -- Applies each event of an array exactly once. Returns a row per event: its place; the outcome
 -- (applied, duplicate, stale, erased or failed), for failed the SQLSTATE and message; and whether a
@@ -692,7 +737,7 @@ create or replace function public.billing_apply_events(events jsonb)
 returns table (place integer, outcome text, error_code text, error text, retries boolean)
 language plpgsql volatile
 set search_path = ''
-set plan_cache_mode = force_generic_plan -- the planner's policy
+set plan_cache_mode = force_generic_plan -- planning takes longer than running
 set lock_timeout = '500ms'
 as $$
 declare
@@ -708,8 +753,9 @@ begin
   select
     coalesce(array_agg(e order by
       e.subscription_id,
+      -- Its first bits decide the lock of the group.
       case e.kind
-        when 'checkout' then billing.customer_hash(e.provider, e.report ->> 'customer_id')
+        when 'checkout' then billing.customer_erasure_lock(e.provider, e.report ->> 'customer_id')
       end,
       e.place
     ), '{}'),
@@ -720,7 +766,8 @@ begin
 
   answers := billing.apply(todo);
 
-  -- Events that lacked a record or account which others may have brought come after them.
+  -- Events that lacked a record or account which others may have brought come after them. They have
+  -- no row in the ledger, since they failed (write_effects).
   if opened is not null then
     again := array(
       select e
@@ -745,9 +792,8 @@ end;
 $$;
 
 -- Applies sorted events together. What a statement raises (a check or trigger of the app, a lock)
--- concerns all of them, so each half is tried by itself, down to the event at fault. This is so for
--- every error: one of the server may come from one event, and PostgREST before 16 repeats a call
--- that raises 40001 for ever.
+-- concerns all of them, so each half is tried by itself, down to the event at fault: any error, as
+-- one of the server may come from one event, and PostgREST before 16 repeats 40001 for ever.
 create or replace function billing.apply(todo billing.event[], has_handler boolean default false)
 returns billing.answer[]
 language plpgsql volatile
@@ -865,7 +911,7 @@ language plpgsql volatile
 set search_path = ''
 as $$
 declare
-  latest constant timestamptz := statement_timestamp() + interval '0.3 s';
+  patient_until constant timestamptz := statement_timestamp() + interval '0.3 s';
   done text;
 begin
   -- Only an erasure holds up an event here, before the locks that others may want.
@@ -876,17 +922,17 @@ begin
   end loop;
 
   for i in 1 .. cardinality(claimed) loop
-    -- It has waited before: lock_timeout is for one wait.
-    if clock_timestamp() > latest and current_setting('lock_timeout') <> '1ms' then
+    -- lock_timeout is for one wait, and this has waited before. 1ms is less already.
+    if clock_timestamp() > patient_until and current_setting('lock_timeout') <> '1ms' then
       done := set_config('lock_timeout', '20ms', true);
     end if;
 
     if claimed[i].kind = 'checkout' then
       done := pg_advisory_xact_lock_shared(
-        billing.customer_lock(claimed[i].provider, claimed[i].report ->> 'customer_id')
+        billing.customer_group_lock(claimed[i].provider, claimed[i].report ->> 'customer_id')
       );
     else
-      done := pg_advisory_xact_lock(hashtextextended(claimed[i].subscription_id, 0));
+      done := pg_advisory_xact_lock(billing.subscription_lock(claimed[i].subscription_id));
     end if;
   end loop;
 
@@ -921,7 +967,8 @@ begin
 end;
 $$;
 
--- Returns the result of the events. Records are locked without waiting (55P03).
+-- Folds the rule over the events of each subscription; returns what is to be written. Locks the
+-- records without waiting (55P03).
 create or replace function billing.work_out(claimed billing.event[])
 returns billing.work
 language plpgsql volatile
@@ -941,7 +988,7 @@ begin
     -- The mark tells in most cases, and costs less.
     array_agg((f.step).record) filter (
       where f.is_last and (
-        ((f.step).record).changed_as_of is distinct from (f.stored).changed_as_of
+        ((f.step).record).changed_mark is distinct from (f.stored).changed_mark
         or (f.step).record is distinct from f.stored
       )
     ) as changed,
@@ -977,6 +1024,7 @@ begin
     select
       t.event,
       s.stored,
+      -- A running total: the step after each event; the last one has the record.
       billing.fold(s.stored, t.event) over sequence as step,
       lead(true) over sequence is null as is_last,
       -- A failure of the other provider with this event ID does no harm.
@@ -1036,9 +1084,8 @@ begin
 end;
 $$;
 
--- Writes all columns of billing.records, the list of "insert" in its order. Into the table, since
--- Postgres before 17 cannot merge into a view. "insert ... on conflict" would fire triggers of the
--- app that are for new subscriptions.
+-- Writes all columns of billing.records, in order. Into the table, since Postgres before 17 cannot
+-- merge into a view; "insert ... on conflict" would fire triggers for new subscriptions.
 create or replace function billing.write_records(changed billing.records[])
 returns void
 language plpgsql volatile
@@ -1070,11 +1117,11 @@ begin
     not_past_due_as_of = r.not_past_due_as_of,
     recovered_as_of = r.recovered_as_of,
     unpaid_as_of = r.unpaid_as_of,
-    account_as_of = r.account_as_of,
-    changed_as_of = r.changed_as_of,
+    account_mark = r.account_mark,
+    changed_mark = r.changed_mark,
     changed_in_second = r.changed_in_second,
-    canceled_as_of = r.canceled_as_of,
-    alive_as_of = r.alive_as_of
+    canceled_mark = r.canceled_mark,
+    alive_mark = r.alive_mark
 
   when not matched then insert (
     id,
@@ -1099,38 +1146,40 @@ begin
     not_past_due_as_of,
     recovered_as_of,
     unpaid_as_of,
-    account_as_of,
-    changed_as_of,
+    account_mark,
+    changed_mark,
     changed_in_second,
-    canceled_as_of,
-    alive_as_of
+    canceled_mark,
+    alive_mark
   )
   values (r.*);
 end;
 $$;
 
--- Writes all effects of the events but the records.
+-- Writes what events do besides changing records.
 create or replace function billing.write_effects(work billing.work)
 returns void
 language plpgsql volatile
 set search_path = ''
 as $$
 declare
-  has record;
+  any_payment boolean;
+  any_stale boolean;
+  any_checkout boolean;
 begin
   select
-    bool_or(s.payment is not null) as payment,
-    bool_or(s.outcome = 'stale') as stale,
-    bool_or((s.event).kind = 'checkout') as checkout
-  into has
+    bool_or(s.payment is not null),
+    bool_or(s.outcome = 'stale'),
+    bool_or((s.event).kind = 'checkout')
+  into any_payment, any_stale, any_checkout
   from unnest(work.steps) as s;
 
-  if has.payment then
+  if any_payment then
     perform billing.notify_accounts(work.steps);
   end if;
 
   -- An account that is there wins: the app may have corrected it.
-  if has.checkout then
+  if any_checkout then
     insert into billing.customers (provider, customer_id, account_id)
     select distinct on (e.provider, c.id) e.provider, c.id, s.account_id
     from unnest(work.steps) as s,
@@ -1148,11 +1197,10 @@ begin
     perform billing.resolve_failures(work.steps);
   end if;
 
-  -- A failure without an account is stored under this lock, too.
   if work.gained is not null then
     perform pg_advisory_xact_lock_shared(c.lock)
     from (
-      select distinct billing.customer_lock(g.provider, g.customer_id) as lock
+      select distinct billing.customer_group_lock(g.provider, g.customer_id) as lock
       from unnest(work.gained) as g
       order by 1
     ) as c;
@@ -1165,7 +1213,7 @@ begin
     from unnest(work.gained) as g;
   end if;
 
-  if has.stale then
+  if any_stale then
     update billing.processed_events p
     set outcome = 'stale'
     from unnest(work.steps) as s
@@ -1240,8 +1288,8 @@ exception when others then
 end;
 $$;
 
--- Returns how long to wait for the next lock (lock_timeout): not long, because a call that waits
--- holds locks, and a locked event is tried once per level of halving.
+-- Returns the lock_timeout for the next lock: short, because a call that waits holds locks, and a
+-- locked event is tried once per level of halving.
 create or replace function billing.lock_patience()
 returns text
 language sql volatile
@@ -1250,26 +1298,28 @@ return case
   else '1ms'
 end;
 
--- Returns the advisory lock of an account, which each event that names it shares.
+-- The keys of advisory locks. That of a null is null, and takes no lock.
 create or replace function billing.account_lock(account_id text)
 returns bigint
 language sql immutable
 return hashtextextended(account_id, 1);
 
--- Returns the advisory lock of a customer: an erasure takes it, a failure that is stored shares it.
-create or replace function billing.customer_hash(provider text, customer_id text)
+create or replace function billing.subscription_lock(id text)
+returns bigint
+language sql immutable
+return hashtextextended(id, 0);
+
+create or replace function billing.customer_erasure_lock(provider text, customer_id text)
 returns bigint
 language sql immutable
 return hashtextextended(provider || ':' || customer_id, 2);
 
--- Returns the advisory lock that is shared by all who add such customers; a failure that lacks the
--- account of one is stored under it alone. There are a thousand, since Postgres has room for a few
--- thousand, and an app may add a million customers at once. Sorts as customer_hash does.
-create or replace function billing.customer_lock(provider text, customer_id text)
+-- A thousand: Postgres has room for a few thousand locks, and an app may add a million customers.
+create or replace function billing.customer_group_lock(provider text, customer_id text)
 returns bigint
 language sql immutable
 return hashtextextended('billing.customers', 0)
-  + (billing.customer_hash(provider, customer_id) >> 54);
+  + (billing.customer_erasure_lock(provider, customer_id) >> 54);
 -- supabase/schemas/billing_05_handlers.sql
 -- Handlers: functions of the app that run with an event.
 
@@ -1322,22 +1372,27 @@ begin
 end;
 $$;
 
--- Returns whether a function's source runs deallocate: without comments and texts, but with those
--- that are executed.
+-- Returns whether a function's source runs deallocate: outside of comments, and of texts unless
+-- they are executed.
 create or replace function billing.runs_deallocate(source text)
 returns boolean
 language sql immutable
-return source ~* 'deallocate' and regexp_replace(
-  regexp_replace(
-    regexp_replace(source, '--[^\r\n]*|/\*(?:[^*]|\*+[^/*])*\*+/', ' ', 'g'),
-    '\yexecute\s*(?:format\s*)?\(?\s*''\s*(deallocate(?:[^'']|'''')*)''', ';\1;', 'gi'
-  ),
-  '''(?:[^'']|'''')*''', '''''', 'g'
-) ~* '(^|;|\y(begin|then|else|loop)\y)\s*deallocate(\s+(prepare\s+)?(?!end\y)[\w%"]+)?\s*(;|$)';
+return source ~* 'deallocate' and (
+  select code ~*
+    '(^|;|\y(begin|then|else|loop)\y)\s*deallocate(\s+(prepare\s+)?(?!end\y)[\w%"]+)?\s*(;|$)'
+  from
+    regexp_replace(source, '--[^\r\n]*|/\*(?:[^*]|\*+[^/*])*\*+/', ' ', 'g') as uncommented,
+    regexp_replace(
+      uncommented,
+      '\yexecute\s*(?:format\s*)?\(?\s*''\s*(deallocate(?:[^'']|'''')*)''',
+      ';\1;',
+      'gi'
+    ) as with_executed,
+    regexp_replace(with_executed, '''(?:[^'']|'''')*''', '''''', 'g') as code
+);
 
 -- Applies one event, which has the payload as text besides, and runs its handler: both or neither.
--- Returns a row as billing_apply_events does: no SQLSTATE of the handler leaves the database, but
--- BW007 (it cannot be called), BW008 (an error of the app), BW009 (jsonb cannot hold the payload).
+-- Returns a row as billing_apply_events does. No SQLSTATE of the handler leaves the database (02).
 create or replace function public.billing_apply_handled_event(event jsonb)
 returns table (place integer, outcome text, error_code text, error text, retries boolean)
 language plpgsql volatile
@@ -1408,8 +1463,8 @@ begin
   perform pg_advisory_unlock_all();
 
   if (select count(*) from pg_prepared_statements where not from_sql) < prepared then
-    -- A function that the handler calls ran deallocate. Without what it has prepared, PostgREST
-    -- cannot even end this transaction, and other events would fail for half an hour.
+    -- End the connection: a function that the handler calls ran deallocate. Without what it has
+    -- prepared, PostgREST cannot even end this transaction, and others would fail for half an hour.
     perform set_config('exit_on_error', 'on', true);
     raise exception 'billing.% has lost the prepared statements of its connection', name;
   end if;
@@ -1418,7 +1473,7 @@ begin
 end;
 $$;
 
--- For the console. Returns the outcome that an event would have, and undoes it.
+-- Rehearses an event for the console: returns the outcome that it would have, and undoes it.
 create or replace function public.billing_try_event(event jsonb)
 returns table (outcome text, error_code text, error text)
 language plpgsql volatile
@@ -1427,21 +1482,18 @@ set search_path = ''
 set statement_timeout = '2500ms'
 as $$
 declare
-  trial constant jsonb := event || '{"place": 1, "is_trial": true}';
+  answer record;
+  rehearsal constant jsonb := event || '{"place": 1, "is_rehearsal": true}';
 begin
   begin
     if event ? 'payload' then
-      select a.outcome, a.error_code, a.error
-      into outcome, error_code, error
-      from public.billing_apply_handled_event(trial) as a;
+      select * into answer from public.billing_apply_handled_event(rehearsal);
     else
-      select a.outcome, a.error_code, a.error
-      into outcome, error_code, error
-      from public.billing_apply_events(jsonb_build_array(trial)) as a;
+      select * into answer from public.billing_apply_events(jsonb_build_array(rehearsal));
     end if;
     raise exception using errcode = 'BW000';
   exception when sqlstate 'BW000' then
-    return next;
+    return query select answer.outcome, answer.error_code, answer.error;
   end;
 end;
 $$;
@@ -1593,9 +1645,9 @@ begin
   -- A call that applies its creation, or erases its account, holds one of these. So either this
   -- sees what that has done, or that finds this failure.
   perform pg_advisory_xact_lock_shared(billing.account_lock(failed.account_id));
-  perform pg_advisory_xact_lock(hashtextextended(failed.subscription_id, 0));
+  perform pg_advisory_xact_lock(billing.subscription_lock(failed.subscription_id));
   perform pg_advisory_xact_lock_shared(
-    billing.customer_hash(failed.provider, failed.customer_id)
+    billing.customer_erasure_lock(failed.provider, failed.customer_id)
   );
 
   event.provider := failed.provider;
@@ -1808,7 +1860,7 @@ begin
     select
       f.original_payload is not null
         and (f.retry_lease_id = s.lease) is not true
-        and (s.event).is_trial is not true as is_repaired
+        and (s.event).is_rehearsal is not true as is_repaired
     from billing.failed_events f
     where f.provider = (s.event).provider
       and f.event_id = (s.event).event_id
@@ -2190,7 +2242,7 @@ language plpgsql volatile
 set search_path = ''
 as $$
 begin
-  perform pg_advisory_xact_lock_shared(billing.customer_lock(new.provider, new.customer_id));
+  perform pg_advisory_xact_lock_shared(billing.customer_group_lock(new.provider, new.customer_id));
   if billing.request_retries(array[new.provider], null, array[new.customer_id]) then
     perform billing.wake_worker('retries');
   end if;
@@ -2226,7 +2278,7 @@ begin
     return false;
   end if;
 
-  perform pg_advisory_xact_lock(hashtextextended(subscription_id, 0));
+  perform pg_advisory_xact_lock(billing.subscription_lock(subscription_id));
   if exists (
     select
     from billing.subscriptions s
@@ -2236,7 +2288,7 @@ begin
   end if;
 
   if error_code = 'account_unknown' and customer_id is not null then
-    perform pg_advisory_xact_lock(billing.customer_lock(provider, customer_id));
+    perform pg_advisory_xact_lock(billing.customer_group_lock(provider, customer_id));
     return billing.is_known_customer(provider, customer_id);
   end if;
   return false;
@@ -2674,7 +2726,7 @@ begin
         when c.fault is null then 'pending'
         when n.kind = 'trial_ending'
           and n.trial_end > now()
-          and billing.time_of(greatest(s.changed_as_of, s.canceled_as_of)) < n.occurred_at
+          and billing.time_of(greatest(s.changed_mark, s.canceled_mark)) < n.occurred_at
         then 'pending'
         else 'withdrawn'
       end as status
@@ -3456,7 +3508,7 @@ as $$
   select
     i.provider || ':' || i.subscription,
     i.subscription,
-    hashtextextended(i.subscription, 0),
+    billing.subscription_lock(i.subscription),
     exists (
       select
       from billing.subscriptions s
@@ -3468,7 +3520,7 @@ as $$
   select
     i.provider || ':' || i.customer,
     i.customer,
-    billing.customer_hash(i.provider, i.customer),
+    billing.customer_erasure_lock(i.provider, i.customer),
     exists (
       select
       from billing.subscriptions s
@@ -3917,10 +3969,10 @@ select
   s.past_due_since,
   s.items,
   s.items_complete,
-  billing.time_of(s.account_as_of) as account_as_of,
-  billing.time_of(s.changed_as_of) as changed_as_of,
-  coalesce(s.changed_as_of & 3 = 1, false) as changed_by_update,
-  billing.time_of(s.canceled_as_of) as canceled_as_of
+  billing.time_of(s.account_mark) as account_as_of,
+  billing.time_of(s.changed_mark) as changed_as_of,
+  coalesce(billing.is_update(s.changed_mark), false) as changed_by_update,
+  billing.time_of(s.canceled_mark) as canceled_as_of
 from billing.subscriptions s;
 
 create or replace view public.billing_processed_events

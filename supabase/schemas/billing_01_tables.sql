@@ -1,6 +1,6 @@
--- The tables that events end in; those of a concern stand in its file. IDs have the collation "C":
--- no new C library can split a key, and Stripe's IDs, which begin with their time, go to the end of
--- an index.
+-- The tables that events end in; others are in the file of their concern. IDs have the collation
+-- "C": no new C library can split a key, and Stripe's IDs, which begin with their time, go to the
+-- end of an index.
 create schema if not exists billing;
 comment on schema billing is 'The billing webhook receiver. Not for the Data API.';
 
@@ -26,27 +26,30 @@ create table billing.subscriptions (
   items_complete boolean,
   past_due_since timestamptz,
 
-  -- All that the ordering rule (billing_03_rule.sql) remembers of earlier events. Times:
-  -- the earliest at which it is known to have been past_due after not_past_due_as_of,
+  -- All that the ordering rule (03) remembers of earlier events. ..._as_of are times.
+  -- When it is first known to have been past_due after not_past_due_as_of.
   past_due_as_of timestamptz,
-  -- the newest at which it is known to have been something else,
+  -- When it was last known to be something other than past_due.
   not_past_due_as_of timestamptz,
   recovered_as_of timestamptz,
-  -- of the newest creation or opening_update that reported past_due, unpaid or incomplete
-  -- (-infinity: only a creation).
+  -- When a creation or opening_update last reported past_due, unpaid or incomplete; -infinity if
+  -- none has, but a creation has come.
   unpaid_as_of timestamptz,
 
-  -- Marks (billing.mark) of the events that fields came from:
-  -- the creation that named the account (null if it had no time),
-  account_as_of bigint,
-  -- the newest creation or update, which the provider's reports came from,
-  changed_as_of bigint,
-  -- what that update, or each with its mark, replaced (billing.settle),
+  -- ..._mark are places in the order of events (billing.mark).
+  -- The newest creation or opening_update that named the account.
+  account_mark bigint,
+  -- The newest creation or update: what the provider reports comes from it.
+  changed_mark bigint,
+  -- What updates with this mark replaced (billing.settle):
+  --   {...}  one that says so
+  --   [{"stated": {...}, "replaced": {...}}, ...]  several
+  --   null   a creation, or one update that does not say
   changed_in_second jsonb,
-  -- the newest deletion,
-  canceled_as_of bigint,
-  -- the newest creation or update that reported no end.
-  alive_as_of bigint
+  -- The newest deletion.
+  canceled_mark bigint,
+  -- The newest creation, or update to a status that is not an end.
+  alive_mark bigint
 )
 -- Room for the next version of a row: updates stay on its page and touch no index, since no indexed
 -- column changes.
@@ -59,7 +62,7 @@ where
   customer_id is not null;
 
 comment on table billing.subscriptions is
-  'One row per subscription; ..._as_of and changed_in_second order events.';
+  'One row per subscription; ..._mark, ..._as_of and changed_in_second order events.';
 comment on column billing.subscriptions.provider is
   'a or b, as in the settings. Events of the other provider for it are refused.';
 comment on column billing.subscriptions.account_id is
@@ -69,7 +72,8 @@ comment on column billing.subscriptions.status is
 comment on column billing.subscriptions.plan_id is
   'Price of the first item, or of the first licensed one (PLAN_ITEM).';
 comment on column billing.subscriptions.canceled_at is
-  'When this service handled its end; null if it has not ended.';
+  'When this service handled its newest deletion, or first an opening_update that reports '
+  'canceled. Kept if it comes back; see status.';
 comment on column billing.subscriptions.cancel_at is
   'When it is going to end, also by cancel_at_period_end.';
 comment on column billing.subscriptions.paused is
@@ -96,9 +100,9 @@ create index processed_events_processed_at on billing.processed_events (processe
 comment on table billing.processed_events is
   'The ledger of applied events: an event that has a row here is a duplicate.';
 comment on column billing.processed_events.outcome is
-  'stale: the event was older than the record.';
+  'stale: the fields that it would set have newer values, or it is a second creation.';
 
--- For payment links, pricing tables and buy buttons. With ACCOUNT_FROM_CHECKOUT, the receiver adds
+-- For payment links, pricing tables and buy buttons. With ACCOUNT_FROM_CHECKOUT, the webhook adds
 -- rows, and changes none.
 create table billing.customers (
   provider text collate "C" not null check (char_length(provider) between 1 and 32),

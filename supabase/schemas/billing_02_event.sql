@@ -1,4 +1,15 @@
 -- An event on its way through the database, and its place in the order of events.
+--
+-- Why an event fails: code, name in the functions, raised in, cured by.
+--   BW001  subscription_unknown            03     its creation
+--   BW002  subscription_of_other_provider  03     a person
+--   BW003  deployment_fault                03     a newer migration
+--   BW004  repair_pending                  06     the retry of its failure
+--   BW005  account_unknown                 03     its customer's account
+--   BW006  creation_pending                04     its creation: its customer is known
+--   BW007  handler_missing                 05     the handler
+--   BW008  apply_failed                    04,05  the app
+--   BW009  event_invalid                   05     a repair
 
 create or replace view billing.records
 with (security_invoker = true)
@@ -26,11 +37,11 @@ select
   not_past_due_as_of,
   recovered_as_of,
   unpaid_as_of,
-  account_as_of,
-  changed_as_of,
+  account_mark,
+  changed_mark,
   changed_in_second,
-  canceled_as_of,
-  alive_as_of
+  canceled_mark,
+  alive_mark
 from billing.subscriptions;
 
 comment on view billing.records is
@@ -67,7 +78,7 @@ create type billing.event as (
   customers_account text,
   handled_at timestamptz,
   is_erased boolean,
-  is_trial boolean
+  is_rehearsal boolean -- from billing_try_event, which undoes it
 );
 
 -- The outcome of an event, and the record after it. The rule leaves event null.
@@ -113,6 +124,11 @@ create or replace function billing.time_of(mark bigint)
 returns timestamptz
 language sql immutable
 return to_timestamp((mark >> 2) / 1000000.0);
+
+create or replace function billing.is_update(mark bigint)
+returns boolean
+language sql immutable
+return mark & 3 = 1;
 
 -- Returns whether an event makes the record if there is none. A deletion does if it reports the
 -- whole subscription.

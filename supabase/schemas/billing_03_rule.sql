@@ -10,11 +10,8 @@
 -- until a creation or update brings its own, however old. An event that is older than all that it
 -- would set is stale. One without a time is never older; as a second creation, it is stale.
 --
--- before is the step before it, stored the record in the table; null if there is none. Error codes:
---   BW001  no such subscription (yet): a later retry may find it
---   BW002  the subscription belongs to the other provider
---   BW003  events of this kind have no effect in this database
---   BW005  the account is not known
+-- before is the step before it, stored the record in the table; null if there is none. Failures:
+-- BW001, BW002, BW003 and BW005 (02).
 create or replace function billing.next(
   before billing.step,
   stored billing.records,
@@ -31,24 +28,26 @@ declare
   settled billing.records;
 
   mark constant bigint := billing.mark(event);
-  -- The events of a call are handled at the same time.
+  -- Without a time, it has that of the call, and its place there.
   occurred_at constant timestamptz := coalesce(
     event.occurred_at,
     event.handled_at + event.place * interval '1 microsecond'
   );
   opens constant boolean := billing.opens(event);
-  is_older constant boolean := coalesce(mark < record.changed_as_of, false);
-  is_after_end constant boolean := (mark < record.canceled_as_of) is not true;
+  is_older constant boolean := coalesce(mark < record.changed_mark, false);
+  is_before_end constant boolean := coalesce(mark < record.canceled_mark, false);
 
   reported constant text := case
     when event.kind <> 'deletion' then event.report ->> 'provider_status'
   end;
-  replaced text;
+  status_before text;
   is_lent boolean;
+  has_come_back boolean;
   is_known_end boolean;
+  counts boolean;
   was_other boolean;
   other_as_of timestamptz;
-  unpaid_as_of timestamptz;
+  unpaid_now timestamptz;
 begin
   if event.is_erased then
     return (null, record, null, null, 'erased', null, null)::billing.step;
@@ -79,26 +78,26 @@ begin
 
   if event.kind = 'creation' then
     if record.id is not null and mark is null
-      or mark < record.account_as_of
+      or mark < record.account_mark
       or event.account_id is null and is_older
     then
       outcome := 'stale';
     elsif not is_older then
       record := jsonb_populate_record(record, event.report);
-      record.changed_as_of := mark;
+      record.changed_mark := mark;
       record.changed_in_second := null;
-      record.status := case when is_after_end then 'active' else record.status end;
+      record.status := case when is_before_end then record.status else 'active' end;
     end if;
 
   elsif event.kind in ('update', 'opening_update') then
-    replaced := case
+    status_before := case
       when event.previous is not null then event.previous ->> 'provider_status'
       when not is_older then record.provider_status
     end;
 
     if is_older then
       outcome := 'stale';
-    elsif mark = record.changed_as_of then
+    elsif mark = record.changed_mark then
       -- Stale if others of its second replaced all that it states.
       settled := billing.settle(record, event);
       record.changed_in_second := settled.changed_in_second;
@@ -109,12 +108,12 @@ begin
     else
       record := jsonb_populate_record(record, event.report);
       if mark is not null then
-        record.changed_as_of := mark;
+        record.changed_mark := mark;
         record.changed_in_second := event.previous;
       end if;
     end if;
 
-    if outcome = 'applied' and is_after_end then
+    if outcome = 'applied' and not is_before_end then
       record.status := coalesce(record.provider_status, record.status);
     end if;
     if opens and reported = 'canceled' then
@@ -123,35 +122,36 @@ begin
 
     -- It recovered, even if the update is stale. The account is told of payments only.
     if event.kind = 'update'
-      and replaced in ('past_due', 'unpaid', 'incomplete')
+      and status_before in ('past_due', 'unpaid', 'incomplete')
       and reported in ('active', 'trialing')
     then
       record.recovered_as_of := greatest(record.recovered_as_of, occurred_at);
     end if;
-    if (replaced in ('past_due', 'unpaid') and reported = 'active') is not true then
+    if (status_before in ('past_due', 'unpaid') and reported = 'active') is not true then
       payment := null;
     end if;
 
   elsif event.kind = 'deletion' then
     -- Only deletions have come.
-    is_lent := record.canceled_as_of is not null and record.changed_as_of is null;
-    -- Another deletion told of this end, or the subscription came back since.
+    is_lent := record.canceled_mark is not null and record.changed_mark is null;
+    -- Since the end that is recorded.
+    has_come_back := record.alive_mark > record.canceled_mark
+      or record.status not in ('canceled', 'incomplete_expired');
+    -- Another deletion has told of this end, or it has come back since this end, too.
     is_known_end := case
       when mark is null then record.status = 'canceled' and record.canceled_at is not null
-      when record.canceled_as_of is not null then record.alive_as_of >= mark or (
-        record.alive_as_of > record.canceled_as_of
-        or record.status not in ('canceled', 'incomplete_expired')
-      ) is not true
+      else record.canceled_mark is not null
+        and (has_come_back is not true or record.alive_mark >= mark)
     end;
     if is_known_end then
       payment := null;
     end if;
 
-    if not is_after_end then
+    if is_before_end then
       outcome := 'stale';
     else
       record.canceled_at := event.handled_at;
-      record.canceled_as_of := coalesce(mark, record.canceled_as_of);
+      record.canceled_mark := coalesce(mark, record.canceled_mark);
       record.status := case when is_older then record.status else 'canceled' end;
     end if;
 
@@ -169,13 +169,13 @@ begin
 
     if event.kind <> 'deletion'
       and event.account_id is not null
-      and (mark < record.account_as_of) is not true
+      and (mark < record.account_mark) is not true
     then
       if record.account_id <> event.account_id then
         outcome := 'applied';
       end if;
       record.account_id := event.account_id;
-      record.account_as_of := coalesce(mark, record.account_as_of);
+      record.account_mark := coalesce(mark, record.account_mark);
     end if;
     record.account_id := coalesce(record.account_id, event.account_id, event.customers_account);
   end if;
@@ -184,13 +184,15 @@ begin
   if mark is not null
     and (event.kind = 'creation' or reported not in ('canceled', 'incomplete_expired'))
   then
-    record.alive_as_of := greatest(record.alive_as_of, mark);
+    record.alive_mark := greatest(record.alive_mark, mark);
   end if;
 
-  -- Since when it is past_due: the earliest known time after it was last known to be something
-  -- else. A minimum after a maximum does not depend on the order of arrival, if updates say what
-  -- they replaced; so stale events count too.
-  if reported is not null and (outcome = 'applied' or mark is not null) then
+  -- So here: a minimum after a maximum does not depend on the order of arrival, if updates say what
+  -- they replaced.
+  counts := outcome = 'applied' or mark is not null;
+
+  -- Since when is it past_due?
+  if counts and reported is not null then
     was_other := (
       event.kind = 'creation' or event.previous ->> 'provider_status' <> 'past_due'
     ) is true;
@@ -204,61 +206,38 @@ begin
       or record.past_due_as_of is not null
     then
       record.past_due_as_of := billing.earliest(
-        record.past_due_as_of,
-        case when reported = 'past_due' then occurred_at end,
-        was_other,
-        case
-          when record.provider_status = 'past_due' then billing.time_of(record.changed_as_of)
+        known => record.past_due_as_of,
+        occurred_at => case when reported = 'past_due' then occurred_at end,
+        is_change => was_other,
+        newest => case
+          when record.provider_status = 'past_due' then billing.time_of(record.changed_mark)
         end,
-        record.not_past_due_as_of,
-        other_as_of
+        other_before => record.not_past_due_as_of,
+        other_now => other_as_of
       );
     end if;
     record.not_past_due_as_of := other_as_of;
   end if;
+
   record.past_due_since := case
     when record.provider_status = 'past_due'
-      then coalesce(record.past_due_as_of, billing.time_of(record.changed_as_of))
+      then coalesce(record.past_due_as_of, billing.time_of(record.changed_mark))
   end;
 
-  -- If updates never say what they replaced, it recovered at the earliest known time at which it
-  -- was paid after it was last unpaid. Unless a creation has come, it was unpaid before: a payment
-  -- that failed was in a checkout that went on.
-  if event.kind in ('creation', 'opening_update')
-    and (outcome = 'applied' or mark is not null)
-  then
-    unpaid_as_of := greatest(record.unpaid_as_of, case
+  -- When was it paid again?
+  if counts and event.kind in ('creation', 'opening_update') then
+    unpaid_now := greatest(record.unpaid_as_of, case
       when reported in ('past_due', 'unpaid', 'incomplete') then occurred_at
       when event.kind = 'creation' then '-infinity'
     end);
-
-    if unpaid_as_of is distinct from '-infinity' then
-      record.recovered_as_of := coalesce(
-        billing.earliest(
-          case
-            when (record.recovered_as_of < record.unpaid_as_of) is not true
-              then record.recovered_as_of
-          end,
-          case
-            when reported in ('active', 'trialing') and event.kind = 'opening_update'
-              then occurred_at
-          end,
-          true,
-          case
-            when record.provider_status in ('active', 'trialing')
-              and record.changed_as_of & 3 = 1
-              and record.changed_in_second is null
-              then billing.time_of(record.changed_as_of)
-          end,
-          record.unpaid_as_of,
-          unpaid_as_of
-        ),
-        case when record.unpaid_as_of is not null then record.recovered_as_of end
-      );
-    elsif record.unpaid_as_of is null then
-      record.recovered_as_of := null;
-    end if;
-    record.unpaid_as_of := unpaid_as_of;
+    record.recovered_as_of := billing.recovered(
+      record,
+      unpaid_now,
+      paid_at => case
+        when event.kind = 'opening_update' and reported in ('active', 'trialing') then occurred_at
+      end
+    );
+    record.unpaid_as_of := unpaid_now;
   end if;
 
   return (null, record, record.account_id, payment, outcome, null, null)::billing.step;
@@ -270,9 +249,13 @@ create or replace aggregate billing.fold (billing.records, billing.event) (
   stype = billing.step
 );
 
--- Returns the earliest known time of a state that is not before other_now, the newest time of
--- another state; other_before is what that was until now. At that very time, only a change to the
--- state counts.
+-- Returns when a state began: at the first known time after the newest time of another state. If
+-- past_due was reported at 10:00 and 12:00, it began at 10:00; once an event of 11:00 that reports
+-- active arrives, at 12:00. At the very time of another state, only a change to the state counts.
+--
+-- known is the result without this event, occurred_at its time and newest that of the newest
+-- update, if they report the state. other_before and other_now are the newest time of another
+-- state, without and with this event.
 create or replace function billing.earliest(
   known timestamptz,
   occurred_at timestamptz,
@@ -292,13 +275,45 @@ return least(
   case when newest > other_now then newest end
 );
 
+-- Returns when a subscription was paid again, if updates never say what they replaced (all formats
+-- but Stripe). The account is not told of a payment that failed before that (08).
+--
+-- unpaid_now says when it was last unpaid. Null: at first, as a payment that failed was in a
+-- checkout that went on. -infinity: never, as a creation has come.
+create or replace function billing.recovered(
+  record billing.records,
+  unpaid_now timestamptz,
+  paid_at timestamptz
+)
+returns timestamptz
+language sql immutable
+return coalesce(
+  case
+    when unpaid_now is distinct from '-infinity' then billing.earliest(
+      known => case
+        when (record.recovered_as_of < record.unpaid_as_of) is not true then record.recovered_as_of
+      end,
+      occurred_at => paid_at,
+      is_change => true,
+      newest => case
+        when record.provider_status in ('active', 'trialing')
+          and billing.is_update(record.changed_mark)
+          and record.changed_in_second is null
+          then billing.time_of(record.changed_mark)
+      end,
+      other_before => record.unpaid_as_of,
+      other_now => unpaid_now
+    )
+  end,
+  case when record.unpaid_as_of is not null then record.recovered_as_of end
+);
+
 -- Returns the record after another update with the mark of its newest one: providers date events in
 -- whole seconds, and one change of a subscription causes several. Each field has the value that
 -- some update states and none replaced. A previous value that equals the update's own replaced
 -- nothing: Stripe sends all old items if any part of them changed. Unless a field changed back
 -- within the second, or an update does not say what it replaced, that leaves one value; else the
--- later arrival wins. changed_in_second has the last 50 updates; while there is only one, just what
--- that one replaced.
+-- later arrival wins. changed_in_second (01) keeps the last 50 updates.
 create or replace function billing.settle(record billing.records, event billing.event)
 returns billing.records
 language plpgsql stable

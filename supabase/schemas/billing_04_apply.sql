@@ -3,24 +3,34 @@
 --     billing.apply                 applies a batch, or each half by itself
 --       1. billing.claim_events     adds them to the ledger; leaves out duplicates
 --       2. billing.lock_events      waits for other calls with these subscriptions
---       3. billing.mark_erased      marks those of erased accounts
+--       3. billing.mark_erased      marks those of erased accounts (11)
 --       4. billing.work_out         folds the rule (03) over the records
 --            billing.with_accounts  adds accounts of customers, to work it out again
 --       5. billing.write_records
 --       6. billing.write_effects    ends failures (06), requests retries (07), notifies (08)
 --       7. billing.answer_all
 --
--- Locks are taken in one order: rows of the ledger by key (step 1); accounts (shared),
--- subscriptions by ID, customers (shared; step 2); rows of subscriptions (4) and failed_events (6).
--- Only other calls are waited for, and only by the first try: a person who has locked a record must
--- not hold up the events of others. The receiver tries those again that found their record locked.
--- Each wait is shorter than deadlock_timeout, so no call becomes the victim of a deadlock.
+-- Locks are taken in this order:
+--   1. rows of the ledger, by key
+--   2. accounts that events name; subscriptions by ID; groups of customers
+--   4. rows of subscriptions; late, the account of a customer
+--   6. rows of failed_events; groups of customers who gained a subscription
+--
+--   advisory lock          exclusive                          shared
+--   account_lock           its erasure                        events and failures that name it
+--   subscription_lock      its events, failures and erasure
+--   customer_erasure_lock  its erasure                        its failures
+--   customer_group_lock    a failure that lacks an account    who adds such customers
+--
+-- A call waits for the ledger and advisory locks: up to 0.5 s; after step 2 or halving 20 ms; late
+-- in the call 1 ms. All are below deadlock_timeout: no call is the victim of a deadlock. It never
+-- waits for other rows: a person who has locked a record must not hold up other events. The webhook
+-- tries those of a locked record again.
 --
 -- The planner's policy: a plan that was made while a table was empty would read all of it, and be
--- kept. So plans that suit small tables are off (enable_...), for all that such a function calls,
--- and a condition that would invite another index is an expression ("is true", a subquery). That
--- makes other plans look dear, so jit is off, too: Postgres would compile them, which takes far
--- longer than they do. force_generic_plan is set where planning takes longer than running.
+-- kept. So plans that suit small tables are off (enable_...) for all that such a function calls,
+-- and a condition that would invite another index is an expression ("is true", a subquery). Other
+-- plans then look dear, so jit is off, too: compiling them takes far longer than they do.
 
 -- Applies each event of an array exactly once. Returns a row per event: its place; the outcome
 -- (applied, duplicate, stale, erased or failed), for failed the SQLSTATE and message; and whether a
@@ -29,7 +39,7 @@ create or replace function public.billing_apply_events(events jsonb)
 returns table (place integer, outcome text, error_code text, error text, retries boolean)
 language plpgsql volatile
 set search_path = ''
-set plan_cache_mode = force_generic_plan -- the planner's policy
+set plan_cache_mode = force_generic_plan -- planning takes longer than running
 set lock_timeout = '500ms'
 as $$
 declare
@@ -45,8 +55,9 @@ begin
   select
     coalesce(array_agg(e order by
       e.subscription_id,
+      -- Its first bits decide the lock of the group.
       case e.kind
-        when 'checkout' then billing.customer_hash(e.provider, e.report ->> 'customer_id')
+        when 'checkout' then billing.customer_erasure_lock(e.provider, e.report ->> 'customer_id')
       end,
       e.place
     ), '{}'),
@@ -57,7 +68,8 @@ begin
 
   answers := billing.apply(todo);
 
-  -- Events that lacked a record or account which others may have brought come after them.
+  -- Events that lacked a record or account which others may have brought come after them. They have
+  -- no row in the ledger, since they failed (write_effects).
   if opened is not null then
     again := array(
       select e
@@ -82,9 +94,8 @@ end;
 $$;
 
 -- Applies sorted events together. What a statement raises (a check or trigger of the app, a lock)
--- concerns all of them, so each half is tried by itself, down to the event at fault. This is so for
--- every error: one of the server may come from one event, and PostgREST before 16 repeats a call
--- that raises 40001 for ever.
+-- concerns all of them, so each half is tried by itself, down to the event at fault: any error, as
+-- one of the server may come from one event, and PostgREST before 16 repeats 40001 for ever.
 create or replace function billing.apply(todo billing.event[], has_handler boolean default false)
 returns billing.answer[]
 language plpgsql volatile
@@ -202,7 +213,7 @@ language plpgsql volatile
 set search_path = ''
 as $$
 declare
-  latest constant timestamptz := statement_timestamp() + interval '0.3 s';
+  patient_until constant timestamptz := statement_timestamp() + interval '0.3 s';
   done text;
 begin
   -- Only an erasure holds up an event here, before the locks that others may want.
@@ -213,17 +224,17 @@ begin
   end loop;
 
   for i in 1 .. cardinality(claimed) loop
-    -- It has waited before: lock_timeout is for one wait.
-    if clock_timestamp() > latest and current_setting('lock_timeout') <> '1ms' then
+    -- lock_timeout is for one wait, and this has waited before. 1ms is less already.
+    if clock_timestamp() > patient_until and current_setting('lock_timeout') <> '1ms' then
       done := set_config('lock_timeout', '20ms', true);
     end if;
 
     if claimed[i].kind = 'checkout' then
       done := pg_advisory_xact_lock_shared(
-        billing.customer_lock(claimed[i].provider, claimed[i].report ->> 'customer_id')
+        billing.customer_group_lock(claimed[i].provider, claimed[i].report ->> 'customer_id')
       );
     else
-      done := pg_advisory_xact_lock(hashtextextended(claimed[i].subscription_id, 0));
+      done := pg_advisory_xact_lock(billing.subscription_lock(claimed[i].subscription_id));
     end if;
   end loop;
 
@@ -258,7 +269,8 @@ begin
 end;
 $$;
 
--- Returns the result of the events. Records are locked without waiting (55P03).
+-- Folds the rule over the events of each subscription; returns what is to be written. Locks the
+-- records without waiting (55P03).
 create or replace function billing.work_out(claimed billing.event[])
 returns billing.work
 language plpgsql volatile
@@ -278,7 +290,7 @@ begin
     -- The mark tells in most cases, and costs less.
     array_agg((f.step).record) filter (
       where f.is_last and (
-        ((f.step).record).changed_as_of is distinct from (f.stored).changed_as_of
+        ((f.step).record).changed_mark is distinct from (f.stored).changed_mark
         or (f.step).record is distinct from f.stored
       )
     ) as changed,
@@ -314,6 +326,7 @@ begin
     select
       t.event,
       s.stored,
+      -- A running total: the step after each event; the last one has the record.
       billing.fold(s.stored, t.event) over sequence as step,
       lead(true) over sequence is null as is_last,
       -- A failure of the other provider with this event ID does no harm.
@@ -373,9 +386,8 @@ begin
 end;
 $$;
 
--- Writes all columns of billing.records, the list of "insert" in its order. Into the table, since
--- Postgres before 17 cannot merge into a view. "insert ... on conflict" would fire triggers of the
--- app that are for new subscriptions.
+-- Writes all columns of billing.records, in order. Into the table, since Postgres before 17 cannot
+-- merge into a view; "insert ... on conflict" would fire triggers for new subscriptions.
 create or replace function billing.write_records(changed billing.records[])
 returns void
 language plpgsql volatile
@@ -407,11 +419,11 @@ begin
     not_past_due_as_of = r.not_past_due_as_of,
     recovered_as_of = r.recovered_as_of,
     unpaid_as_of = r.unpaid_as_of,
-    account_as_of = r.account_as_of,
-    changed_as_of = r.changed_as_of,
+    account_mark = r.account_mark,
+    changed_mark = r.changed_mark,
     changed_in_second = r.changed_in_second,
-    canceled_as_of = r.canceled_as_of,
-    alive_as_of = r.alive_as_of
+    canceled_mark = r.canceled_mark,
+    alive_mark = r.alive_mark
 
   when not matched then insert (
     id,
@@ -436,38 +448,40 @@ begin
     not_past_due_as_of,
     recovered_as_of,
     unpaid_as_of,
-    account_as_of,
-    changed_as_of,
+    account_mark,
+    changed_mark,
     changed_in_second,
-    canceled_as_of,
-    alive_as_of
+    canceled_mark,
+    alive_mark
   )
   values (r.*);
 end;
 $$;
 
--- Writes all effects of the events but the records.
+-- Writes what events do besides changing records.
 create or replace function billing.write_effects(work billing.work)
 returns void
 language plpgsql volatile
 set search_path = ''
 as $$
 declare
-  has record;
+  any_payment boolean;
+  any_stale boolean;
+  any_checkout boolean;
 begin
   select
-    bool_or(s.payment is not null) as payment,
-    bool_or(s.outcome = 'stale') as stale,
-    bool_or((s.event).kind = 'checkout') as checkout
-  into has
+    bool_or(s.payment is not null),
+    bool_or(s.outcome = 'stale'),
+    bool_or((s.event).kind = 'checkout')
+  into any_payment, any_stale, any_checkout
   from unnest(work.steps) as s;
 
-  if has.payment then
+  if any_payment then
     perform billing.notify_accounts(work.steps);
   end if;
 
   -- An account that is there wins: the app may have corrected it.
-  if has.checkout then
+  if any_checkout then
     insert into billing.customers (provider, customer_id, account_id)
     select distinct on (e.provider, c.id) e.provider, c.id, s.account_id
     from unnest(work.steps) as s,
@@ -485,11 +499,10 @@ begin
     perform billing.resolve_failures(work.steps);
   end if;
 
-  -- A failure without an account is stored under this lock, too.
   if work.gained is not null then
     perform pg_advisory_xact_lock_shared(c.lock)
     from (
-      select distinct billing.customer_lock(g.provider, g.customer_id) as lock
+      select distinct billing.customer_group_lock(g.provider, g.customer_id) as lock
       from unnest(work.gained) as g
       order by 1
     ) as c;
@@ -502,7 +515,7 @@ begin
     from unnest(work.gained) as g;
   end if;
 
-  if has.stale then
+  if any_stale then
     update billing.processed_events p
     set outcome = 'stale'
     from unnest(work.steps) as s
@@ -577,8 +590,8 @@ exception when others then
 end;
 $$;
 
--- Returns how long to wait for the next lock (lock_timeout): not long, because a call that waits
--- holds locks, and a locked event is tried once per level of halving.
+-- Returns the lock_timeout for the next lock: short, because a call that waits holds locks, and a
+-- locked event is tried once per level of halving.
 create or replace function billing.lock_patience()
 returns text
 language sql volatile
@@ -587,23 +600,25 @@ return case
   else '1ms'
 end;
 
--- Returns the advisory lock of an account, which each event that names it shares.
+-- The keys of advisory locks. That of a null is null, and takes no lock.
 create or replace function billing.account_lock(account_id text)
 returns bigint
 language sql immutable
 return hashtextextended(account_id, 1);
 
--- Returns the advisory lock of a customer: an erasure takes it, a failure that is stored shares it.
-create or replace function billing.customer_hash(provider text, customer_id text)
+create or replace function billing.subscription_lock(id text)
+returns bigint
+language sql immutable
+return hashtextextended(id, 0);
+
+create or replace function billing.customer_erasure_lock(provider text, customer_id text)
 returns bigint
 language sql immutable
 return hashtextextended(provider || ':' || customer_id, 2);
 
--- Returns the advisory lock that is shared by all who add such customers; a failure that lacks the
--- account of one is stored under it alone. There are a thousand, since Postgres has room for a few
--- thousand, and an app may add a million customers at once. Sorts as customer_hash does.
-create or replace function billing.customer_lock(provider text, customer_id text)
+-- A thousand: Postgres has room for a few thousand locks, and an app may add a million customers.
+create or replace function billing.customer_group_lock(provider text, customer_id text)
 returns bigint
 language sql immutable
 return hashtextextended('billing.customers', 0)
-  + (billing.customer_hash(provider, customer_id) >> 54);
+  + (billing.customer_erasure_lock(provider, customer_id) >> 54);

@@ -49,22 +49,27 @@ begin
 end;
 $$;
 
--- Returns whether a function's source runs deallocate: without comments and texts, but with those
--- that are executed.
+-- Returns whether a function's source runs deallocate: outside of comments, and of texts unless
+-- they are executed.
 create or replace function billing.runs_deallocate(source text)
 returns boolean
 language sql immutable
-return source ~* 'deallocate' and regexp_replace(
-  regexp_replace(
-    regexp_replace(source, '--[^\r\n]*|/\*(?:[^*]|\*+[^/*])*\*+/', ' ', 'g'),
-    '\yexecute\s*(?:format\s*)?\(?\s*''\s*(deallocate(?:[^'']|'''')*)''', ';\1;', 'gi'
-  ),
-  '''(?:[^'']|'''')*''', '''''', 'g'
-) ~* '(^|;|\y(begin|then|else|loop)\y)\s*deallocate(\s+(prepare\s+)?(?!end\y)[\w%"]+)?\s*(;|$)';
+return source ~* 'deallocate' and (
+  select code ~*
+    '(^|;|\y(begin|then|else|loop)\y)\s*deallocate(\s+(prepare\s+)?(?!end\y)[\w%"]+)?\s*(;|$)'
+  from
+    regexp_replace(source, '--[^\r\n]*|/\*(?:[^*]|\*+[^/*])*\*+/', ' ', 'g') as uncommented,
+    regexp_replace(
+      uncommented,
+      '\yexecute\s*(?:format\s*)?\(?\s*''\s*(deallocate(?:[^'']|'''')*)''',
+      ';\1;',
+      'gi'
+    ) as with_executed,
+    regexp_replace(with_executed, '''(?:[^'']|'''')*''', '''''', 'g') as code
+);
 
 -- Applies one event, which has the payload as text besides, and runs its handler: both or neither.
--- Returns a row as billing_apply_events does: no SQLSTATE of the handler leaves the database, but
--- BW007 (it cannot be called), BW008 (an error of the app), BW009 (jsonb cannot hold the payload).
+-- Returns a row as billing_apply_events does. No SQLSTATE of the handler leaves the database (02).
 create or replace function public.billing_apply_handled_event(event jsonb)
 returns table (place integer, outcome text, error_code text, error text, retries boolean)
 language plpgsql volatile
@@ -135,8 +140,8 @@ begin
   perform pg_advisory_unlock_all();
 
   if (select count(*) from pg_prepared_statements where not from_sql) < prepared then
-    -- A function that the handler calls ran deallocate. Without what it has prepared, PostgREST
-    -- cannot even end this transaction, and other events would fail for half an hour.
+    -- End the connection: a function that the handler calls ran deallocate. Without what it has
+    -- prepared, PostgREST cannot even end this transaction, and others would fail for half an hour.
     perform set_config('exit_on_error', 'on', true);
     raise exception 'billing.% has lost the prepared statements of its connection', name;
   end if;
@@ -145,7 +150,7 @@ begin
 end;
 $$;
 
--- For the console. Returns the outcome that an event would have, and undoes it.
+-- Rehearses an event for the console: returns the outcome that it would have, and undoes it.
 create or replace function public.billing_try_event(event jsonb)
 returns table (outcome text, error_code text, error text)
 language plpgsql volatile
@@ -154,21 +159,18 @@ set search_path = ''
 set statement_timeout = '2500ms'
 as $$
 declare
-  trial constant jsonb := event || '{"place": 1, "is_trial": true}';
+  answer record;
+  rehearsal constant jsonb := event || '{"place": 1, "is_rehearsal": true}';
 begin
   begin
     if event ? 'payload' then
-      select a.outcome, a.error_code, a.error
-      into outcome, error_code, error
-      from public.billing_apply_handled_event(trial) as a;
+      select * into answer from public.billing_apply_handled_event(rehearsal);
     else
-      select a.outcome, a.error_code, a.error
-      into outcome, error_code, error
-      from public.billing_apply_events(jsonb_build_array(trial)) as a;
+      select * into answer from public.billing_apply_events(jsonb_build_array(rehearsal));
     end if;
     raise exception using errcode = 'BW000';
   exception when sqlstate 'BW000' then
-    return next;
+    return query select answer.outcome, answer.error_code, answer.error;
   end;
 end;
 $$;

@@ -145,9 +145,9 @@ begin
   -- A call that applies its creation, or erases its account, holds one of these. So either this
   -- sees what that has done, or that finds this failure.
   perform pg_advisory_xact_lock_shared(billing.account_lock(failed.account_id));
-  perform pg_advisory_xact_lock(hashtextextended(failed.subscription_id, 0));
+  perform pg_advisory_xact_lock(billing.subscription_lock(failed.subscription_id));
   perform pg_advisory_xact_lock_shared(
-    billing.customer_hash(failed.provider, failed.customer_id)
+    billing.customer_erasure_lock(failed.provider, failed.customer_id)
   );
 
   event.provider := failed.provider;
@@ -360,7 +360,7 @@ begin
     select
       f.original_payload is not null
         and (f.retry_lease_id = s.lease) is not true
-        and (s.event).is_trial is not true as is_repaired
+        and (s.event).is_rehearsal is not true as is_repaired
     from billing.failed_events f
     where f.provider = (s.event).provider
       and f.event_id = (s.event).event_id

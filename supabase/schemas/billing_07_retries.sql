@@ -85,7 +85,7 @@ language plpgsql volatile
 set search_path = ''
 as $$
 begin
-  perform pg_advisory_xact_lock_shared(billing.customer_lock(new.provider, new.customer_id));
+  perform pg_advisory_xact_lock_shared(billing.customer_group_lock(new.provider, new.customer_id));
   if billing.request_retries(array[new.provider], null, array[new.customer_id]) then
     perform billing.wake_worker('retries');
   end if;
@@ -121,7 +121,7 @@ begin
     return false;
   end if;
 
-  perform pg_advisory_xact_lock(hashtextextended(subscription_id, 0));
+  perform pg_advisory_xact_lock(billing.subscription_lock(subscription_id));
   if exists (
     select
     from billing.subscriptions s
@@ -131,7 +131,7 @@ begin
   end if;
 
   if error_code = 'account_unknown' and customer_id is not null then
-    perform pg_advisory_xact_lock(billing.customer_lock(provider, customer_id));
+    perform pg_advisory_xact_lock(billing.customer_group_lock(provider, customer_id));
     return billing.is_known_customer(provider, customer_id);
   end if;
   return false;

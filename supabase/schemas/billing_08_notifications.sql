@@ -187,7 +187,7 @@ begin
         when c.fault is null then 'pending'
         when n.kind = 'trial_ending'
           and n.trial_end > now()
-          and billing.time_of(greatest(s.changed_as_of, s.canceled_as_of)) < n.occurred_at
+          and billing.time_of(greatest(s.changed_mark, s.canceled_mark)) < n.occurred_at
         then 'pending'
         else 'withdrawn'
       end as status

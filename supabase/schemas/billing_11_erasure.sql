@@ -126,7 +126,7 @@ as $$
   select
     i.provider || ':' || i.subscription,
     i.subscription,
-    hashtextextended(i.subscription, 0),
+    billing.subscription_lock(i.subscription),
     exists (
       select
       from billing.subscriptions s
@@ -138,7 +138,7 @@ as $$
   select
     i.provider || ':' || i.customer,
     i.customer,
-    billing.customer_hash(i.provider, i.customer),
+    billing.customer_erasure_lock(i.provider, i.customer),
     exists (
       select
       from billing.subscriptions s

@@ -275,10 +275,10 @@ select
   s.past_due_since,
   s.items,
   s.items_complete,
-  billing.time_of(s.account_as_of) as account_as_of,
-  billing.time_of(s.changed_as_of) as changed_as_of,
-  coalesce(s.changed_as_of & 3 = 1, false) as changed_by_update,
-  billing.time_of(s.canceled_as_of) as canceled_as_of
+  billing.time_of(s.account_mark) as account_as_of,
+  billing.time_of(s.changed_mark) as changed_as_of,
+  coalesce(billing.is_update(s.changed_mark), false) as changed_by_update,
+  billing.time_of(s.canceled_mark) as canceled_as_of
 from billing.subscriptions s;
 
 create or replace view public.billing_processed_events

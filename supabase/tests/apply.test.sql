@@ -144,11 +144,11 @@ select is(
     "not_past_due_as_of": "2027-01-15T08:00:10+00:00",
     "recovered_as_of": null,
     "unpaid_as_of": "-infinity",
-    "account_as_of": 7200000040000000,
-    "changed_as_of": 7200000040000000,
+    "account_mark": 7200000040000000,
+    "changed_mark": 7200000040000000,
     "changed_in_second": null,
-    "canceled_as_of": null,
-    "alive_as_of": 7200000040000000
+    "canceled_mark": null,
+    "alive_mark": 7200000040000000
   }',
   'a creation makes a record with all that it reports'
 );
@@ -208,11 +208,11 @@ select is(
     "not_past_due_as_of": "2027-01-15T08:00:20+00:00",
     "recovered_as_of": null,
     "unpaid_as_of": "-infinity",
-    "account_as_of": 7200000040000000,
-    "changed_as_of": 7200000080000001,
+    "account_mark": 7200000040000000,
+    "changed_mark": 7200000080000001,
     "changed_in_second": {"provider_status": "active", "paused": "void"},
-    "canceled_as_of": null,
-    "alive_as_of": 7200000080000001
+    "canceled_mark": null,
+    "alive_mark": 7200000080000001
   }',
   'an update writes all that it reports'
 );
@@ -228,7 +228,7 @@ select is(
     || jsonb_build_object(
       'status', 'canceled',
       'canceled_at', now(),
-      'canceled_as_of', 7200000160000002
+      'canceled_mark', 7200000160000002
     ),
   'a deletion cancels at the time of handling, and keeps everything else'
 );

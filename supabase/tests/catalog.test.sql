@@ -116,15 +116,18 @@ select set_eq(
     values
       -- They are pure: they read no table, and what has a parsed body cannot be redirected.
       ('billing.account_lock'),
-      ('billing.customer_hash'),
-      ('billing.customer_lock'),
+      ('billing.customer_erasure_lock'),
+      ('billing.customer_group_lock'),
       ('billing.earliest'),
       ('billing.handler_name'),
+      ('billing.is_update'),
       ('billing.lock_patience'),
       ('billing.mark'),
       ('billing.next'),
       ('billing.opens'),
+      ('billing.recovered'),
       ('billing.runs_deallocate'),
+      ('billing.subscription_lock'),
       ('billing.time_of'),
       -- run_handler sets the one that is documented for the app's handlers.
       ('billing.run_handler')
@@ -167,15 +170,18 @@ select set_eq(
       ('settle', 's'),
       -- These only compute.
       ('account_lock', 'i'),
-      ('customer_hash', 'i'),
-      ('customer_lock', 'i'),
+      ('customer_erasure_lock', 'i'),
+      ('customer_group_lock', 'i'),
       ('earliest', 'i'),
       ('handler_name', 'i'),
       ('has_long_number', 'i'),
+      ('is_update', 'i'),
       ('notification_waits', 'i'),
       ('retry_waits', 'i'),
       ('opens', 'i'),
+      ('recovered', 'i'),
       ('runs_deallocate', 'i'),
+      ('subscription_lock', 'i'),
       ('time_of', 'i')
   $$,
   'every function but these is volatile, since it writes or locks'

@@ -48,7 +48,7 @@ returns text language sql as $$
     ' ',
     s.account_id,
     s.plan_id,
-    extract(epoch from billing.time_of(s.account_as_of))::bigint - 1800000000
+    extract(epoch from billing.time_of(s.account_mark))::bigint - 1800000000
   )
   from billing.subscriptions s
   where s.id = state.id

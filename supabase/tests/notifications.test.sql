@@ -583,10 +583,10 @@ from (
     ('recovered', '{"status": "past_due"}', '{}', 'The subscription is not active any more.'),
     ('recovered', '{"none": true}', '{}', 'The subscription is not active any more.'),
     -- The event may have overtaken the update that it follows, until the record has an update as new.
-    ('trial_ending', pg_temp.mark('changed_as_of', 25), pg_temp.ago('trial_end', -9), 'waits'),
-    ('trial_ending', pg_temp.mark('changed_as_of', 24), pg_temp.ago('trial_end', -9), 'The trial has ended.'),
-    ('trial_ending', pg_temp.mark('changed_as_of', 25), pg_temp.ago('trial_end', 0), 'The trial has ended.'),
-    ('trial_ending', pg_temp.mark('changed_as_of', 25) || pg_temp.mark('canceled_as_of', 23),
+    ('trial_ending', pg_temp.mark('changed_mark', 25), pg_temp.ago('trial_end', -9), 'waits'),
+    ('trial_ending', pg_temp.mark('changed_mark', 24), pg_temp.ago('trial_end', -9), 'The trial has ended.'),
+    ('trial_ending', pg_temp.mark('changed_mark', 25), pg_temp.ago('trial_end', 0), 'The trial has ended.'),
+    ('trial_ending', pg_temp.mark('changed_mark', 25) || pg_temp.mark('canceled_mark', 23),
       pg_temp.ago('trial_end', -9), 'The trial has ended.'),
     ('ended', '{"status": "canceled"}', '{}', null),
     ('ended', '{}', '{}', 'The subscription goes on.')

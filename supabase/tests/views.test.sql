@@ -204,8 +204,8 @@ insert into billing.subscriptions (
   account_id,
   status,
   plan_id,
-  account_as_of,
-  changed_as_of
+  account_mark,
+  changed_mark
 )
 select 'tap_' || n, 'a', 'acc_1', 'active', 'plan_1', 4000000 * n, 4000000 * n + n
 from generate_series(0, 2) as n;

@@ -161,9 +161,9 @@ Deno.test("a row that refers to a subscription does not lock it", async () => {
 
 Deno.test("checkouts are locked in one order, whatever their order in the call", async () => {
   const customers = await sql<{ id: string; lock: string }[]>`
-    select id, billing.customer_lock('a', id)::text as lock
+    select id, billing.customer_group_lock('a', id)::text as lock
     from unnest(array['cus_1', 'cus_2', 'cus_3', 'cus_4']) as id
-    order by billing.customer_lock('a', id)`;
+    order by billing.customer_group_lock('a', id)`;
   const checkouts = customers.toReversed().map(({ id }) =>
     creation({
       type: "checkout.session.completed",

@@ -588,7 +588,7 @@ Deno.test("transactions that add different customers never wait for each other",
       select id from (
         select ${prefix} || i as id from generate_series(1, 100000) as i
       ) as o
-      where billing.customer_lock('a', id) = billing.customer_lock('a', ${customer_id})
+      where billing.customer_group_lock('a', id) = billing.customer_group_lock('a', ${customer_id})
       limit 1`;
     const checkout = { kind: "checkout", report: { customer_id: alike!.id } };
     assertEquals(await apply([creation(checkout)]), ["applied"]);

@@ -318,9 +318,9 @@ Deno.test("reconcile names a record that is frozen, because its marks are ahead 
   await sql`
     update billing.subscriptions set
       status = 'past_due',
-      account_as_of = changed_as_of + ${day},
-      changed_as_of = changed_as_of + 2 * ${day}::bigint,
-      canceled_as_of = changed_as_of + 3 * ${day}::bigint
+      account_mark = changed_mark + ${day},
+      changed_mark = changed_mark + 2 * ${day}::bigint,
+      canceled_mark = changed_mark + 3 * ${day}::bigint
     where id = ${one}`;
   account.change(one, { metadata: { accountId: "acc_moved" } });
 
@@ -331,7 +331,7 @@ Deno.test("reconcile names a record that is frozen, because its marks are ahead 
   assertEquals(namesOf(await found(context), "differs"), [one]);
 
   const page = sqlBlocks(readPage("docs/reconcile.md"), "reconcile.md");
-  const { sql: block } = page.find(({ sql }) => sql.includes("as_of = 0"))!;
+  const { sql: block } = page.find(({ sql }) => sql.includes("_mark = 0"))!;
   await sql.unsafe(fillIn(block, { "subscription id": one }));
   account.nowSeconds += 60;
   assertEquals(await fixed(context), []);
