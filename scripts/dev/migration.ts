@@ -46,7 +46,8 @@ const MARK =
   '-- Write changes of tables and types above this line. "deno task migration" writes the rest.\n';
 
 /** Statements that a later migration must not repeat. */
-const MADE_ONCE = /^(?:create (?:table|type|index)|insert into) [^]*?(?<!^\s*--.*);\n/gm;
+const MADE_ONCE =
+  /^(?:create (?:table|type|index)|insert into) [^]*?(?<!^\s*--.*);\n/gm;
 
 /** Lists columns, indexes and constraints, one line each. */
 const TABLES_SQL = `
