@@ -88,8 +88,8 @@ for (const [provider, judge] of Object.entries(JUDGES)) {
         const headers = signatureHeaders({ ...settings, body });
         assertEquals(await judge(body, headers, secret), type);
 
-        const { format, deliveryId } = await verified(body, headers, settings);
-        assertEquals(format, FORMATS[name]);
+        const { reading, deliveryId } = await verified(body, headers, settings);
+        assertEquals(reading.format, FORMATS[name]);
         assertEquals(deliveryId, headers["webhook-id"]);
 
         const forged = {
