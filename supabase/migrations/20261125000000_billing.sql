@@ -1720,7 +1720,7 @@ begin
         coalesce(f.retry_requested_at, k.retry_requested_at)
       from unnest(array[case when f.original_payload is null then excluded else f end]) as k
     ),
-    -- and its error, by which it is retried.
+    -- and its error, by which it is retried, while it waits for its retry.
     error_code = case
       when excluded.error_code = 'repair_pending' then f.error_code
       else excluded.error_code
@@ -1731,7 +1731,7 @@ begin
     end,
 
     -- The schedule: none if the code is permanent or the row was repaired; anew if it was resolved;
-    -- else as it is.
+    -- else it goes on.
     next_retry_at = case
       when excluded.next_retry_at is null or f.original_payload is not null then null
       when f.resolved_at is not null then excluded.next_retry_at
@@ -1767,8 +1767,8 @@ return exists (
 );
 
 -- Keeps the received payload when a person repairs it. It ends the claim of a run that has read the
--- old payload, whose result billing.resolve_failures then refuses. A resolved row cannot be
--- repaired: it would look as if the repaired payload had been applied.
+-- old payload: billing.check_claims then refuses its event. A resolved row cannot be repaired: it
+-- would look as if the repaired payload had been applied.
 create or replace function billing.keep_original_payload()
 returns trigger
 language plpgsql volatile
@@ -1807,7 +1807,7 @@ when (
 )
 execute function billing.keep_original_payload();
 
--- Resolves the open failures of events that were applied; a step of billing.apply.
+-- Resolves the open failures of events that were applied; for billing.write_effects.
 create or replace function billing.resolve_failures(steps billing.step[])
 returns void
 language plpgsql volatile
@@ -1840,8 +1840,8 @@ $$;
 
 -- Raises BW004 for the first event that must not be applied now: its failure was repaired, and only
 -- the run that has claimed the repair may apply it; or it comes from a run whose claim is gone,
--- because the row was repaired, resolved or claimed again. Each of these ends the claim, so the
--- lease tells.
+-- because the row was repaired, resolved, cured or claimed again. Each of these ends the claim, so
+-- the lease tells.
 create or replace function billing.check_claims(steps billing.step[])
 returns void
 language plpgsql volatile
@@ -2318,7 +2318,8 @@ $$;
 -- Requested ones come before scheduled ones, each in the order in which the events occurred; at the
 -- same time, creations first. Two things change that, for all failures of a subscription:
 --   An update must not be tried before its creation. So while an event of the subscription is
---   locked by another session, or was claimed by this run and not settled, later ones are left out.
+--   locked by another session, later ones are left out; if this run has claimed one and not settled
+--   it, all are.
 --   One event may take all the time of a call. So those that an earlier run claimed and did not
 --   settle come last, each alone; before them come those that a handler may have refused.
 --
@@ -2336,13 +2337,14 @@ set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare
+  run constant uuid := billing_claim_failed_events.lease_id;
   waiting record;
   failure billing.failed_events;
   blocked text[] := '{}'; -- subscriptions of which later events are left out
   claimed integer := 0;
   bytes bigint := 0;
 begin
-  if not billing.hold_lease('retries', lease_id) then
+  if not billing.hold_lease('retries', run) then
     return;
   end if;
 
@@ -2355,7 +2357,7 @@ begin
         coalesce(f.subscription_id, f.event_id) as subject,
         f.retry_requested_at is null as is_scheduled,
         case
-          when f.retry_lease_id = lease_id then 3 -- claimed by this run: left out
+          when f.retry_lease_id = run then 3 -- claimed by this run: left out
           when f.retry_lease_id is not null then 2 -- not settled by an earlier run
           when f.error_code in ('apply_failed', 'handler_missing') then 1 -- perhaps by a handler
           else 0
@@ -2401,7 +2403,7 @@ begin
       and f.event_id = waiting.event_id
       -- "is true", so that a plan cannot take another index than the primary key.
       and (
-        f.retry_lease_id is distinct from lease_id
+        f.retry_lease_id is distinct from run
         and f.resolved_at is null
         and (f.retry_requested_at is not null or f.next_retry_at <= now())
       ) is true
@@ -2415,7 +2417,7 @@ begin
     exit when claimed > 0 and (waiting.goes_alone or bytes > 4 * 1024 * 1024);
 
     update billing.failed_events f
-    set retry_lease_id = lease_id
+    set retry_lease_id = run
     where (f.provider, f.event_id) = (failure.provider, failure.event_id);
     provider := failure.provider;
     event_id := failure.event_id;
@@ -2457,6 +2459,7 @@ set enable_hashjoin = off
 set enable_mergejoin = off
 as $$
 declare
+  run constant uuid := billing_settle_failed_events.lease_id;
   -- The row, with the columns of its result instead of its own. fault is the error_code of this
   -- try, null if it succeeded; error_code then still has that of the try before.
   r record;
@@ -2469,7 +2472,7 @@ begin
       on f.provider = result ->> 'provider' and f.event_id = result ->> 'event_id'
     cross join jsonb_populate_record(f, result) as n
     -- What was applied is resolved already.
-    where (f.retry_lease_id = lease_id or f.resolution in ('applied', 'duplicate', 'stale'))
+    where (f.retry_lease_id = run or f.resolution in ('applied', 'duplicate', 'stale'))
       and (
         result ->> 'error_code' = 'record_locked'
         and f.retry_requested_at is not null
@@ -2480,7 +2483,7 @@ begin
       if r.outcome = 'untried' then
         update billing.failed_events f
         set retry_lease_id = null
-        where (f.provider, f.event_id, f.retry_lease_id) = (r.provider, r.event_id, lease_id);
+        where (f.provider, f.event_id, f.retry_lease_id) = (r.provider, r.event_id, run);
         continue;
       end if;
 
@@ -2525,7 +2528,7 @@ begin
         end
       where (f.provider, f.event_id) = (r.provider, r.event_id)
         and (
-          f.resolved_at is null and f.retry_lease_id = lease_id
+          f.resolved_at is null and f.retry_lease_id = run
           or f.resolution = r.outcome
         );
       settled := settled + found::integer;
@@ -2622,7 +2625,7 @@ comment on column billing.notifications.still_has_access is
 comment on column billing.notifications.attempts is
   'Counted before sending. An attempt that the destination answers with 429 does not count.';
 
--- Writes the notifications of events that were applied; a step of billing.apply. With
+-- Writes the notifications of events that were applied; for billing.write_effects. With
 -- once_per_invoice, the first event of an invoice creates the only one of its kind; one that was
 -- withdrawn told the account nothing, and does not count. Two events of an invoice cannot both find
 -- none: it belongs to one subscription, whose lock the caller holds.
@@ -3381,7 +3384,7 @@ comment on function billing.prune is
   'Deletes old rows, up to batch_size per table, but open or pending ones; payloads sooner.';
 -- supabase/schemas/billing_11_erasure.sql
 -- Erasing an account: what is stored of it is deleted, and its later events have no effect. They
--- are dropped by mark_erased (04), resolve_failures and billing_record_failed_event (06). A new
+-- are marked in 04, and dropped by resolve_failures and billing_record_failed_event (06). A new
 -- table with data of accounts: delete its rows in erase_account, and name its IDs in ids_of.
 
 create table billing.erasures (
@@ -3584,7 +3587,7 @@ begin
         raise lock_not_available;
       end if;
 
-      -- From here on, no event adds an ID to those of the account.
+      -- From here on, no event that names the account, or has its customer, adds an ID.
       select array_agg(i.name), array_agg(i.lock)
       into names, locks
       from billing.ids_of(account) as i;
@@ -3601,7 +3604,7 @@ begin
         raise lock_not_available;
       end if;
 
-      -- From here on, no event changes what these IDs have. One may have added an ID before.
+      -- From here on, no event of these IDs does. One may have before.
       if exists (
         select from billing.ids_of(account) as i where (i.name = any (names)) is not true
       ) then
@@ -3893,7 +3896,7 @@ comment on view billing.events_per_hour is
   'Events of the last three days. failed: still open.';
 
 -- Fast with a large ledger, too.
-create or replace view public.billing_health
+create or replace view billing.health
 with (security_invoker = true)
 as
 select
@@ -3934,14 +3937,25 @@ from (
     where w.status = 'pending'
   ) as n;
 
-create or replace view billing.health
-with (security_invoker = true)
-as
-table public.billing_health;
-
 comment on view billing.health is
   'last_scheduled_run_at: when the schedule last ran both queues without a fault. '
   'erased_purchases: events of erased accounts that would have made a record.';
+
+create or replace view public.billing_health
+with (security_invoker = true)
+as
+select
+  last_event_at,
+  open_failures,
+  oldest_open_failure,
+  retries_requested,
+  notifications_pending,
+  oldest_pending_notification,
+  notifications_given_up,
+  last_scheduled_run_at,
+  handlers,
+  erased_purchases
+from billing.health;
 
 
 -- For commands ------------------------------------------------------------------------------------

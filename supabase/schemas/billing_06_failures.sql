@@ -220,7 +220,7 @@ begin
         coalesce(f.retry_requested_at, k.retry_requested_at)
       from unnest(array[case when f.original_payload is null then excluded else f end]) as k
     ),
-    -- and its error, by which it is retried.
+    -- and its error, by which it is retried, while it waits for its retry.
     error_code = case
       when excluded.error_code = 'repair_pending' then f.error_code
       else excluded.error_code
@@ -231,7 +231,7 @@ begin
     end,
 
     -- The schedule: none if the code is permanent or the row was repaired; anew if it was resolved;
-    -- else as it is.
+    -- else it goes on.
     next_retry_at = case
       when excluded.next_retry_at is null or f.original_payload is not null then null
       when f.resolved_at is not null then excluded.next_retry_at
@@ -267,8 +267,8 @@ return exists (
 );
 
 -- Keeps the received payload when a person repairs it. It ends the claim of a run that has read the
--- old payload, whose result billing.resolve_failures then refuses. A resolved row cannot be
--- repaired: it would look as if the repaired payload had been applied.
+-- old payload: billing.check_claims then refuses its event. A resolved row cannot be repaired: it
+-- would look as if the repaired payload had been applied.
 create or replace function billing.keep_original_payload()
 returns trigger
 language plpgsql volatile
@@ -307,7 +307,7 @@ when (
 )
 execute function billing.keep_original_payload();
 
--- Resolves the open failures of events that were applied; a step of billing.apply.
+-- Resolves the open failures of events that were applied; for billing.write_effects.
 create or replace function billing.resolve_failures(steps billing.step[])
 returns void
 language plpgsql volatile
@@ -340,8 +340,8 @@ $$;
 
 -- Raises BW004 for the first event that must not be applied now: its failure was repaired, and only
 -- the run that has claimed the repair may apply it; or it comes from a run whose claim is gone,
--- because the row was repaired, resolved or claimed again. Each of these ends the claim, so the
--- lease tells.
+-- because the row was repaired, resolved, cured or claimed again. Each of these ends the claim, so
+-- the lease tells.
 create or replace function billing.check_claims(steps billing.step[])
 returns void
 language plpgsql volatile

@@ -161,7 +161,8 @@ $$;
 -- Requested ones come before scheduled ones, each in the order in which the events occurred; at the
 -- same time, creations first. Two things change that, for all failures of a subscription:
 --   An update must not be tried before its creation. So while an event of the subscription is
---   locked by another session, or was claimed by this run and not settled, later ones are left out.
+--   locked by another session, later ones are left out; if this run has claimed one and not settled
+--   it, all are.
 --   One event may take all the time of a call. So those that an earlier run claimed and did not
 --   settle come last, each alone; before them come those that a handler may have refused.
 --
@@ -179,13 +180,14 @@ set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare
+  run constant uuid := billing_claim_failed_events.lease_id;
   waiting record;
   failure billing.failed_events;
   blocked text[] := '{}'; -- subscriptions of which later events are left out
   claimed integer := 0;
   bytes bigint := 0;
 begin
-  if not billing.hold_lease('retries', lease_id) then
+  if not billing.hold_lease('retries', run) then
     return;
   end if;
 
@@ -198,7 +200,7 @@ begin
         coalesce(f.subscription_id, f.event_id) as subject,
         f.retry_requested_at is null as is_scheduled,
         case
-          when f.retry_lease_id = lease_id then 3 -- claimed by this run: left out
+          when f.retry_lease_id = run then 3 -- claimed by this run: left out
           when f.retry_lease_id is not null then 2 -- not settled by an earlier run
           when f.error_code in ('apply_failed', 'handler_missing') then 1 -- perhaps by a handler
           else 0
@@ -244,7 +246,7 @@ begin
       and f.event_id = waiting.event_id
       -- "is true", so that a plan cannot take another index than the primary key.
       and (
-        f.retry_lease_id is distinct from lease_id
+        f.retry_lease_id is distinct from run
         and f.resolved_at is null
         and (f.retry_requested_at is not null or f.next_retry_at <= now())
       ) is true
@@ -258,7 +260,7 @@ begin
     exit when claimed > 0 and (waiting.goes_alone or bytes > 4 * 1024 * 1024);
 
     update billing.failed_events f
-    set retry_lease_id = lease_id
+    set retry_lease_id = run
     where (f.provider, f.event_id) = (failure.provider, failure.event_id);
     provider := failure.provider;
     event_id := failure.event_id;
@@ -300,6 +302,7 @@ set enable_hashjoin = off
 set enable_mergejoin = off
 as $$
 declare
+  run constant uuid := billing_settle_failed_events.lease_id;
   -- The row, with the columns of its result instead of its own. fault is the error_code of this
   -- try, null if it succeeded; error_code then still has that of the try before.
   r record;
@@ -312,7 +315,7 @@ begin
       on f.provider = result ->> 'provider' and f.event_id = result ->> 'event_id'
     cross join jsonb_populate_record(f, result) as n
     -- What was applied is resolved already.
-    where (f.retry_lease_id = lease_id or f.resolution in ('applied', 'duplicate', 'stale'))
+    where (f.retry_lease_id = run or f.resolution in ('applied', 'duplicate', 'stale'))
       and (
         result ->> 'error_code' = 'record_locked'
         and f.retry_requested_at is not null
@@ -323,7 +326,7 @@ begin
       if r.outcome = 'untried' then
         update billing.failed_events f
         set retry_lease_id = null
-        where (f.provider, f.event_id, f.retry_lease_id) = (r.provider, r.event_id, lease_id);
+        where (f.provider, f.event_id, f.retry_lease_id) = (r.provider, r.event_id, run);
         continue;
       end if;
 
@@ -368,7 +371,7 @@ begin
         end
       where (f.provider, f.event_id) = (r.provider, r.event_id)
         and (
-          f.resolved_at is null and f.retry_lease_id = lease_id
+          f.resolved_at is null and f.retry_lease_id = run
           or f.resolution = r.outcome
         );
       settled := settled + found::integer;

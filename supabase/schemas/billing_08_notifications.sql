@@ -83,7 +83,7 @@ comment on column billing.notifications.still_has_access is
 comment on column billing.notifications.attempts is
   'Counted before sending. An attempt that the destination answers with 429 does not count.';
 
--- Writes the notifications of events that were applied; a step of billing.apply. With
+-- Writes the notifications of events that were applied; for billing.write_effects. With
 -- once_per_invoice, the first event of an invoice creates the only one of its kind; one that was
 -- withdrawn told the account nothing, and does not count. Two events of an invoice cannot both find
 -- none: it belongs to one subscription, whose lock the caller holds.

@@ -1,5 +1,5 @@
 -- Erasing an account: what is stored of it is deleted, and its later events have no effect. They
--- are dropped by mark_erased (04), resolve_failures and billing_record_failed_event (06). A new
+-- are marked in 04, and dropped by resolve_failures and billing_record_failed_event (06). A new
 -- table with data of accounts: delete its rows in erase_account, and name its IDs in ids_of.
 
 create table billing.erasures (
@@ -202,7 +202,7 @@ begin
         raise lock_not_available;
       end if;
 
-      -- From here on, no event adds an ID to those of the account.
+      -- From here on, no event that names the account, or has its customer, adds an ID.
       select array_agg(i.name), array_agg(i.lock)
       into names, locks
       from billing.ids_of(account) as i;
@@ -219,7 +219,7 @@ begin
         raise lock_not_available;
       end if;
 
-      -- From here on, no event changes what these IDs have. One may have added an ID before.
+      -- From here on, no event of these IDs does. One may have before.
       if exists (
         select from billing.ids_of(account) as i where (i.name = any (names)) is not true
       ) then

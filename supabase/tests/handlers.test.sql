@@ -351,7 +351,7 @@ select is(
 );
 
 -- A person tries a repair.
-select is(t.outcome, 'applied', 'a trial runs the handler')
+select is(t.outcome, 'applied', 'a rehearsal runs the handler')
 from public.billing_try_event(
   '{
     "provider": "a",
@@ -364,7 +364,7 @@ from public.billing_try_event(
 select is(
   t.error,
   'billing.on_raises raised P0001: too much: 2',
-  'a trial says what the handler raises'
+  'a rehearsal says what the handler raises'
 )
 from public.billing_try_event(
   '{
@@ -375,7 +375,7 @@ from public.billing_try_event(
     "payload": "{\"n\": 2, \"code\": \"P0001\"}"
   }'
 ) as t;
-select is(pg_temp.effects(), null, 'a trial has no effect');
+select is(pg_temp.effects(), null, 'a rehearsal has no effect');
 
 select * from finish();
 rollback;

@@ -57,12 +57,12 @@ return lpad(number::text, 32, '0')::uuid;
 
 create function pg_temp.claim(
   number integer,
-  p_limit integer default 100,
+  batch_size integer default 100,
   destination text default 'host'
 )
 returns text language sql as $$
   select coalesce(string_agg(c ->> 'event_id', ' ' order by c ->> 'event_id'), '')
-  from public.billing_claim_notifications(pg_temp.run(number), p_limit, destination) as c
+  from public.billing_claim_notifications(pg_temp.run(number), batch_size, destination) as c
 $$;
 
 create function pg_temp.settle(
@@ -432,7 +432,7 @@ select set_eq(
 );
 select ok(
   pg_temp.pause_of('slow') between interval '119 s' and interval '120 s',
-  'a limited receiver has the longest pause that it asked for'
+  'a limited destination has the longest pause that it asked for'
 );
 select results_eq(
   $$
@@ -443,8 +443,8 @@ select results_eq(
   $$values (true), (true)$$,
   'limited notifications are due at the end of the pause'
 );
-select is(pg_temp.claim(3, 10, 'slow'), '', 'nothing is claimed for a receiver in its pause');
-select is(pg_temp.claim(3, 10, 'host'), 'tap_unsent', 'another receiver has no pause');
+select is(pg_temp.claim(3, 10, 'slow'), '', 'nothing is claimed for a destination in its pause');
+select is(pg_temp.claim(3, 10, 'host'), 'tap_unsent', 'another destination has no pause');
 
 select pg_temp.settle(3, 'tap_limited', '{"result": "limited", "retry_after_seconds": 1}', 'slow');
 select ok(pg_temp.pause_of('slow') > interval '118 s', 'a pause is not shortened');

@@ -46,10 +46,10 @@ create function pg_temp.run(number integer)
 returns uuid language sql immutable
 return lpad(number::text, 32, '0')::uuid;
 
-create function pg_temp.claim(number integer, p_limit integer default 100)
+create function pg_temp.claim(number integer, batch_size integer default 100)
 returns text language sql as $$
   select string_agg(event_id, ', ')
-  from public.billing_claim_failed_events(pg_temp.run(number), p_limit)
+  from public.billing_claim_failed_events(pg_temp.run(number), batch_size)
 $$;
 
 create function pg_temp.settle(

@@ -57,7 +57,7 @@ export async function endPauses(sql: Sql): Promise<void> {
 
 /**
  * Creates notifications that are due, and returns the IDs of their events. Nothing
- * else is due then, and no receiver is paused.
+ * else is due then, and no destination is paused.
  */
 export async function oweNotifications(
   sql: Sql,

@@ -201,8 +201,8 @@ function callsFor(events: readonly RetriedEvent[]): Call[] {
 /**
  * Applies events in one call. If the call fails, each of them has failed, unless the
  * fault says nothing about them: the database was out of reach, or several events took
- * too long or lost their connection. The next `billing_claim_failed_events` returns each
- * of those alone.
+ * too long or lost their connection. In the next run, `billing_claim_failed_events`
+ * returns each of those alone.
  *
  * @throws {DeliveryError} Such a fault.
  */

@@ -14,12 +14,12 @@ const LIMITS = { maxTogether: 3, maxWaiting: 5, maxWaitMs: 4_000 };
  * (`one`) or of all (`down`). `+1` is a millisecond that passes, and `timers`
  * notes how many there are: `1t`.
  */
-async function gathered(script: string, limits = LIMITS): Promise<string> {
+async function batched(script: string, limits = LIMITS): Promise<string> {
   using timers = useFakeTimers();
   const log: string[] = [];
   let items: string[] = [];
   let call = Promise.withResolvers<(string | DeliveryError)[]>();
-  const handIn = batch<string, string>((sent) => {
+  const send = batch<string, string>((sent) => {
     log.push(`[${sent}]`);
     items = sent;
     call = Promise.withResolvers();
@@ -41,7 +41,7 @@ async function gathered(script: string, limits = LIMITS): Promise<string> {
     } else if (steps[step]) {
       steps[step]();
     } else {
-      handIn(step).catch(({ code }) => `${step}!${code.split("_").pop()}`)
+      send(step).catch(({ code }) => `${step}!${code.split("_").pop()}`)
         .then((result) => log.push(result));
     }
     await settle();
@@ -70,6 +70,6 @@ const HISTORIES: [script: string, becomes: string, limits?: typeof LIMITS][] = [
 ];
 Deno.test("batch() sends at once, and batches what arrives meanwhile, within limits", async () => {
   for (const [script, becomes, limits] of HISTORIES) {
-    assertEquals(await gathered(script, limits), becomes, script);
+    assertEquals(await batched(script, limits), becomes, script);
   }
 });

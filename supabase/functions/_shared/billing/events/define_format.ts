@@ -193,10 +193,11 @@ export function defineFormat(definition: Definition): Format {
 
       case "deletion": {
         // It can create the record if it states all that an update must.
-        const update = { ...stated, kind: "opening_update" };
-        const { data } = schema.safeParse(update);
+        const update = hasReport(valid.kind, definition)
+          ? schema.safeParse({ ...stated, kind: "opening_update" }).data
+          : undefined;
         return {
-          ...(data?.kind === "opening_update" && changeOf(data, optional)),
+          ...(update?.kind === "opening_update" && changeOf(update, optional)),
           payment: { kind: "ended" },
         };
       }
