@@ -1,5 +1,5 @@
 /** The worker, wired to its environment. Callers need the project's secret key. */
-import { withSupabase } from "@supabase/server";
+import { verifyAuth } from "@supabase/server/core";
 // Pins the version that @supabase/server works with: without this import,
 // Supabase's bundler takes the newest version that matches.
 import "@supabase/supabase-js";
@@ -62,27 +62,29 @@ const worker: Worker = {
   }),
 };
 
+const callers = {
+  auth: "secret:*",
+  env: {
+    url: deployment.supabaseUrl,
+    secretKeys: readKeyMap(env, {
+      map: "SUPABASE_SECRET_KEYS",
+      legacy: "SUPABASE_SERVICE_ROLE_KEY",
+    }),
+  },
+} as const;
+
 export default {
-  fetch: withSupabase({
-    auth: "secret:*",
-    // No browser calls the worker: a page would need the secret key.
-    cors: "disabled",
-    errors: { detailed: false },
-    env: {
-      url: deployment.supabaseUrl,
-      secretKeys: readKeyMap(env, {
-        map: "SUPABASE_SECRET_KEYS",
-        legacy: "SUPABASE_SERVICE_ROLE_KEY",
-      }),
-      publishableKeys: readKeyMap(env, {
-        map: "SUPABASE_PUBLISHABLE_KEYS",
-        legacy: "SUPABASE_ANON_KEY",
-      }),
-    },
-  }, (request) => {
+  async fetch(request: Request): Promise<Response> {
+    const { error } = await verifyAuth(request, callers);
+    if (error) {
+      const { code, message, status } = error;
+      const headers = { "x-supabase-server-error": code };
+      return Response.json({ code, message }, { status, headers });
+    }
+
     // A run may take longer than the schedule waits for the reply.
     const run = handleWake(request, worker);
     keepAlive(run);
-    return run;
-  }),
+    return await run;
+  },
 };

@@ -1,4 +1,4 @@
-import { z } from "zod/mini";
+import * as z from "zod/mini";
 import { DeliveryError } from "../errors.ts";
 import type { EventToApply } from "../events/event.ts";
 import { callFunction, type DatabaseClient } from "./client.ts";

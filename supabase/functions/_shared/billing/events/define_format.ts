@@ -1,5 +1,5 @@
 /** Turns the events of every format into events on the wire. */
-import { z } from "zod/mini";
+import * as z from "zod/mini";
 import { DeliveryError } from "../errors.ts";
 import type { Payment, Report, ReportedItem, WireEvent } from "./event.ts";
 import type { PlanItem } from "./event_settings.ts";

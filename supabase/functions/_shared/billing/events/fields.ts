@@ -1,4 +1,4 @@
-import { z } from "zod/mini";
+import * as z from "zod/mini";
 
 const MAX_IDENTIFIER_LENGTH = 255;
 const YEAR_2000 = 946_684_800;

@@ -2,7 +2,7 @@
  * The interface of a format: how a provider signs, and how its events are read. Each
  * format is one file beside this one, and a line in `formats.ts`.
  */
-import type { z } from "zod/mini";
+import type * as z from "zod/mini";
 import { DeliveryError } from "../errors.ts";
 import type { Kind, WireEvent } from "./event.ts";
 import type { PlanItem } from "./event_settings.ts";

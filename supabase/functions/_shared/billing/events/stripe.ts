@@ -5,7 +5,7 @@
  * API versions: they are read where the specification puts them, or else where
  * current versions put them. Only the place that is used must be valid.
  */
-import { z } from "zod/mini";
+import * as z from "zod/mini";
 import { defineFormat, itemOf, maybe } from "./define_format.ts";
 import type { Report } from "./event.ts";
 import type { PlanItem } from "./event_settings.ts";
