@@ -228,13 +228,13 @@ async function mailAll(sql: Sql) {
   }
 
   await using api = startMailApi({ perSecond: MAILS_PER_SECOND, now: clock });
-  // Where the package itself looks for it.
-  Deno.env.set("RESEND_BASE_URL", api.url);
   const channel = emailChannel({
+    url: api.url,
     apiKey: MAIL_API_KEY,
     from: "Billing <billing@example.com>",
     perSecond: MAILS_PER_SECOND,
     addressOf: (account) => Promise.resolve(`${account}@example.com`),
+    fetch,
     clock,
   });
 
@@ -270,7 +270,6 @@ async function mailAll(sql: Sql) {
       update billing.notifications set next_attempt_at = now()
       where event_id = any (${events}) and status = 'pending'`;
   }
-  Deno.env.delete("RESEND_BASE_URL");
 
   const accepted = api.requests.filter(({ status }) => status === 200);
   const counted = await sql<{ status: string; count: number }[]>`

@@ -31,11 +31,8 @@ async function mail(answer?: () => Response, addressOf = found) {
 
   const clock = () => Date.parse("2026-11-21T06:24:00Z");
   const settings = { apiKey: "re_LEAKED", from: FROM, perSecond: 2 };
-  const channel = emailChannel({ ...settings, addressOf, clock });
-  // Where the package itself looks for it.
-  Deno.env.set("RESEND_BASE_URL", url);
+  const channel = emailChannel({ ...settings, url, addressOf, fetch, clock });
   const attempt = await channel.send({ ...NOTIFICATION, ...STATED });
-  Deno.env.delete("RESEND_BASE_URL");
   if (answer !== undefined) await server.shutdown();
   return { sent, attempt };
 }

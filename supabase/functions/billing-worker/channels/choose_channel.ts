@@ -58,7 +58,15 @@ export function chooseChannel(
       "EMAIL_REQUESTS_PER_SECOND",
       EMAIL_REQUESTS_PER_SECOND,
     );
-    return emailChannel({ apiKey, from, perSecond, addressOf, clock });
+    return emailChannel({
+      url: env["RESEND_BASE_URL"] || undefined,
+      apiKey,
+      from,
+      perSecond,
+      addressOf,
+      fetch,
+      clock,
+    });
   }
 
   log(

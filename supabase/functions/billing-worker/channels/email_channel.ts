@@ -28,18 +28,23 @@ export async function accountEmail(
   return data;
 }
 
+const RESEND_URL = "https://api.resend.com";
+
 /**
  * Returns a channel that sends e-mail through Resend. The notification's id is
  * the idempotency key, so that a repeated attempt sends no second e-mail.
  *
- * @see https://resend.com/docs/api-reference/rate-limit
+ * @param options.url By default, that of Resend's API.
+ * @see https://resend.com/docs/api-reference/emails/send-email
  */
 export function emailChannel(
-  { apiKey, from, perSecond, addressOf, clock }: {
+  { url = RESEND_URL, apiKey, from, perSecond, addressOf, fetch, clock }: {
+    url?: string | undefined;
     apiKey: string;
     from: string;
     perSecond: number;
     addressOf: AddressOf;
+    fetch: typeof globalThis.fetch;
     clock: () => number;
   },
 ): Channel {
@@ -54,31 +59,40 @@ export function emailChannel(
         };
       }
 
-      // Loaded only when needed, so that the other channel starts faster.
-      const { Resend } = await import("resend");
       const email = { from, to, ...renderEmail(emailTexts(notification)) };
-      const { data, error, headers } = await new Resend(apiKey).emails.send(
-        email,
-        {
-          idempotencyKey: notification.id,
-          signal: AbortSignal.timeout(ATTEMPT_TIME_LIMIT_MS),
+      const response = await fetch(`${url}/emails`, {
+        method: "POST",
+        headers: {
+          authorization: `Bearer ${apiKey}`,
+          "content-type": "application/json",
+          "idempotency-key": notification.id,
         },
-      );
-      if (data) return { result: "sent" };
-
-      // The error is null too if a proxy in between answers 502 with `null`.
-      const name = error?.name ?? "unknown";
-      const reason = error?.message ?? "no reason given";
-      const retryAfter = headers?.["retry-after"] ?? null;
-      return {
-        result: error?.statusCode === 429 ? "limited" : "failed",
-        error: `Resend: ${name}: ${reason}`,
-        retryAfterSeconds: retryAfterSeconds(retryAfter, clock()),
-      };
+        body: JSON.stringify(email),
+        signal: AbortSignal.timeout(ATTEMPT_TIME_LIMIT_MS),
+      });
+      return await readAnswer(response, clock());
     } catch (error) {
       return { result: "failed", error: (error as Error).message };
     }
   }
 
   return { destination: "resend", perSecond, send };
+}
+
+async function readAnswer(response: Response, nowMs: number): Promise<Attempt> {
+  const { ok, status, headers } = response;
+  // A proxy in between may answer with anything.
+  const answer: unknown = await response.json().catch(() => null);
+  const isObject = typeof answer === "object" && answer !== null;
+  if (ok && isObject) return { result: "sent" };
+
+  const { name, message } = isObject ? answer as Record<string, unknown> : {};
+  const reason = name === undefined
+    ? `answered ${status}`
+    : `${name}: ${message ?? "no reason given"}`;
+  return {
+    result: status === 429 ? "limited" : "failed",
+    error: `Resend: ${reason}`,
+    retryAfterSeconds: retryAfterSeconds(headers.get("retry-after"), nowMs),
+  };
 }
