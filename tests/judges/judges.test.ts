@@ -46,10 +46,10 @@ const JUDGES: Record<keyof typeof SECRETS, Judge> = {
     const { type } = await polar.validateEvent(body, headers, secret);
     return type;
   },
-  // deno-lint-ignore require-await -- what it throws is a rejection
   async dodo(body, headers, webhookKey) {
     const { webhooks } = new DodoPayments({ bearerToken: "x", webhookKey });
-    return webhooks.unwrap(body, { headers }).type;
+    const { type } = await webhooks.unwrap(body, { headers });
+    return type;
   },
 };
 

@@ -74,7 +74,8 @@ const RELEASE_LIMIT = { timeLimitMs: 5_000 };
 /**
  * Answers one wake with one run of the worker: failures to retry, and at the same
  * time due notifications; with `?queue=retries` or `?queue=notifications` only
- * one of them, and with any other queue nothing. The counts in the reply show whether there was anything to do.
+ * one of them, and with any other queue nothing. The counts in the reply show whether
+ * there was anything to do.
  *
  * Alerts wait until the retries of the run have ended, so that the operator is not
  * alerted to failures that are just being resolved.
