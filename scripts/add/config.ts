@@ -5,6 +5,7 @@
  * is not written.
  */
 import { parse } from "smol-toml";
+import { FUNCTIONS } from "../common/built.ts";
 
 export interface Config {
   readonly name: string;
@@ -12,12 +13,10 @@ export interface Config {
   readonly content: unknown; // undefined if it is not TOML
 }
 
-const FUNCTIONS = ["billing-webhook", "billing-worker"];
-
-/** Each function checks its caller itself. A bundle made with Docker has its lock file. */
+/** Each function checks its caller itself. */
 function settingsOf(name: string) {
-  const static_files = [`./functions/${name}/deno.lock`];
-  return Object.entries({ verify_jwt: false, static_files });
+  const entrypoint = `./functions/${name}/index.mjs`;
+  return Object.entries({ entrypoint, verify_jwt: false });
 }
 
 function lineOf([key, value]: [string, unknown]): string {
@@ -83,7 +82,7 @@ function withSections({ name, text, content }: Config, sections: string) {
   return JSON.stringify(found) === JSON.stringify(wanted) ? after : undefined;
 }
 
-/** What the sections that are there lack; a list may have more. */
+/** What the sections that are there lack. */
 function differences(content: unknown, place: readonly string[]): string[] {
   return FUNCTIONS.flatMap((name) => {
     const keys = [...place, "functions", name];
@@ -91,10 +90,7 @@ function differences(content: unknown, place: readonly string[]): string[] {
     const wrong = settingsOf(name).filter(([key, wanted]) => {
       const value = valueAt(section, [key]);
       // A remote has the rest from the section above.
-      if (value === undefined && place.length > 0) return false;
-      return Array.isArray(value) && Array.isArray(wanted)
-        ? !value.includes(wanted[0])
-        : value !== wanted;
+      return value !== wanted && !(value === undefined && place.length > 0);
     });
     return section === undefined
       ? []

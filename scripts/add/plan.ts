@@ -3,6 +3,7 @@ import { REPOSITORY } from "../common/how_started.ts";
 import { planConfig } from "./config.ts";
 import { planMigrations } from "./migrations.ts";
 import {
+  ATTRIBUTES,
   fingerprint,
   ifMissing,
   MANIFEST,
@@ -36,6 +37,10 @@ export async function makePlan(
   const wanted = new Map(receiver.files);
   const declared = [...(schemas && !isExported ? receiver.schemas : [])]
     .map(([path, text]) => [`${schemas}/${basename(path)}`, text] as const);
+  // The manifest names one that add has written.
+  const hasAttributes = !(ATTRIBUTES in manifest.files) &&
+    await readText(join(supabase, ATTRIBUTES)) !== undefined;
+  if (hasAttributes) wanted.delete(ATTRIBUTES);
   const isOutside = /^(\.\.|\/)/.test(schemas ?? "");
   if (!isOutside) {
     for (const [path, text] of declared) wanted.set(path, text);
@@ -103,7 +108,7 @@ export async function makePlan(
 
   const files = Object.entries(recorded).sort(([a], [b]) => a < b ? -1 : 1);
   const next = { version: receiver.version, files: Object.fromEntries(files) };
-  const text = `${JSON.stringify(next, null, 2)}\n`;
+  const text = `${JSON.stringify(next, null, "\t")}\n`;
   const before = await readText(join(supabase, MANIFEST));
   if (text !== before) change(MANIFEST, text, before);
 

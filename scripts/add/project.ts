@@ -2,41 +2,45 @@
 import { createHash } from "node:crypto";
 import { basename, dirname, join, normalize, resolve } from "node:path";
 import manifest from "../../package.json" with { type: "json" };
+import { builtFile, FUNCTIONS } from "../common/built.ts";
 import { REPOSITORY } from "../common/how_started.ts";
 import { type Config, readConfig, valueAt } from "./config.ts";
 
 export const MANIFEST = "billing.json";
 
+export const ATTRIBUTES = ".gitattributes";
+
 /** `add` deletes files that the manifest names, so it may name no others. */
 const OURS =
-  /^(?!.*\.\.)(functions\/(billing-webhook|billing-worker|_shared\/billing)\/.+|snippets\/.+|migrations\/\d+_billing\w*\.sql|.+\/billing_\d\d_\w+\.sql)$/;
+  /^(?!.*\.\.)(functions\/billing-(webhook|worker)\/index\.mjs|snippets\/billing_\w+\.sql|\.gitattributes|migrations\/\d+_billing\w*\.sql|.+\/billing_\d\d_\w+\.sql)$/;
 
 /** Texts by their paths below `supabase/`. */
 export type Receiver = Readonly<Awaited<ReturnType<typeof readReceiver>>>;
 
-const COPIED_FOLDERS = [
-  "functions/billing-webhook",
-  "functions/billing-worker",
-  "functions/_shared/billing",
-  "snippets",
-];
-
 /** Reads the receiver from a clone of this repository, or from the package. */
 export async function readReceiver() {
   const supabase = join(REPOSITORY, "supabase");
-  const files = new Map<string, string>();
-  for (const folder of COPIED_FOLDERS) {
-    await readFolder(supabase, folder, files);
+  const migrations = await readFolder(supabase, "migrations");
+  const files = new Map(await readFolder(supabase, "snippets"));
+  for (const name of FUNCTIONS) {
+    const text = await Deno.readTextFile(builtFile(name));
+    files.set(`functions/${name}/index.mjs`, text);
   }
-  // Copies are to have the notice.
-  const licence = await Deno.readTextFile(join(REPOSITORY, "LICENSE"));
-  files.set("functions/_shared/billing/LICENSE", licence);
+  files.set(ATTRIBUTES, attributesOf([...files.keys(), ...migrations.keys()]));
   return {
     version: manifest.version,
     files: files as ReadonlyMap<string, string>,
-    migrations: await readFolder(supabase, "migrations"),
+    migrations,
     schemas: await readFolder(supabase, "schemas"),
   };
+}
+
+/** Tells git's hosts to fold these files in a review. */
+function attributesOf(paths: readonly string[]): string {
+  return paths
+    // The project has a migration under a number of its own.
+    .map((path) => path.replace(/^migrations\/\d+/, "migrations/*"))
+    .map((path) => `/${path} linguist-generated\n`).join("");
 }
 
 export type Project = Readonly<Awaited<ReturnType<typeof readProject>>>;

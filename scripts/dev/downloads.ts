@@ -1,18 +1,15 @@
 /**
  * Downloads for the tests, besides the packages of `deno install`: the Deno that
- * Supabase's edge runtime is built on, with the packages that the functions
- * import; a browser; and the Deno that npm installs with the npm package.
+ * Supabase's edge runtime is built on; a browser; and the Deno that npm installs with
+ * the npm package.
  */
 import { existsSync } from "node:fs";
 import { basename, join } from "node:path";
 import denoConfig from "../../deno.json" with { type: "json" };
 import { runTool, toolEnvironment } from "../local_stack/tools.ts";
 import { REPOSITORY } from "../common/how_started.ts";
-import { platformOptions } from "../local_stack/functions.ts";
 
 export const EDGE_DENO_VERSION = "2.1.4";
-
-export const FUNCTIONS = ["billing-webhook", "billing-worker"];
 
 /**
  * Folders of tests in a browser, with the providers' packages, and on another Postgres.
@@ -68,16 +65,7 @@ export async function downloadForTests(signal?: AbortSignal): Promise<string> {
     await run("npx", ["-y", `deno@${Deno.version.deno}`, "--version"], signal);
   }
 
-  const edgeDeno = await edgeDenoPath(signal);
-  for (const name of FUNCTIONS) {
-    const entry = `supabase/functions/${name}/index.ts`;
-    const options = platformOptions(name);
-    await run(edgeDeno, ["cache", ...options, entry], signal);
-    // The npm package's `start` serves them like this. To read such a lock file,
-    // this Deno asks the registry the first time.
-    await run(Deno.execPath(), ["cache", ...options, entry], signal);
-  }
-  return edgeDeno;
+  return await edgeDenoPath(signal);
 }
 
 /** Downloads the packages of a folder in {@linkcode OWN_PACKAGES}. */

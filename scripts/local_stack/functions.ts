@@ -1,4 +1,5 @@
 import { toolEnvironment } from "./tools.ts";
+import { BUILT_OPTIONS, builtFile } from "../common/built.ts";
 import type { Environment } from "../common/environment.ts";
 import { isFromPackage, PROJECT } from "../common/how_started.ts";
 import { isListening } from "../common/loopback.ts";
@@ -10,26 +11,10 @@ export const DENO_LINES =
   /^(?:deno serve: Listening|Watcher Process (?:started|finished)|Download )/;
 
 /**
- * Returns the options with which Deno uses a function's own `deno.json` and
- * `deno.lock`, and no other configuration of this repository.
- */
-export function platformOptions(name: string): string[] {
-  const folder = `supabase/functions/${name}`;
-  return [
-    "--no-config",
-    "--node-modules-dir=none",
-    "--import-map",
-    `${folder}/deno.json`,
-    "--lock",
-    `${folder}/deno.lock`,
-    "--frozen",
-  ];
-}
-
-/**
  * Returns how to serve a function: in its own process, which may use the network
- * and read its environment, and nothing else, as on the platform. Another
- * version of Deno downloads nothing: its packages were downloaded before.
+ * and read its environment, and nothing else, as on the platform. This Deno serves
+ * a clone's sources; another one, such as the platform's, what `deno task build` has
+ * made of them; and from the npm package, what `add` has put into the project.
  */
 export function functionService(
   name: string,
@@ -40,9 +25,14 @@ export function functionService(
     watch?: boolean | undefined;
   },
 ): ServiceSpec {
-  const optionsInClone = denoPath === Deno.execPath()
-    ? ["--frozen"]
-    : ["--cached-only", ...platformOptions(name)];
+  let options = BUILT_OPTIONS;
+  let entry = builtFile(name);
+  if (isFromPackage) {
+    entry = `supabase/functions/${name}/index.mjs`;
+  } else if (denoPath === Deno.execPath()) {
+    options = ["--frozen"];
+    entry = `supabase/functions/${name}/index.ts`;
+  }
 
   return {
     name: name.replace("billing-", ""),
@@ -53,12 +43,12 @@ export function functionService(
       "--no-prompt",
       "--allow-net",
       "--allow-env",
-      ...(isFromPackage ? platformOptions(name) : optionsInClone),
+      ...options,
       "--host",
       "127.0.0.1",
       "--port",
       `${port}`,
-      `supabase/functions/${name}/index.ts`,
+      entry,
     ],
     // The other lines of the output have no colours either.
     env: { ...toolEnvironment(), NO_COLOR: "1", ...env },

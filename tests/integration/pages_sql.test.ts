@@ -21,7 +21,7 @@ import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { RIGHTS } from "../support/app_page.ts";
 import { REALTIME_SQL } from "../support/supabase_extensions.ts";
-import { everySqlBlock, fillIn } from "../support/docs.ts";
+import { everySqlBlock, fillIn, readPage, SNIPPETS } from "../support/docs.ts";
 import { recordFailure } from "../support/queues.ts";
 import { connect } from "../support/tables.ts";
 
@@ -196,7 +196,15 @@ Deno.test("the pages and the snippets have SQL to run", () => {
   const found = (place: RegExp) =>
     blocks.filter((block) => place.test(block.place)).length;
   assert(found(/^operate/) > 20 && found(/^notifications/) > 1);
-  assert(found(/\.sql$/) >= 6);
+  assertEquals(found(/^snippet/), 6);
+});
+
+Deno.test("the snippets, run as a whole by mistake, change nothing", async () => {
+  await assertRejects(
+    () => tryOut((tx) => tx.unsafe(readPage(SNIPPETS)).simple()),
+    Error,
+    "<event id>",
+  );
 });
 
 Deno.test("docs/operate.md finds what a missing account ID made fail, and the customer", async () => {

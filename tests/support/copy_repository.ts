@@ -8,6 +8,7 @@ const PARTS = [
   "README.md",
   "deno.json",
   "deno.lock",
+  "dist",
   "docs",
   "import_map.json",
   "package.json",

@@ -53,11 +53,13 @@ export function sqlBlocks(
   }));
 }
 
+export const SNIPPETS = "supabase/snippets/billing_triage.sql";
+
 export function everySqlBlock(): ReturnType<typeof sqlBlocks> {
   const inPages = ["README.md", ...filesIn("docs/", ".md")]
     .flatMap((path) => sqlBlocks(readPage(path), basename(path)));
-  const snippets = filesIn("supabase/snippets/", ".sql")
-    .map((path) => ({ place: basename(path), sql: readPage(path) }));
+  const snippets = readPage(SNIPPETS).split(/^(?=-- \d\. )/m).slice(1)
+    .map((sql) => ({ place: `snippet ${sql.slice("-- ".length, 6)}`, sql }));
   return [...inPages, ...snippets];
 }
 

@@ -1,17 +1,15 @@
 /** The packages that are used, and the one that is published. */
 import { assert, assertEquals } from "@std/assert";
 import { dirname, join } from "node:path";
-import { readReceiver } from "../../../scripts/add/project.ts";
+import { readFolder } from "../../../scripts/add/project.ts";
+import { FUNCTIONS } from "../../../scripts/common/built.ts";
 import { createCommand } from "../../../scripts/common/create_command.ts";
 import { REPOSITORY } from "../../../scripts/common/how_started.ts";
 import { COMMANDS, OWN_PACKAGES } from "../../../scripts/dev/downloads.ts";
 import { copyRepository } from "../../support/copy_repository.ts";
-import { migrationNames } from "../../support/databases.ts";
 
 type Imports = Readonly<Record<string, string>>;
 
-const FUNCTIONS = ["billing-webhook", "billing-worker"]
-  .map((name) => `supabase/functions/${name}`);
 const PEERS = "bench/peers/import_map.json";
 
 function read(path: string): string {
@@ -42,7 +40,7 @@ async function json(cwd: string, command: string, ...args: string[]) {
 Deno.test("each import map has exact versions, those of import_map.json", () => {
   const all = packagesOf("import_map.json");
   const maps = [
-    ...FUNCTIONS.map((folder) => `${folder}/deno.json`),
+    ...FUNCTIONS.map((name) => `supabase/functions/${name}/deno.json`),
     ...OWN_PACKAGES.map((folder) => `${folder}/import_map.json`),
   ];
   for (const path of ["import_map.json", PEERS, ...maps]) {
@@ -56,14 +54,13 @@ Deno.test("each import map has exact versions, those of import_map.json", () => 
   }
 });
 
-Deno.test("each lock has the checksums of deno.lock; a function's has no other package", () => {
+Deno.test("each lock has the checksums of deno.lock", () => {
   const tested = checksumsOf("deno.lock");
-  for (const folder of [...FUNCTIONS, ...OWN_PACKAGES]) {
-    const isFunction = FUNCTIONS.includes(folder);
+  for (const folder of OWN_PACKAGES) {
     for (
       const [id, sum] of Object.entries(checksumsOf(`${folder}/deno.lock`))
     ) {
-      const expected = tested[id] ?? (isFunction ? "none" : sum);
+      const expected = tested[id] ?? sum;
       assertEquals(sum, expected, `${folder}, ${id}: run deno task locks`);
     }
   }
@@ -121,12 +118,17 @@ Deno.test("the npm package has what commands import and add copies, nothing else
     if (path !== "all.ts" && /^\w/.test(path)) needed.add(path);
   }
 
-  const { files: functions, schemas } = await readReceiver();
-  const copied = [...functions.keys(), ...schemas.keys()];
-  copied.push(...migrationNames().map((name) => `migrations/${name}`));
-  for (const path of copied) {
-    // Copied from the package's own, which is there already.
-    if (!path.endsWith("/LICENSE")) needed.add(`supabase/${path}`);
+  for (const name of FUNCTIONS) needed.add(`dist/${name}/index.mjs`);
+  const whole = [
+    "functions/_shared/billing",
+    "snippets",
+    "migrations",
+    "schemas",
+  ];
+  whole.push(...FUNCTIONS.map((name) => `functions/${name}`));
+  for (const folder of whole) {
+    const paths = (await readFolder(REPOSITORY, `supabase/${folder}`)).keys();
+    for (const path of paths) needed.add(path);
   }
 
   assert(needed.size > 100, `only ${needed.size} files are needed`);
@@ -141,8 +143,11 @@ Deno.test("package.json has the gate's Deno, without which its program refuses",
   assertEquals(manifest.optionalDependencies, { deno });
   assertEquals(manifest.dependencies, undefined);
 
-  for (const [script, command] of Object.entries(manifest.scripts)) {
-    assertEquals(command, `npx -y deno@${deno} task ${script}`);
+  const { prepack, ...scripts } = manifest.scripts;
+  for (
+    const [task, command] of Object.entries({ ...scripts, build: prepack })
+  ) {
+    assertEquals(command, `npx -y deno@${deno} task ${task}`);
   }
 
   // npm leaves it out if it cannot have it, and it is not in a clone either.

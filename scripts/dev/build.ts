@@ -1,0 +1,116 @@
+/**
+ * `deno task build`: writes each function as one file, which `add` puts into a project.
+ * The same sources and packages give the same bytes on any machine.
+ */
+import { dirname, join, relative } from "node:path";
+import { build } from "esbuild";
+import manifest from "../../package.json" with { type: "json" };
+import { builtFile, FUNCTIONS } from "../common/built.ts";
+import { REPOSITORY } from "../common/how_started.ts";
+
+/** One line per checker. ESLint's comes first, or it finds faults in the next. */
+const UNCHECKED = `\
+/* eslint-disable */
+// @ts-nocheck
+// biome-ignore-all assist: generated
+// biome-ignore-all format: generated
+// biome-ignore-all lint: generated
+// deno-fmt-ignore-file
+// deno-lint-ignore-file`;
+
+/** A file of a package, where Deno installs it. */
+const IN_PACKAGE =
+  /^(?<folder>.*node_modules\/\.deno\/[^/]+\/node_modules\/(?:@[^/]+\/)?[^/]+)\/(?<file>.+)$/;
+
+if (import.meta.main) {
+  for (const name of FUNCTIONS) {
+    const text = await buildFunction(name);
+    const file = builtFile(name);
+    await Deno.mkdir(dirname(file), { recursive: true });
+    await Deno.writeTextFile(file, text);
+    const kB = Math.ceil(new TextEncoder().encode(text).length / 1000);
+    console.log(`Wrote ${relative(REPOSITORY, file)} (${kB} kB)`);
+  }
+}
+
+/**
+ * Returns a function as the text of one module. The packages are in it, without what
+ * nothing calls, and their licences are at its end.
+ */
+export async function buildFunction(name: string): Promise<string> {
+  const { outputFiles: [bundle], metafile } = await build({
+    entryPoints: [`supabase/functions/${name}/index.ts`],
+    absWorkingDir: await Deno.realPath(REPOSITORY),
+    bundle: true,
+    charset: "utf8",
+    conditions: ["import", "module"],
+    // Packages look for these globals, which the platform lacks.
+    define: { define: "undefined", process: "undefined" },
+    external: ["node:*"],
+    format: "esm",
+    legalComments: "none",
+    // The worker imports a package only for the version of another one.
+    logOverride: { "ignored-bare-import": "silent" },
+    mainFields: ["module", "main"],
+    metafile: true,
+    outfile: builtFile(name),
+    platform: "neutral",
+    target: "es2022",
+    write: false,
+  });
+
+  const [output] = Object.values(metafile.outputs);
+  const used = Object.entries(output!.inputs)
+    .flatMap(([path, { bytesInOutput }]) => bytesInOutput > 0 ? path : []);
+
+  // The bundle names the source of each part, where it is on this machine.
+  let code = bundle!.text;
+  const folders = new Set<string>();
+  for (const path of used) {
+    const { folder, file } = IN_PACKAGE.exec(path)?.groups ?? {};
+    if (folder === undefined) continue;
+    folders.add(folder);
+    const { name, version } = await manifestOf(folder);
+    code = code.replaceAll(path, `npm:${name}@${version}/${file}`);
+  }
+
+  const licences = await Promise.all([...folders].sort().map(licenceOf));
+  const own = `${manifest.name} ${manifest.version}\n\n${await Deno
+    .readTextFile(join(REPOSITORY, "LICENSE"))}`;
+  const notices = [own, ...licences].map((text) => text.trim());
+  return `${UNCHECKED}
+/*
+ * ${name} of ${manifest.name} ${manifest.version}.
+ * Generated from supabase/functions/${name} in its repository: do not edit.
+ */
+${code}
+/*
+This file contains the following software.
+
+${notices.join(`\n\n${"-".repeat(72)}\n\n`).replaceAll("*/", "* /")}
+*/
+`;
+}
+
+interface PackageManifest {
+  readonly name: string;
+  readonly version: string;
+  readonly license: string;
+  readonly author: string;
+}
+
+async function manifestOf(folder: string): Promise<PackageManifest> {
+  const path = join(REPOSITORY, folder, "package.json");
+  return JSON.parse(await Deno.readTextFile(path));
+}
+
+/** Returns a package's licence, or what its manifest says if it has no such file. */
+async function licenceOf(folder: string): Promise<string> {
+  const { name, version, license, author } = await manifestOf(folder);
+  const files = await Array.fromAsync(Deno.readDir(join(REPOSITORY, folder)));
+  const file = files.find(({ name }) => /^licen[cs]e(\.\w+)?$/i.test(name));
+  const text = file === undefined
+    ? `Licence: ${license}. Author: ${author}`
+    : await Deno.readTextFile(join(REPOSITORY, folder, file.name));
+  return `${name} ${version}\n\n${text}`;
+}
