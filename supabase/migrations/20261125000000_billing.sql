@@ -15,16 +15,19 @@ begin
     from pg_depend d, pg_identify_object(d.classid, d.objid, 0) i
     where d.refclassid = 'pg_namespace'::regclass
       and (d.refobjid = to_regnamespace('billing') or split_part(i.identity, '(', 1) = any ('{
-        public.billing_account_email, public.billing_account_of_customer, public.billing_apply_events,
-        public.billing_apply_handled_event, public.billing_claim_alerts, public.billing_claim_failed_events,
-        public.billing_claim_notifications, public.billing_customers, public.billing_failed_events,
-        public.billing_feature_amount, public.billing_has_access, public.billing_has_feature,
-        public.billing_health, public.billing_is_erased, public.billing_notifications,
-        public.billing_plan_features, public.billing_processed_events, public.billing_record_failed_event,
-        public.billing_records, public.billing_release_lease, public.billing_reopen_failed_event,
-        public.billing_resolve_failed_event, public.billing_retry_failed_event, public.billing_retry_failed_events,
-        public.billing_settle_alerts, public.billing_settle_failed_events, public.billing_settle_notifications,
-        public.billing_subscription_items, public.billing_subscriptions, public.billing_try_event
+        public.billing_account, public.billing_account_email, public.billing_account_of_customer,
+        public.billing_apply_events, public.billing_apply_handled_event, public.billing_claim_alerts,
+        public.billing_claim_failed_events, public.billing_claim_notifications, public.billing_customers,
+        public.billing_default_grace, public.billing_end_grant, public.billing_failed_events,
+        public.billing_feature_amount, public.billing_features, public.billing_grace,
+        public.billing_grant_plan, public.billing_grants, public.billing_has_access,
+        public.billing_has_feature, public.billing_health, public.billing_is_erased,
+        public.billing_notifications, public.billing_plan_features, public.billing_processed_events,
+        public.billing_record_failed_event, public.billing_records, public.billing_release_lease,
+        public.billing_reopen_failed_event, public.billing_resolve_failed_event, public.billing_retry_failed_event,
+        public.billing_retry_failed_events, public.billing_settle_alerts, public.billing_settle_failed_events,
+        public.billing_settle_notifications, public.billing_subscription_items, public.billing_subscriptions,
+        public.billing_try_event
       }'))
     union
     select 'schema billing of ' || n.nspowner::regrole
@@ -64,6 +67,7 @@ create table billing.subscriptions (
   items jsonb check (jsonb_typeof(items) = 'array'),
   items_complete boolean,
   past_due_since timestamptz,
+  created_at timestamptz not null default now(),
 
   -- All that the ordering rule (03) remembers of earlier events. ..._as_of are times.
   -- When it is first known to have been past_due after not_past_due_as_of.
@@ -121,6 +125,8 @@ comment on column billing.subscriptions.items_complete is
   'False if the provider''s event did not have all items.';
 comment on column billing.subscriptions.past_due_since is
   'Since when provider_status is past_due, as events show.';
+comment on column billing.subscriptions.created_at is
+  'When this record was made.';
 comment on column billing.subscriptions.recovered_as_of is
   'When an update last ended past_due, unpaid or incomplete.';
 
@@ -3694,12 +3700,15 @@ $$;
 comment on function billing.forget_erasure is
   'Undoes billing.erase_account for a subscription or customer of a provider, or an account '
   '(provider: account).';
--- supabase/schemas/billing_12_access.sql
--- What the Data API reaches: windows (views) and functions with the caller's rights; and who may do
--- what. Only service_role may use schema billing, so default privileges on a window or function are
--- worth nothing by themselves.
-
--- For apps ----------------------------------------------------------------------------------------
+-- supabase/schemas/billing_12_account.sql
+-- What an app asks about an account: windows (views) and functions with the caller's rights. And
+-- what a person may give it: grants.
+--
+-- The functions read windows, and only columns that docs/app.md grants, so a user sees what a policy
+-- lets them see, and needs no right on schema billing. Their bodies are strings or plpgsql, as of
+-- all functions in public: one that was parsed at creation could use schema billing without a check
+-- of the caller's right to it. plpgsql keeps a plan: to plan it at each call takes more time than
+-- the rest.
 
 -- What an app may show.
 --
@@ -3729,6 +3738,7 @@ select
   s.paused_until,
   s.livemode,
   s.past_due_since,
+  s.created_at,
   -- Without items, the plan stands for one.
   coalesce(
     nullif(s.items, '[]'),
@@ -3786,38 +3796,98 @@ as
 select plan_id, feature, amount, per_unit
 from billing.plan_features;
 
--- The next three functions have the same default of grace: change it in all. Notifications (08) and
--- the console ask with it.
---
--- They read windows, and only columns that docs/app.md grants, so a user sees what a policy lets
--- them see, and needs no right on schema billing. Their bodies are strings, as of all functions in
--- public: one that was parsed at creation could use schema billing without a check of the caller's
--- right to it. Postgres does not inline a function with a subquery, so the fixed search_path does
--- not cost a better plan.
-create or replace function public.billing_has_access(
-  account_id text,
-  grace interval default '0'
-)
-returns boolean
-language sql stable
+-- Returns the grace that counts: the default, unless one is given.
+create or replace function public.billing_grace(grace interval default null)
+returns interval
+language plpgsql stable
 set search_path = ''
 as $$
-  select exists (
+begin
+  return greatest(coalesce(grace, public.billing_default_grace()), '0');
+end;
+$$;
+
+create or replace function public.billing_has_access(
+  account_id text,
+  grace interval default null
+)
+returns boolean
+language plpgsql stable
+set search_path = ''
+as $$
+declare
+  given constant interval := public.billing_grace(grace);
+begin
+  return exists (
     select
     from public.billing_subscriptions s
     where s.account_id = billing_has_access.account_id
-      and now() < s.paid_until + greatest(billing_has_access.grace, '0')
-  )
+      and now() < s.paid_until + given
+  );
+end;
 $$;
 
 comment on function public.billing_has_access is
   'Whether an account has a subscription that is paid or in grace.';
 
--- In plpgsql, which keeps the plan: to plan it at each call takes more time than the rest.
+-- Returns what an account may use, by its subscriptions or, if none gives access, by the plan
+-- "free". An amount of null is unlimited. The price's row of a feature wins over the product's.
+create or replace function public.billing_features(
+  account_id text,
+  grace interval default null,
+  of_feature text default null
+)
+returns table (feature text, amount bigint)
+language plpgsql stable
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  given constant interval := public.billing_grace(grace);
+begin
+  return query
+  select
+    f.feature,
+    case
+      when bool_and(f.amount is not null) then
+        least(sum(f.amount::numeric * f.units), 9223372036854775807)::bigint
+    end
+  from (
+    select
+      p.feature,
+      p.amount,
+      case when p.per_unit then coalesce(i.quantity, 1) else 1 end as units
+    from public.billing_subscriptions s,
+      jsonb_to_recordset(s.items) as i (price_id text, product_id text, quantity integer),
+      lateral (
+        select distinct on (p.feature) p.feature, p.amount, p.per_unit
+        from public.billing_plan_features p
+        where p.plan_id in (i.price_id, i.product_id)
+          and p.feature = coalesce(of_feature, p.feature)
+        order by p.feature, p.plan_id = i.price_id desc
+      ) as p
+    where s.account_id = billing_features.account_id
+      and now() < s.paid_until + given
+      -- A quantity of 0 gives nothing, also if the feature is unlimited or not per unit.
+      and (i.quantity <= 0) is not true
+    union all
+    select p.feature, p.amount, 1
+    from public.billing_plan_features p
+    where p.plan_id = 'free'
+      and p.feature = coalesce(of_feature, p.feature)
+      and not public.billing_has_access(billing_features.account_id, grace)
+  ) as f
+  group by f.feature;
+end;
+$$;
+
+comment on function public.billing_features is
+  'What an account may use, and how much of it; null is unlimited.';
+
 create or replace function public.billing_feature_amount(
   account_id text,
   feature text,
-  grace interval default '0'
+  grace interval default null
 )
 returns bigint
 language plpgsql stable
@@ -3825,30 +3895,8 @@ set search_path = ''
 as $$
 begin
   return (
-    select case
-      when bool_or(f.amount is null) then null
-      else least(
-        coalesce(
-          sum(f.amount::numeric * case when f.per_unit then coalesce(i.quantity, 1) else 1 end),
-          0
-        ),
-        9223372036854775807
-      )::bigint
-    end
-    from public.billing_subscriptions s,
-      jsonb_to_recordset(s.items) as i (price_id text, product_id text, quantity integer),
-      lateral (
-        select p.amount, p.per_unit
-        from public.billing_plan_features p
-        where p.feature = billing_feature_amount.feature
-          and p.plan_id in (i.price_id, i.product_id)
-        order by p.plan_id = i.price_id desc
-        limit 1
-      ) as f
-    where s.account_id = billing_feature_amount.account_id
-      and now() < s.paid_until + greatest(billing_feature_amount.grace, '0')
-      -- A quantity of 0 gives nothing, also if the feature is unlimited or not per unit.
-      and (i.quantity <= 0) is not true
+    select case when count(*) = 0 then 0 else min(f.amount) end
+    from public.billing_features(account_id, grace, feature) as f
   );
 end;
 $$;
@@ -3859,16 +3907,218 @@ comment on function public.billing_feature_amount is
 create or replace function public.billing_has_feature(
   account_id text,
   feature text,
-  grace interval default '0'
+  grace interval default null,
+  used bigint default 0
 )
 returns boolean
-language sql stable
+language plpgsql stable
 set search_path = ''
-as 'select coalesce(public.billing_feature_amount(account_id, feature, grace) > 0, true)';
+as $$
+begin
+  return coalesce(
+    public.billing_feature_amount(account_id, feature, grace) > greatest(used, 0),
+    true
+  );
+end;
+$$;
 
 comment on function public.billing_has_feature is
-  'Whether billing_feature_amount is above 0 or unlimited.';
+  'Whether an account has more of a feature than it has used.';
 
+-- Returns what an app shows of an account (docs/app.md). Of its subscriptions, it shows the one that
+-- gives access longest; of equal ones a provider's before a grant; without access, the newest.
+create or replace function public.billing_account(
+  account_id text,
+  grace interval default null
+)
+returns jsonb
+language plpgsql stable
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  given constant interval := public.billing_grace(grace);
+  shown record; -- all null for an account without a subscription
+begin
+  select
+    a.access,
+    case when isfinite(a.access_until) then a.access_until end as access_until,
+    s.id as subscription_id,
+    s.provider,
+    s.plan_id,
+    case when s.status = 'canceled' then s.status else coalesce(s.provider_status, s.status) end
+      as status,
+    s.quantity,
+    s.current_period_end,
+    s.cancel_at,
+    s.trial_end,
+    s.past_due_since,
+    s.paused is not null and (s.paused_until <= now()) is not true as paused,
+    bool_or(s.trial_end is not null) over () as had_trial,
+    count(*) filter (where a.access) over () as subscriptions
+  into shown
+  from public.billing_subscriptions s,
+    lateral (
+      select
+        coalesce(now() < s.paid_until + given, false) as access,
+        least(s.cancel_at, s.paid_until + given) as access_until
+    ) as a
+  where s.account_id = billing_account.account_id
+  order by
+    a.access desc,
+    case when a.access then (
+      a.access_until,
+      s.provider <> 'manual',
+      coalesce(s.current_period_end, '-infinity')
+    ) end desc,
+    s.created_at desc,
+    s.id
+  limit 1;
+
+  return to_jsonb(shown) || jsonb_build_object(
+    'access', coalesce(shown.access, false),
+    'access_until', case when shown.access then shown.access_until end,
+    'features', coalesce((
+      select jsonb_object_agg(f.feature, f.amount)
+      from public.billing_features(account_id, grace) as f
+    ), '{}')
+  );
+end;
+$$;
+
+comment on function public.billing_account is
+  'Access, plan and features of an account, in one answer.';
+
+create or replace view billing.double_subscribed
+with (security_invoker = true)
+as
+select
+  s.account_id,
+  count(*) as subscriptions,
+  (array_agg(s.created_at order by s.created_at))[2] as since
+from public.billing_subscriptions s
+where s.provider <> 'manual' and now() < s.paid_until + public.billing_grace()
+group by s.account_id
+having count(*) > 1;
+
+comment on view billing.double_subscribed is
+  'Accounts that pay for more than one subscription.';
+
+
+-- Grants ------------------------------------------------------------------------------------------
+
+create table billing.grants (
+  subscription_id text collate "C" primary key references billing.subscriptions on delete cascade,
+  reason text not null check (reason ~ '\S'),
+  granted_by text not null,
+  granted_at timestamptz not null default now(),
+  ended_reason text check (ended_reason ~ '\S'),
+  ended_by text,
+  ended_at timestamptz
+);
+
+comment on table billing.grants is
+  'Plans that a person or a handler gave to an account: subscriptions of provider manual.';
+
+-- A grant is a subscription that no provider knows, so no event changes it. Returns its ID.
+create or replace function billing.grant_plan(
+  account_id text,
+  plan_id text,
+  until timestamptz default null,
+  reason text default null,
+  who text default current_user,
+  quantity integer default 1
+)
+returns text
+language plpgsql volatile
+set search_path = ''
+as $$
+declare
+  grant_id constant text := 'grant_' || gen_random_uuid();
+begin
+  if reason is null or until <= now() or quantity <= 0 then
+    raise exception 'A grant needs a reason, an end that is to come or none, and a quantity above 0.'
+      using hint = 'select billing.grant_plan(''<account id>'', ''<plan id>'', reason => ''<why>'');';
+  end if;
+
+  insert into billing.subscriptions (id, provider, account_id, status, plan_id, cancel_at, quantity)
+  values (grant_id, 'manual', account_id, 'active', plan_id, until, quantity);
+  insert into billing.grants (subscription_id, reason, granted_by)
+  values (grant_id, reason, who);
+  return grant_id;
+end;
+$$;
+
+comment on function billing.grant_plan is
+  'Gives an account a plan, until a time or for ever; returns the ID for billing.end_grant.';
+
+create or replace function billing.end_grant(
+  grant_id text,
+  reason text,
+  who text default current_user
+)
+returns text
+language plpgsql volatile
+set search_path = ''
+as $$
+begin
+  update billing.grants g
+  set ended_reason = end_grant.reason, ended_by = who, ended_at = now()
+  where g.subscription_id = grant_id and g.ended_at is null and end_grant.reason is not null;
+  if not found then
+    raise exception 'Nothing was ended: % is no grant, or has ended, or no reason is given.', grant_id
+      using hint = 'select * from billing.grants where ended_at is null;';
+  end if;
+
+  update billing.subscriptions s
+  set status = 'canceled', canceled_at = now()
+  where s.id = grant_id;
+  return format('%s has ended.', grant_id);
+end;
+$$;
+
+comment on function billing.end_grant is
+  'Ends a grant now.';
+
+create or replace view public.billing_grants
+with (security_invoker = true)
+as
+select
+  subscription_id,
+  reason,
+  granted_by,
+  granted_at,
+  ended_reason,
+  ended_by,
+  ended_at
+from billing.grants;
+
+create or replace function public.billing_grant_plan(
+  account_id text,
+  plan_id text,
+  until timestamptz default null,
+  reason text default null,
+  who text default current_user,
+  quantity integer default 1
+)
+returns text
+language sql volatile
+set search_path = ''
+as 'select billing.grant_plan(account_id, plan_id, until, reason, who, quantity)';
+
+create or replace function public.billing_end_grant(
+  grant_id text,
+  reason text,
+  who text default current_user
+)
+returns text
+language sql volatile
+set search_path = ''
+as 'select billing.end_grant(grant_id, reason, who)';
+-- supabase/schemas/billing_13_access.sql
+-- What the Data API reaches: windows (views) and functions with the caller's rights; and who may do
+-- what. Only service_role may use schema billing, so default privileges on a window or function are
+-- worth nothing by themselves.
 
 -- For monitoring ----------------------------------------------------------------------------------
 
@@ -3920,7 +4170,8 @@ select
     select coalesce(sum(e.purchases), 0)
     from billing.erasures e
     where e.purchases > 0
-  ) as erased_purchases
+  ) as erased_purchases,
+  (select count(*) from billing.double_subscribed) as double_subscribed
 from (
     select
       count(*) as open_failures,
@@ -3954,7 +4205,8 @@ select
   notifications_given_up,
   last_scheduled_run_at,
   handlers,
-  erased_purchases
+  erased_purchases,
+  double_subscribed
 from billing.health;
 
 
@@ -4130,7 +4382,7 @@ declare
 begin
   foreach name in array '{
     subscriptions, subscription_items, records, plan_features, processed_events, failed_events,
-    customers, notifications, health
+    customers, notifications, health, grants
   }'::text[] loop
     execute format(
       'revoke all on public.billing_%s from public, anon, authenticated, service_role',
@@ -4145,7 +4397,7 @@ begin
     claim_alerts, settle_alerts, release_lease,
     retry_failed_event, retry_failed_events, resolve_failed_event, reopen_failed_event,
     account_of_customer, account_email, is_erased,
-    has_access, feature_amount, has_feature
+    grace, has_access, features, feature_amount, has_feature, account, grant_plan, end_grant
   }'::text[] loop
     execute format(
       'revoke all on function public.billing_%s from public, anon, authenticated, service_role',
@@ -4186,7 +4438,7 @@ revoke execute on function
   billing.forget_erasure
 from service_role;
 -- supabase/schemas/billing_99_yours.sql
--- The two functions that are yours to replace. `deno task add` writes this file once and never
+-- The three functions that are yours to replace. `deno task add` writes this file once and never
 -- again, and no later migration contains it. Keep names, arguments and grants. Put your version
 -- into a migration of your own.
 
@@ -4248,5 +4500,19 @@ $$;
 comment on function billing.account_email is
   'Returns the e-mail address of an account, or null. Yours to replace.';
 
+-- Returns how long past_due keeps access where no grace is given.
+create or replace function public.billing_default_grace()
+returns interval
+language sql stable
+set search_path = ''
+as $$
+  select interval '0'
+$$;
+
+comment on function public.billing_default_grace is
+  'How long past_due keeps access by default. Yours to replace.';
+
+revoke execute on function public.billing_default_grace from public, anon, authenticated;
+grant execute on function public.billing_default_grace to service_role;
 revoke execute on function billing.account_of_customer, billing.account_email from public;
 grant execute on function billing.account_of_customer, billing.account_email to service_role;

@@ -25,6 +25,7 @@ create table billing.subscriptions (
   items jsonb check (jsonb_typeof(items) = 'array'),
   items_complete boolean,
   past_due_since timestamptz,
+  created_at timestamptz not null default now(),
 
   -- All that the ordering rule (03) remembers of earlier events. ..._as_of are times.
   -- When it is first known to have been past_due after not_past_due_as_of.
@@ -82,6 +83,8 @@ comment on column billing.subscriptions.items_complete is
   'False if the provider''s event did not have all items.';
 comment on column billing.subscriptions.past_due_since is
   'Since when provider_status is past_due, as events show.';
+comment on column billing.subscriptions.created_at is
+  'When this record was made.';
 comment on column billing.subscriptions.recovered_as_of is
   'When an update last ended past_due, unpaid or incomplete.';
 

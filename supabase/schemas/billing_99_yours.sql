@@ -1,4 +1,4 @@
--- The two functions that are yours to replace. `deno task add` writes this file once and never
+-- The three functions that are yours to replace. `deno task add` writes this file once and never
 -- again, and no later migration contains it. Keep names, arguments and grants. Put your version
 -- into a migration of your own.
 
@@ -60,5 +60,19 @@ $$;
 comment on function billing.account_email is
   'Returns the e-mail address of an account, or null. Yours to replace.';
 
+-- Returns how long past_due keeps access where no grace is given.
+create or replace function public.billing_default_grace()
+returns interval
+language sql stable
+set search_path = ''
+as $$
+  select interval '0'
+$$;
+
+comment on function public.billing_default_grace is
+  'How long past_due keeps access by default. Yours to replace.';
+
+revoke execute on function public.billing_default_grace from public, anon, authenticated;
+grant execute on function public.billing_default_grace to service_role;
 revoke execute on function billing.account_of_customer, billing.account_email from public;
 grant execute on function billing.account_of_customer, billing.account_email to service_role;

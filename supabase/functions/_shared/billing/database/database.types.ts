@@ -112,8 +112,62 @@ export type Database = {
         };
         Relationships: [];
       };
+      "billing_grants": {
+        Row: {
+          "ended_at": string | null;
+          "ended_by": string | null;
+          "ended_reason": string | null;
+          "granted_at": string;
+          "granted_by": string;
+          "reason": string;
+          "subscription_id": string;
+        };
+        ComputedFields: never;
+        Insert: {
+          "ended_at"?: string | null;
+          "ended_by"?: string | null;
+          "ended_reason"?: string | null;
+          "granted_at"?: string | null;
+          "granted_by"?: string | null;
+          "reason"?: string | null;
+          "subscription_id"?: string | null;
+        };
+        Update: {
+          "ended_at"?: string | null;
+          "ended_by"?: string | null;
+          "ended_reason"?: string | null;
+          "granted_at"?: string | null;
+          "granted_by"?: string | null;
+          "reason"?: string | null;
+          "subscription_id"?: string | null;
+        };
+        Relationships: [
+          {
+            foreignKeyName: "grants_subscription_id_fkey";
+            columns: ["subscription_id"];
+            isOneToOne: true;
+            referencedRelation: "billing_records";
+            referencedColumns: ["id"];
+          },
+          {
+            foreignKeyName: "grants_subscription_id_fkey";
+            columns: ["subscription_id"];
+            isOneToOne: true;
+            referencedRelation: "billing_subscription_items";
+            referencedColumns: ["subscription_id"];
+          },
+          {
+            foreignKeyName: "grants_subscription_id_fkey";
+            columns: ["subscription_id"];
+            isOneToOne: true;
+            referencedRelation: "billing_subscriptions";
+            referencedColumns: ["id"];
+          },
+        ];
+      };
       "billing_health": {
         Row: {
+          "double_subscribed": number | null;
           "erased_purchases": number | null;
           "handlers": (string)[] | null;
           "last_event_at": string | null;
@@ -323,6 +377,7 @@ export type Database = {
           "account_id": string;
           "cancel_at": string | null;
           "canceled_at": string | null;
+          "created_at": string;
           "current_period_end": string | null;
           "customer_id": string | null;
           "id": string;
@@ -345,6 +400,7 @@ export type Database = {
           "account_id"?: string | null;
           "cancel_at"?: string | null;
           "canceled_at"?: string | null;
+          "created_at"?: string | null;
           "current_period_end"?: string | null;
           "customer_id"?: string | null;
           "id"?: string | null;
@@ -366,6 +422,7 @@ export type Database = {
           "account_id"?: string | null;
           "cancel_at"?: string | null;
           "canceled_at"?: string | null;
+          "created_at"?: string | null;
           "current_period_end"?: string | null;
           "customer_id"?: string | null;
           "id"?: string | null;
@@ -387,6 +444,10 @@ export type Database = {
       };
     };
     Functions: {
+      "billing_account": {
+        Args: { "account_id": string; "grace"?: string };
+        Returns: Json;
+      };
       "billing_account_email": {
         Args: { "account_id": string };
         Returns: string;
@@ -446,16 +507,48 @@ export type Database = {
         };
         Returns: Json[];
       };
+      "billing_default_grace": {
+        Args: Record<PropertyKey, never>;
+        Returns: string;
+      };
+      "billing_end_grant": {
+        Args: { "grant_id": string; "reason": string; "who"?: string };
+        Returns: string;
+      };
       "billing_feature_amount": {
         Args: { "account_id": string; "feature": string; "grace"?: string };
         Returns: number;
+      };
+      "billing_features": {
+        Args: { "account_id": string; "grace"?: string; "of_feature"?: string };
+        Returns: {
+          "amount": number;
+          "feature": string;
+        }[];
+      };
+      "billing_grace": { Args: { "grace"?: string }; Returns: string };
+      "billing_grant_plan": {
+        Args: {
+          "account_id": string;
+          "plan_id": string;
+          "quantity"?: number;
+          "reason"?: string;
+          "until"?: string;
+          "who"?: string;
+        };
+        Returns: string;
       };
       "billing_has_access": {
         Args: { "account_id": string; "grace"?: string };
         Returns: boolean;
       };
       "billing_has_feature": {
-        Args: { "account_id": string; "feature": string; "grace"?: string };
+        Args: {
+          "account_id": string;
+          "feature": string;
+          "grace"?: string;
+          "used"?: number;
+        };
         Returns: boolean;
       };
       "billing_is_erased": { Args: { "events": Json }; Returns: string[] };

@@ -2,177 +2,6 @@
 -- what. Only service_role may use schema billing, so default privileges on a window or function are
 -- worth nothing by themselves.
 
--- For apps ----------------------------------------------------------------------------------------
-
--- What an app may show.
---
--- paid_until is the rule of access (docs/app.md). infinity: paid; a time: past due since then, and
--- access ends a grace later; null: no access, as for an unknown status. By provider_status, because
--- a creation sets status to active even if the first payment has not been made; but a deletion
--- decides. Not by current_period_end, unless nothing else is known: Stripe moves it on about an
--- hour before it tries to collect, and the event may be late. From cancel_at on null, because the
--- deletion's event may be late, too.
-create or replace view public.billing_subscriptions
-with (security_invoker = true)
-as
-select
-  s.id,
-  s.provider,
-  s.account_id,
-  s.status,
-  s.plan_id,
-  s.current_period_end,
-  s.canceled_at,
-  s.provider_status,
-  s.customer_id,
-  s.quantity,
-  s.cancel_at,
-  s.trial_end,
-  s.paused,
-  s.paused_until,
-  s.livemode,
-  s.past_due_since,
-  -- Without items, the plan stands for one.
-  coalesce(
-    nullif(s.items, '[]'),
-    jsonb_build_array(jsonb_build_object('price_id', s.plan_id, 'quantity', s.quantity))
-  ) as items,
-  s.items_complete,
-  case
-    when s.status = 'canceled' or s.cancel_at <= now() then null
-    when s.paused = 'void' and (s.paused_until <= now()) is not true then null
-    when coalesce(s.provider_status, s.status) in ('active', 'trialing') then 'infinity'
-    when coalesce(s.provider_status, s.status) = 'past_due' then nullif(
-      least(coalesce(s.past_due_since, s.current_period_end, '-infinity'), now()),
-      '-infinity'
-    )
-  end as paid_until
-from billing.subscriptions s;
-
-comment on view public.billing_subscriptions is
-  'paid_until: infinity while paid, when it became past due, or null.';
-
-create or replace view public.billing_subscription_items
-with (security_invoker = true)
-as
-select
-  s.id as subscription_id,
-  s.provider,
-  s.account_id,
-  i.item_id,
-  i.price_id,
-  i.product_id,
-  i.quantity,
-  i.usage_type,
-  i.current_period_end
-from public.billing_subscriptions s,
-  jsonb_to_recordset(s.items) as i (
-    item_id text,
-    price_id text,
-    product_id text,
-    quantity integer,
-    usage_type text,
-    current_period_end timestamptz
-  );
-
-create or replace view billing.subscription_items
-with (security_invoker = true)
-as
-table public.billing_subscription_items;
-
-comment on view billing.subscription_items is
-  'One row per item of a subscription.';
-
-create or replace view public.billing_plan_features
-with (security_invoker = true)
-as
-select plan_id, feature, amount, per_unit
-from billing.plan_features;
-
--- The next three functions have the same default of grace: change it in all. Notifications (08) and
--- the console ask with it.
---
--- They read windows, and only columns that docs/app.md grants, so a user sees what a policy lets
--- them see, and needs no right on schema billing. Their bodies are strings, as of all functions in
--- public: one that was parsed at creation could use schema billing without a check of the caller's
--- right to it. Postgres does not inline a function with a subquery, so the fixed search_path does
--- not cost a better plan.
-create or replace function public.billing_has_access(
-  account_id text,
-  grace interval default '0'
-)
-returns boolean
-language sql stable
-set search_path = ''
-as $$
-  select exists (
-    select
-    from public.billing_subscriptions s
-    where s.account_id = billing_has_access.account_id
-      and now() < s.paid_until + greatest(billing_has_access.grace, '0')
-  )
-$$;
-
-comment on function public.billing_has_access is
-  'Whether an account has a subscription that is paid or in grace.';
-
--- In plpgsql, which keeps the plan: to plan it at each call takes more time than the rest.
-create or replace function public.billing_feature_amount(
-  account_id text,
-  feature text,
-  grace interval default '0'
-)
-returns bigint
-language plpgsql stable
-set search_path = ''
-as $$
-begin
-  return (
-    select case
-      when bool_or(f.amount is null) then null
-      else least(
-        coalesce(
-          sum(f.amount::numeric * case when f.per_unit then coalesce(i.quantity, 1) else 1 end),
-          0
-        ),
-        9223372036854775807
-      )::bigint
-    end
-    from public.billing_subscriptions s,
-      jsonb_to_recordset(s.items) as i (price_id text, product_id text, quantity integer),
-      lateral (
-        select p.amount, p.per_unit
-        from public.billing_plan_features p
-        where p.feature = billing_feature_amount.feature
-          and p.plan_id in (i.price_id, i.product_id)
-        order by p.plan_id = i.price_id desc
-        limit 1
-      ) as f
-    where s.account_id = billing_feature_amount.account_id
-      and now() < s.paid_until + greatest(billing_feature_amount.grace, '0')
-      -- A quantity of 0 gives nothing, also if the feature is unlimited or not per unit.
-      and (i.quantity <= 0) is not true
-  );
-end;
-$$;
-
-comment on function public.billing_feature_amount is
-  'How much of a feature an account has; null if unlimited.';
-
-create or replace function public.billing_has_feature(
-  account_id text,
-  feature text,
-  grace interval default '0'
-)
-returns boolean
-language sql stable
-set search_path = ''
-as 'select coalesce(public.billing_feature_amount(account_id, feature, grace) > 0, true)';
-
-comment on function public.billing_has_feature is
-  'Whether billing_feature_amount is above 0 or unlimited.';
-
-
 -- For monitoring ----------------------------------------------------------------------------------
 
 create or replace view billing.events_per_hour
@@ -223,7 +52,8 @@ select
     select coalesce(sum(e.purchases), 0)
     from billing.erasures e
     where e.purchases > 0
-  ) as erased_purchases
+  ) as erased_purchases,
+  (select count(*) from billing.double_subscribed) as double_subscribed
 from (
     select
       count(*) as open_failures,
@@ -257,7 +87,8 @@ select
   notifications_given_up,
   last_scheduled_run_at,
   handlers,
-  erased_purchases
+  erased_purchases,
+  double_subscribed
 from billing.health;
 
 
@@ -433,7 +264,7 @@ declare
 begin
   foreach name in array '{
     subscriptions, subscription_items, records, plan_features, processed_events, failed_events,
-    customers, notifications, health
+    customers, notifications, health, grants
   }'::text[] loop
     execute format(
       'revoke all on public.billing_%s from public, anon, authenticated, service_role',
@@ -448,7 +279,7 @@ begin
     claim_alerts, settle_alerts, release_lease,
     retry_failed_event, retry_failed_events, resolve_failed_event, reopen_failed_event,
     account_of_customer, account_email, is_erased,
-    has_access, feature_amount, has_feature
+    grace, has_access, features, feature_amount, has_feature, account, grant_plan, end_grant
   }'::text[] loop
     execute format(
       'revoke all on function public.billing_%s from public, anon, authenticated, service_role',

@@ -1,0 +1,414 @@
+-- What an app asks about an account: windows (views) and functions with the caller's rights. And
+-- what a person may give it: grants.
+--
+-- The functions read windows, and only columns that docs/app.md grants, so a user sees what a policy
+-- lets them see, and needs no right on schema billing. Their bodies are strings or plpgsql, as of
+-- all functions in public: one that was parsed at creation could use schema billing without a check
+-- of the caller's right to it. plpgsql keeps a plan: to plan it at each call takes more time than
+-- the rest.
+
+-- What an app may show.
+--
+-- paid_until is the rule of access (docs/app.md). infinity: paid; a time: past due since then, and
+-- access ends a grace later; null: no access, as for an unknown status. By provider_status, because
+-- a creation sets status to active even if the first payment has not been made; but a deletion
+-- decides. Not by current_period_end, unless nothing else is known: Stripe moves it on about an
+-- hour before it tries to collect, and the event may be late. From cancel_at on null, because the
+-- deletion's event may be late, too.
+create or replace view public.billing_subscriptions
+with (security_invoker = true)
+as
+select
+  s.id,
+  s.provider,
+  s.account_id,
+  s.status,
+  s.plan_id,
+  s.current_period_end,
+  s.canceled_at,
+  s.provider_status,
+  s.customer_id,
+  s.quantity,
+  s.cancel_at,
+  s.trial_end,
+  s.paused,
+  s.paused_until,
+  s.livemode,
+  s.past_due_since,
+  s.created_at,
+  -- Without items, the plan stands for one.
+  coalesce(
+    nullif(s.items, '[]'),
+    jsonb_build_array(jsonb_build_object('price_id', s.plan_id, 'quantity', s.quantity))
+  ) as items,
+  s.items_complete,
+  case
+    when s.status = 'canceled' or s.cancel_at <= now() then null
+    when s.paused = 'void' and (s.paused_until <= now()) is not true then null
+    when coalesce(s.provider_status, s.status) in ('active', 'trialing') then 'infinity'
+    when coalesce(s.provider_status, s.status) = 'past_due' then nullif(
+      least(coalesce(s.past_due_since, s.current_period_end, '-infinity'), now()),
+      '-infinity'
+    )
+  end as paid_until
+from billing.subscriptions s;
+
+comment on view public.billing_subscriptions is
+  'paid_until: infinity while paid, when it became past due, or null.';
+
+create or replace view public.billing_subscription_items
+with (security_invoker = true)
+as
+select
+  s.id as subscription_id,
+  s.provider,
+  s.account_id,
+  i.item_id,
+  i.price_id,
+  i.product_id,
+  i.quantity,
+  i.usage_type,
+  i.current_period_end
+from public.billing_subscriptions s,
+  jsonb_to_recordset(s.items) as i (
+    item_id text,
+    price_id text,
+    product_id text,
+    quantity integer,
+    usage_type text,
+    current_period_end timestamptz
+  );
+
+create or replace view billing.subscription_items
+with (security_invoker = true)
+as
+table public.billing_subscription_items;
+
+comment on view billing.subscription_items is
+  'One row per item of a subscription.';
+
+create or replace view public.billing_plan_features
+with (security_invoker = true)
+as
+select plan_id, feature, amount, per_unit
+from billing.plan_features;
+
+-- Returns the grace that counts: the default, unless one is given.
+create or replace function public.billing_grace(grace interval default null)
+returns interval
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  return greatest(coalesce(grace, public.billing_default_grace()), '0');
+end;
+$$;
+
+create or replace function public.billing_has_access(
+  account_id text,
+  grace interval default null
+)
+returns boolean
+language plpgsql stable
+set search_path = ''
+as $$
+declare
+  given constant interval := public.billing_grace(grace);
+begin
+  return exists (
+    select
+    from public.billing_subscriptions s
+    where s.account_id = billing_has_access.account_id
+      and now() < s.paid_until + given
+  );
+end;
+$$;
+
+comment on function public.billing_has_access is
+  'Whether an account has a subscription that is paid or in grace.';
+
+-- Returns what an account may use, by its subscriptions or, if none gives access, by the plan
+-- "free". An amount of null is unlimited. The price's row of a feature wins over the product's.
+create or replace function public.billing_features(
+  account_id text,
+  grace interval default null,
+  of_feature text default null
+)
+returns table (feature text, amount bigint)
+language plpgsql stable
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  given constant interval := public.billing_grace(grace);
+begin
+  return query
+  select
+    f.feature,
+    case
+      when bool_and(f.amount is not null) then
+        least(sum(f.amount::numeric * f.units), 9223372036854775807)::bigint
+    end
+  from (
+    select
+      p.feature,
+      p.amount,
+      case when p.per_unit then coalesce(i.quantity, 1) else 1 end as units
+    from public.billing_subscriptions s,
+      jsonb_to_recordset(s.items) as i (price_id text, product_id text, quantity integer),
+      lateral (
+        select distinct on (p.feature) p.feature, p.amount, p.per_unit
+        from public.billing_plan_features p
+        where p.plan_id in (i.price_id, i.product_id)
+          and p.feature = coalesce(of_feature, p.feature)
+        order by p.feature, p.plan_id = i.price_id desc
+      ) as p
+    where s.account_id = billing_features.account_id
+      and now() < s.paid_until + given
+      -- A quantity of 0 gives nothing, also if the feature is unlimited or not per unit.
+      and (i.quantity <= 0) is not true
+    union all
+    select p.feature, p.amount, 1
+    from public.billing_plan_features p
+    where p.plan_id = 'free'
+      and p.feature = coalesce(of_feature, p.feature)
+      and not public.billing_has_access(billing_features.account_id, grace)
+  ) as f
+  group by f.feature;
+end;
+$$;
+
+comment on function public.billing_features is
+  'What an account may use, and how much of it; null is unlimited.';
+
+create or replace function public.billing_feature_amount(
+  account_id text,
+  feature text,
+  grace interval default null
+)
+returns bigint
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  return (
+    select case when count(*) = 0 then 0 else min(f.amount) end
+    from public.billing_features(account_id, grace, feature) as f
+  );
+end;
+$$;
+
+comment on function public.billing_feature_amount is
+  'How much of a feature an account has; null if unlimited.';
+
+create or replace function public.billing_has_feature(
+  account_id text,
+  feature text,
+  grace interval default null,
+  used bigint default 0
+)
+returns boolean
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  return coalesce(
+    public.billing_feature_amount(account_id, feature, grace) > greatest(used, 0),
+    true
+  );
+end;
+$$;
+
+comment on function public.billing_has_feature is
+  'Whether an account has more of a feature than it has used.';
+
+-- Returns what an app shows of an account (docs/app.md). Of its subscriptions, it shows the one that
+-- gives access longest; of equal ones a provider's before a grant; without access, the newest.
+create or replace function public.billing_account(
+  account_id text,
+  grace interval default null
+)
+returns jsonb
+language plpgsql stable
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  given constant interval := public.billing_grace(grace);
+  shown record; -- all null for an account without a subscription
+begin
+  select
+    a.access,
+    case when isfinite(a.access_until) then a.access_until end as access_until,
+    s.id as subscription_id,
+    s.provider,
+    s.plan_id,
+    case when s.status = 'canceled' then s.status else coalesce(s.provider_status, s.status) end
+      as status,
+    s.quantity,
+    s.current_period_end,
+    s.cancel_at,
+    s.trial_end,
+    s.past_due_since,
+    s.paused is not null and (s.paused_until <= now()) is not true as paused,
+    bool_or(s.trial_end is not null) over () as had_trial,
+    count(*) filter (where a.access) over () as subscriptions
+  into shown
+  from public.billing_subscriptions s,
+    lateral (
+      select
+        coalesce(now() < s.paid_until + given, false) as access,
+        least(s.cancel_at, s.paid_until + given) as access_until
+    ) as a
+  where s.account_id = billing_account.account_id
+  order by
+    a.access desc,
+    case when a.access then (
+      a.access_until,
+      s.provider <> 'manual',
+      coalesce(s.current_period_end, '-infinity')
+    ) end desc,
+    s.created_at desc,
+    s.id
+  limit 1;
+
+  return to_jsonb(shown) || jsonb_build_object(
+    'access', coalesce(shown.access, false),
+    'access_until', case when shown.access then shown.access_until end,
+    'features', coalesce((
+      select jsonb_object_agg(f.feature, f.amount)
+      from public.billing_features(account_id, grace) as f
+    ), '{}')
+  );
+end;
+$$;
+
+comment on function public.billing_account is
+  'Access, plan and features of an account, in one answer.';
+
+create or replace view billing.double_subscribed
+with (security_invoker = true)
+as
+select
+  s.account_id,
+  count(*) as subscriptions,
+  (array_agg(s.created_at order by s.created_at))[2] as since
+from public.billing_subscriptions s
+where s.provider <> 'manual' and now() < s.paid_until + public.billing_grace()
+group by s.account_id
+having count(*) > 1;
+
+comment on view billing.double_subscribed is
+  'Accounts that pay for more than one subscription.';
+
+
+-- Grants ------------------------------------------------------------------------------------------
+
+create table billing.grants (
+  subscription_id text collate "C" primary key references billing.subscriptions on delete cascade,
+  reason text not null check (reason ~ '\S'),
+  granted_by text not null,
+  granted_at timestamptz not null default now(),
+  ended_reason text check (ended_reason ~ '\S'),
+  ended_by text,
+  ended_at timestamptz
+);
+
+comment on table billing.grants is
+  'Plans that a person or a handler gave to an account: subscriptions of provider manual.';
+
+-- A grant is a subscription that no provider knows, so no event changes it. Returns its ID.
+create or replace function billing.grant_plan(
+  account_id text,
+  plan_id text,
+  until timestamptz default null,
+  reason text default null,
+  who text default current_user,
+  quantity integer default 1
+)
+returns text
+language plpgsql volatile
+set search_path = ''
+as $$
+declare
+  grant_id constant text := 'grant_' || gen_random_uuid();
+begin
+  if reason is null or until <= now() or quantity <= 0 then
+    raise exception 'A grant needs a reason, an end that is to come or none, and a quantity above 0.'
+      using hint = 'select billing.grant_plan(''<account id>'', ''<plan id>'', reason => ''<why>'');';
+  end if;
+
+  insert into billing.subscriptions (id, provider, account_id, status, plan_id, cancel_at, quantity)
+  values (grant_id, 'manual', account_id, 'active', plan_id, until, quantity);
+  insert into billing.grants (subscription_id, reason, granted_by)
+  values (grant_id, reason, who);
+  return grant_id;
+end;
+$$;
+
+comment on function billing.grant_plan is
+  'Gives an account a plan, until a time or for ever; returns the ID for billing.end_grant.';
+
+create or replace function billing.end_grant(
+  grant_id text,
+  reason text,
+  who text default current_user
+)
+returns text
+language plpgsql volatile
+set search_path = ''
+as $$
+begin
+  update billing.grants g
+  set ended_reason = end_grant.reason, ended_by = who, ended_at = now()
+  where g.subscription_id = grant_id and g.ended_at is null and end_grant.reason is not null;
+  if not found then
+    raise exception 'Nothing was ended: % is no grant, or has ended, or no reason is given.', grant_id
+      using hint = 'select * from billing.grants where ended_at is null;';
+  end if;
+
+  update billing.subscriptions s
+  set status = 'canceled', canceled_at = now()
+  where s.id = grant_id;
+  return format('%s has ended.', grant_id);
+end;
+$$;
+
+comment on function billing.end_grant is
+  'Ends a grant now.';
+
+create or replace view public.billing_grants
+with (security_invoker = true)
+as
+select
+  subscription_id,
+  reason,
+  granted_by,
+  granted_at,
+  ended_reason,
+  ended_by,
+  ended_at
+from billing.grants;
+
+create or replace function public.billing_grant_plan(
+  account_id text,
+  plan_id text,
+  until timestamptz default null,
+  reason text default null,
+  who text default current_user,
+  quantity integer default 1
+)
+returns text
+language sql volatile
+set search_path = ''
+as 'select billing.grant_plan(account_id, plan_id, until, reason, who, quantity)';
+
+create or replace function public.billing_end_grant(
+  grant_id text,
+  reason text,
+  who text default current_user
+)
+returns text
+language sql volatile
+set search_path = ''
+as 'select billing.end_grant(grant_id, reason, who)';
