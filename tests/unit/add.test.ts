@@ -221,7 +221,7 @@ const OBSTACLES = [
   [WEBHOOK, "link", `${WEBHOOK} is a link to `],
   ["migrations", "link", "migrations is a link to "],
   ["schemas", "link", "schemas is a link to "],
-  ["billing.json", "link", "billing.json is a link to /nowhere, and add"],
+  ["billing.json", "link", "billing.json is a link to /nowhere, and noth"],
   ["config.toml", "link", "config.toml is a link to "],
   [
     "functions/billing-worker",
