@@ -29,7 +29,7 @@ import { setting } from "../support/test_environment.ts";
 const ELSEWHERE: readonly (readonly [commands: RegExp, where: string])[] = [
   [/^supabase (start$|functions serve$)/, "Docker"],
   [/^stripe /, "an account of Stripe's, and its CLI"],
-  [/^(supabase|deno task add|cd|rm|grep|files=|\(cd) ?/, "tests/deploy"],
+  [/^(supabase|deno task (add|remove)|cd) /, "tests/deploy"],
   [/^npm pack$|^npx --yes \.\//, "tests/deploy/npm_package.test.ts"],
   [/ STRIPE_API_KEY |^deno task (import|reconcile) /, "tests/stripe_sync"],
   [/^deno task console/, "tests/unit/console.test.ts and tests/console"],

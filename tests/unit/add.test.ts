@@ -381,7 +381,7 @@ Deno.test("add appends its sections to config.toml", () => {
       ["a = 1", "\n\n"],
       ["at = 1979-05-27T07:32:00Z\n", "\n"],
       ["\ufeffa = 1\n", "\n"],
-      ["# [functions.billing-webhook]\n\n", ""],
+      ["# [functions.billing-webhook]\n\n", "\n"],
       ["a = 1\r\n", "\r\n"],
     ] as const
   ) {
