@@ -1,4 +1,4 @@
-/** Whether git can show and undo what `add` writes into a project. */
+/** Whether git can show and undo what is written into a project. */
 import { FaultInLines } from "../common/cli.ts";
 import { createCommand } from "../common/create_command.ts";
 import { printable } from "../common/print.ts";
@@ -13,7 +13,7 @@ export async function requireCleanTree(project: string): Promise<void> {
     await read(project, "ls-files", "--", "supabase") !== "";
   if (!isTracked) {
     throw new Error(
-      `Nothing was written: git does not track ${project}/supabase. Commit it first, so that git can show and undo what add changes.`,
+      `Nothing was written: git does not track ${project}/supabase. Commit it first, so that git can show and undo the changes.`,
     );
   }
 
@@ -71,7 +71,7 @@ async function read(project: string, ...args: string[]): Promise<string> {
   const { text, fault } = await run(project, ...args);
   if (fault === undefined) return text;
   throw new FaultInLines(
-    `Nothing was written: add needs git in ${project}, to show and undo changes.\n${fault}`,
+    `Nothing was written: this needs git in ${project}, to show and undo changes.\n${fault}`,
   );
 }
 

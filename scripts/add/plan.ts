@@ -1,23 +1,16 @@
 import { basename, dirname, join } from "node:path";
 import { REPOSITORY } from "../common/how_started.ts";
+import { type Change, obstacles } from "./changes.ts";
 import { planConfig } from "./config.ts";
 import { planMigrations } from "./migrations.ts";
 import {
   ATTRIBUTES,
   fingerprint,
-  ifMissing,
   MANIFEST,
   type Project,
   readText,
   type Receiver,
 } from "./project.ts";
-
-/** A file to write; null removes it. */
-export interface Change {
-  readonly verb: "add" | "change" | "remove";
-  readonly path: string; // below `supabase/`
-  readonly text: string | null;
-}
 
 export type Plan = Readonly<Awaited<ReturnType<typeof makePlan>>>;
 
@@ -125,56 +118,6 @@ export async function makePlan(
     .map((path) => `supabase/${path}`);
   blockers.push(...await obstacles(dirname(supabase), places));
   return { changes, kept, todo, blockers };
-}
-
-export async function writePlan(supabase: string, plan: Plan): Promise<void> {
-  for (const { path, text } of plan.changes) {
-    const file = join(supabase, path);
-    if (text === null) {
-      await Deno.remove(file);
-      continue;
-    }
-    await Deno.mkdir(dirname(file), { recursive: true });
-    // Renamed, because a file that was there may have a second name (a hard link).
-    const { mode } = await Deno.lstat(file).catch(() => ({ mode: null }));
-    const options = mode === null ? {} : { mode };
-    const unfinished = `${file}.new`;
-    await Deno.writeTextFile(unfinished, text, { createNew: true, ...options });
-    await Deno.rename(unfinished, file);
-  }
-}
-
-/** Returns why files cannot be written or removed, for each place that is wrong. */
-async function obstacles(project: string, files: readonly string[]) {
-  const found = new Set<string>();
-  for (const file of files) {
-    const names = file.split("/");
-    for (const depth of names.keys()) {
-      const path = names.slice(0, depth + 1).join("/");
-      const kind = path === file ? "file" : "folder";
-      const wrong = await obstacleAt(join(project, path), kind);
-      if (wrong === undefined) continue;
-
-      found.add(`${path} ${wrong}. Put a ${kind} there instead, and commit.`);
-      break;
-    }
-  }
-  return found;
-}
-
-async function obstacleAt(place: string, wanted: "file" | "folder") {
-  const entry = await Deno.lstat(place).catch(ifMissing);
-  if (entry === undefined) return undefined;
-  if (entry.isSymlink) {
-    const target = await Deno.readLink(place);
-    return `is a link to ${target}, and add does not write through links`;
-  }
-  if (wanted === "file") return entry.isFile ? undefined : "is not a file";
-  if (!entry.isDirectory) return "is not a folder";
-
-  const repository = await Deno.lstat(join(place, ".git")).catch(ifMissing);
-  return repository &&
-    "is a git repository of its own, so yours would not show what add changes";
 }
 
 function hasOwnExport({ sql, schemas }: Project): boolean {

@@ -20,7 +20,7 @@ export type Receiver = Readonly<Awaited<ReturnType<typeof readReceiver>>>;
 /** Reads the receiver from a clone of this repository, or from the package. */
 export async function readReceiver() {
   const supabase = join(REPOSITORY, "supabase");
-  const migrations = await readFolder(supabase, "migrations");
+  const migrations = await readMigrations();
   const files = new Map(await readFolder(supabase, "snippets"));
   for (const name of FUNCTIONS) {
     const text = await Deno.readTextFile(builtFile(name));
@@ -33,6 +33,10 @@ export async function readReceiver() {
     migrations,
     schemas: await readFolder(supabase, "schemas"),
   };
+}
+
+export function readMigrations(): Promise<ReadonlyMap<string, string>> {
+  return readFolder(join(REPOSITORY, "supabase"), "migrations");
 }
 
 /** Tells git's hosts to fold these files in a review. */

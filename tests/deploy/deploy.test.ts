@@ -150,23 +150,53 @@ const OURS = Array.from(
   (path) => path.replace(/^migrations\/\d+_(.+)\.sql$/, "$1"),
 );
 
-/** Objects of the app, besides a handler, that are in schema billing or use it. */
+/** Objects of the app, besides a handler, that use the receiver or are in it. */
 const MINE = `
   create table billing.mine (id int);
   create table public.billing_mine (id text references billing.subscriptions);
   create view public.my_plans as select plan_id from billing.subscriptions;
   create view public.my_windows as select id from public.billing_subscriptions;
-  create function public.mine(event billing.event) returns int
+  create function public.my_argument(event billing.event) returns int
     language sql as 'select 1';
+  create function public.my_body() returns trigger
+    language plpgsql as 'begin perform billing.prune(); return new; end';
+  create function public.my_own() returns trigger
+    language plpgsql as 'begin perform billing_address; return new; end';
+  create function public.billing_has_access(account_id uuid) returns boolean
+    return true;
   create policy mine on public.tags using (public.billing_has_access('acc_1'));
+  create policy mine on billing.plan_features using (true);
+  create trigger mine before insert on billing.customers
+    for each row execute function public.my_own();
+  alter table billing.plan_features add tag int references public.tags;
   insert into billing.subscriptions (id, provider, account_id, status, plan_id)
   values ('sub_1', 'a', 'acc_1', 'active', 'plan_1');`;
 
+const NAMED = [
+  "constraint billing_mine_id_fkey on table billing_mine",
+  "constraint plan_features_tag_fkey on table billing.plan_features",
+  "function billing.on_charge_refunded(text,jsonb)",
+  "function billing_has_access(uuid)",
+  "function my_argument(billing.event)",
+  "function my_body()",
+  "policy mine on table billing.plan_features",
+  "policy mine on table tags",
+  "rule _RETURN on view my_plans",
+  "rule _RETURN on view my_windows",
+  "table billing.mine",
+  "trigger mine on table billing.customers",
+];
+
 const MINE_AWAY = `
   drop policy mine on public.tags;
-  drop function public.mine, billing.on_charge_refunded;
+  drop policy mine on billing.plan_features;
+  drop trigger mine on billing.customers;
+  drop function public.my_argument, public.my_body, public.my_own,
+    public.billing_has_access(uuid), billing.on_charge_refunded;
   drop view public.my_plans, public.my_windows;
-  drop table public.billing_mine, billing.mine;`;
+  drop table public.billing_mine, billing.mine;
+  alter table billing.plan_features drop tag;
+`;
 
 Deno.test("docs/deploy.md: an app gets the receiver, updates it, has it beside its own functions, and leaves it", async (test) => {
   await using opened = new AsyncDisposableStack();
@@ -317,64 +347,54 @@ Deno.test("docs/deploy.md: an app gets the receiver, updates it, has it beside i
     assertEquals(health?.["open_failures"], "0");
   });
 
-  await test.step("Taken out, 1. What is pending", async () => {
-    const { jobs, secrets } = await around();
-    assertEquals([jobs.length, secrets.length], [3, 3]);
-    await sql.unsafe(block("select notifications_pending"));
-  });
-
-  const leave = block("do $$");
-  const migrations = join(app.path, "supabase/migrations");
-  await test.step("Taken out, 2. As long as something of the app is in the way, it is listed, and nothing is changed", async () => {
-    await sql.unsafe(MINE).simple();
-    const used = await schemaOf(sql);
-    const refused = await sql.unsafe(leave).catch((error) => error);
-    assertStringIncludes(
-      refused.message,
-      "These are yours, or use the receiver: constraint billing_mine_id_fkey on table billing_mine, function billing.on_charge_refunded(text,jsonb), function mine(billing.event), policy mine on table tags, rule _RETURN on view my_plans, rule _RETURN on view my_windows, table billing.mine",
+  /** The commands that "remove" has printed. */
+  let next: string[] = [];
+  const typeNext = async (start: string) =>
+    assertWorks(
+      await type(next.filter((line) => line.startsWith(start)).join("\n"), {
+        env,
+      }),
     );
-    assertEquals(await schemaOf(sql), used);
-    assertEquals((await around()).jobs.length, 3);
+  await test.step("Taken out: as long as something of the app is in the way, the push lists it, and changes nothing", async () => {
+    await app.commit();
+    const remove = block(`${NPX} remove .`).trim();
+    const output = assertWorks(await type(`${remove} --yes`));
+    next = Array.from(
+      output.matchAll(/^ {2}((?:supabase|rm) .+)$/gm),
+      ([, it]) => it!,
+    );
+
+    await sql.unsafe(MINE).simple();
+    const used = { schema: await schemaOf(sql), around: await around() };
+    assertEquals([used.around.jobs.length, used.around.secrets.length], [3, 3]);
+    const refused = await type(push, { env });
+    assertEquals(refused.code, 1);
+    const [, listed] = /are part of it: (.+)\. Drop or/.exec(refused.output) ??
+      [];
+    assertEquals(listed?.split(", "), NAMED);
+    assertEquals({ schema: await schemaOf(sql), around: await around() }, used);
   });
 
-  await test.step("Taken out, 2. Pushed: the schema is what it was before the receiver", async () => {
-    assertWorks(await type(block("supabase migration new")));
-    const [name] = [...Deno.readDirSync(migrations)].map(({ name }) => name)
-      .filter((name) => name.endsWith("_billing_leave.sql"));
-    await Deno.remove(join(migrations, name!));
-    // It has to come after the migrations of the project that are dated ahead.
-    const file = join(migrations, "20991231000000_billing_leave.sql");
-    await Deno.writeTextFile(file, `${MINE_AWAY}\n${leave}`);
-    assertWorks(await type(push, { env }));
+  await test.step("Taken out: all is as before, but for the migrations", async () => {
+    const file = join(app.path, next.at(-1)!.split(" ").at(-1)!);
+    const migration = await Deno.readTextFile(file);
+    await Deno.writeTextFile(file, MINE_AWAY + migration);
+    await typeNext("supabase db push");
     assertEquals(await schemaOf(sql), before.schema);
     assertEquals([...await sql`select to_regnamespace('billing') as left`], [
       { left: null },
     ]);
-  });
 
-  await test.step("Taken out, 3. The functions and secrets", async () => {
-    assertWorks(
-      await type(block("supabase functions delete"), { env }),
-    );
+    await typeNext("supabase functions");
+    await typeNext("supabase secrets");
     api.secrets.delete("HANDLE_EVENT_TYPES"); // It named a handler of the app's.
     assertEquals(await around(), before.around);
+    assertEquals((await appliedNames()).at(-1), "billing_remove");
   });
 
-  await test.step("Taken out, 4. The files, and the history", async () => {
-    assertWorks(await type(block("rm -r")));
-
-    // The page has a person take the sections out by hand.
-    const config = join(app.path, "supabase/config.toml");
-    let text = await Deno.readTextFile(config);
-    for (const name of ["billing-webhook", "billing-worker"]) {
-      const section = `[functions.${name}]`;
-      assertStringIncludes(readPage(PAGE), `\`${section}\``);
-      const [before, after = ""] = text.split(`\n${section}`);
-      text = before + after.replace(/^[^]*?(?=\n\[|$(?![^]))/, "");
-    }
-    await Deno.writeTextFile(config, text);
-
-    assertWorks(await type(block("files="), { env }));
+  await test.step("Taken out: and without them, when the history is repaired", async () => {
+    await typeNext("supabase migration repair");
+    await typeNext("rm ");
     assertEquals(await app.tree(), {
       ...before.tree,
       [firstTag]: firstTagText,

@@ -30,8 +30,8 @@ import { setting } from "../support/test_environment.ts";
 const ELSEWHERE: readonly (readonly [commands: RegExp, where: string])[] = [
   [/^supabase (start$|functions serve$)/, "Docker"],
   [/^stripe /, "an account of Stripe's, and its CLI"],
-  [/^(supabase|git|cd|rm|grep|files=|\(cd) ?/, "tests/deploy"],
-  [/^npm pack |^npx --yes \S+ (add \.|start)$/, "tests/deploy"],
+  [/^(supabase|git|cd) ?/, "tests/deploy"],
+  [/^npm pack |^npx --yes \S+ ((add|remove) \.|start)$/, "tests/deploy"],
   [
     / STRIPE_API_KEY |^(deno task|npx --yes \S+) (import|reconcile) /,
     "tests/stripe_sync",

@@ -1,7 +1,8 @@
 /** A Supabase project in a folder of its own, to add the receiver to. */
 import { assertEquals } from "@std/assert";
 import { dirname, join } from "node:path";
-import { makePlan, type Plan, writePlan } from "../../scripts/add/plan.ts";
+import { writeChanges } from "../../scripts/add/changes.ts";
+import { makePlan, type Plan } from "../../scripts/add/plan.ts";
 import {
   readFolder,
   readProject,
@@ -54,7 +55,7 @@ export async function makeProject(
     },
     async add(version = receiver): Promise<Plan> {
       const plan = await project.plan(version);
-      if (plan.blockers.length === 0) await writePlan(folder, plan);
+      if (plan.blockers.length === 0) await writeChanges(folder, plan.changes);
       return plan;
     },
     commit: () => commitAll(path),

@@ -221,7 +221,7 @@ const OBSTACLES = [
   [WEBHOOK, "link", `${WEBHOOK} is a link to `],
   ["migrations", "link", "migrations is a link to "],
   ["schemas", "link", "schemas is a link to "],
-  ["billing.json", "link", "billing.json is a link to /nowhere, and add"],
+  ["billing.json", "link", "billing.json is a link to /nowhere, and noth"],
   ["config.toml", "link", "config.toml is a link to "],
   [
     "functions/billing-worker",
@@ -381,7 +381,7 @@ Deno.test("add appends its sections to config.toml", () => {
       ["a = 1", "\n\n"],
       ["at = 1979-05-27T07:32:00Z\n", "\n"],
       ["\ufeffa = 1\n", "\n"],
-      ["# [functions.billing-webhook]\n\n", ""],
+      ["# [functions.billing-webhook]\n\n", "\n"],
       ["a = 1\r\n", "\r\n"],
     ] as const
   ) {
