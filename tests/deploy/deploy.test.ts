@@ -356,7 +356,6 @@ Deno.test("docs/deploy.md: an app gets the receiver, updates it, has it beside i
       }),
     );
   await test.step("Taken out: as long as something of the app is in the way, the push lists it, and changes nothing", async () => {
-    await app.commit();
     const remove = block(`${NPX} remove .`).trim();
     const output = assertWorks(await type(`${remove} --yes`));
     next = Array.from(
