@@ -8,9 +8,13 @@ import manifest from "../../package.json" with { type: "json" };
 import { builtFile, FUNCTIONS } from "../common/built.ts";
 import { REPOSITORY } from "../common/how_started.ts";
 
-/** One line per checker. ESLint's comes first, or it finds faults in the next. */
+/**
+ * ESLint's lines come first, or it finds faults in the others. It warns if the
+ * first one hides nothing, so the second one gives it something to hide.
+ */
 const UNCHECKED = `\
 /* eslint-disable */
+/* eslint no-var: "error" */
 // @ts-nocheck
 // biome-ignore-all assist: generated
 // biome-ignore-all format: generated
