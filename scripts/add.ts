@@ -12,7 +12,7 @@ import {
   UsageError,
 } from "./common/cli.ts";
 import { asTyped, isFromPackage } from "./common/how_started.ts";
-import { print, printError } from "./common/print.ts";
+import { print, printError, wrap } from "./common/print.ts";
 
 const COMMAND_LINE = {
   usage: "add <folder>",
@@ -35,14 +35,14 @@ Exit code: 0 if nothing is left for you to do, else 1; 2 for a wrong command
 line.`,
 } as const satisfies CommandLine;
 
+const FIRST_PUSH =
+  "The push creates nothing if your database already has one of the names.";
 const NEXT = [
   "Next: review and commit it, and then",
   "  supabase db push --remote",
   "  supabase functions deploy billing-webhook --use-api",
   "  supabase functions deploy billing-worker --use-api",
 ];
-const AFTER_FIRST =
-  "The push creates nothing if your database already has one of the names.";
 
 if (import.meta.main) Deno.exit(await add(Deno.args).catch(reportEnd));
 
@@ -65,7 +65,7 @@ export async function add(args: readonly string[]): Promise<number> {
 
   const isDone = plan.changes.length === 0;
   if (!isDone) print(`Version ${receiver.version} for ${path}:`);
-  print(...changeLines(plan));
+  print(...planLines(plan));
 
   const isWritten = !isDone && (mode === "ask" || mode === "yes");
   if (isWritten) {
@@ -77,13 +77,16 @@ export async function add(args: readonly string[]): Promise<number> {
 
   const state = `${path} has version ${receiver.version}.`;
   if (isWritten) print(`Done: ${state}`);
-  else if (isDone) print(`Up to date: ${state}`);
-  else print("Not up to date, and nothing was written.");
+  else if (!isDone) print("Not up to date, and nothing was written.");
+  else if (plan.kept.length === 0) print(`Up to date: ${state}`);
 
   if (plan.todo.length > 0) print("Left for you:", ...linesOf(plan.todo));
-  if (isWritten) print(...NEXT);
+  const hasNotes = plan.notes.length > 0 && (isWritten || mode === "dry-run");
+  if (hasNotes) print("For the tools of this project:", ...linesOf(plan.notes));
+
   const isFirst = plan.changes.some(({ path }) => /_billing\.sql$/.test(path));
-  if (isWritten && isFirst) print(AFTER_FIRST);
+  if (isWritten && isFirst) print(FIRST_PUSH);
+  if (isWritten) print(...NEXT);
 
   return plan.todo.length > 0 || (mode === "check" && !isDone) ? 1 : 0;
 }
@@ -110,25 +113,17 @@ function mayWrite(): boolean {
   throw new UsageError("There is no terminal to ask: add --yes or --dry-run.");
 }
 
-function changeLines({ changes, kept }: Plan): string[] {
-  const groups = Map.groupBy(changes, ({ verb, path }) => {
-    const [folder] = /^functions\/(_shared\/)?[^/]+|^[^/]+/.exec(path)!;
-    return `  ${verb} supabase/${folder}`;
-  });
-  const lines = Array.from(
-    groups,
-    ([group, [first, ...more]]) =>
-      more.length > 0
-        ? `${group}: ${more.length + 1} files`
-        : `  ${first!.verb} supabase/${first!.path}`,
-  );
-
-  for (const path of kept) {
-    lines.push(`  keep supabase/${path}, which you have changed`);
-  }
-  return lines;
+function planLines({ changes, kept }: Plan): string[] {
+  return [
+    ...changes.map(({ verb, path }) => `  ${verb} supabase/${path}`),
+    ...kept.map((path) => `  keep supabase/${path}, which you have changed`),
+  ];
 }
 
 function linesOf(paragraphs: readonly string[]): string[] {
-  return paragraphs.flatMap((text) => `- ${text}`.split("\n"));
+  return paragraphs.flatMap((text) => {
+    const [prose = "", ...copied] = text.split("\n");
+    const [first, ...more] = wrap(prose, 78);
+    return [`- ${first}`, ...more.map((line) => `  ${line}`), ...copied];
+  });
 }

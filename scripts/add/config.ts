@@ -61,7 +61,7 @@ export function planConfig(config: Config): { text?: string; todo: string[] } {
   return { todo: [...todo, `supabase/${file} needs\n\n${sections}`] };
 }
 
-export function sectionOf(name: string): string {
+function sectionOf(name: string): string {
   return `[functions.${name}]\n${settingsOf(name).map(lineOf).join("\n")}\n`;
 }
 

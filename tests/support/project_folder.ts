@@ -3,9 +3,11 @@ import { assertEquals } from "@std/assert";
 import { dirname, join } from "node:path";
 import { makePlan, type Plan, writePlan } from "../../scripts/add/plan.ts";
 import {
+  ATTRIBUTES,
   readFolder,
   readProject,
   readReceiver,
+  readText,
   type Receiver,
 } from "../../scripts/add/project.ts";
 import { createCommand } from "../../scripts/common/create_command.ts";
@@ -43,7 +45,9 @@ export async function makeProject(
     remove: (name: string) =>
       Deno.remove(join(folder, name), { recursive: true }),
     async tree(): Promise<Record<string, string>> {
-      const found = await readFolder(folder, ".");
+      const found = new Map(await readFolder(folder, "."));
+      const attributes = await readText(join(folder, ATTRIBUTES));
+      if (attributes !== undefined) found.set(`./${ATTRIBUTES}`, attributes);
       return Object.fromEntries(
         Array.from(found, ([name, text]) => [name.slice("./".length), text]),
       );
