@@ -5,6 +5,7 @@
 import { overlookedFiles, requireCleanTree } from "./add/git.ts";
 import { makePlan, type Plan, writePlan } from "./add/plan.ts";
 import { findProject, readProject, readReceiver } from "./add/project.ts";
+import { toolNotes } from "./add/tools.ts";
 import {
   type CommandLine,
   parseCommandLine,
@@ -55,6 +56,7 @@ export async function add(args: readonly string[]): Promise<number> {
   const receiver = await readReceiver();
   const project = await readProject(path);
   const plan = await makePlan(receiver, project, Date.now());
+  const notes = [...plan.notes, ...await toolNotes(path)];
 
   const files = plan.changes.map(({ path }) => `supabase/${path}`);
   const blockers = [...plan.blockers, ...await overlookedFiles(path, files)];
@@ -81,8 +83,8 @@ export async function add(args: readonly string[]): Promise<number> {
   else if (plan.kept.length === 0) print(`Up to date: ${state}`);
 
   if (plan.todo.length > 0) print("Left for you:", ...linesOf(plan.todo));
-  const hasNotes = plan.notes.length > 0 && (isWritten || mode === "dry-run");
-  if (hasNotes) print("For the tools of this project:", ...linesOf(plan.notes));
+  const hasNotes = notes.length > 0 && (isWritten || mode === "dry-run");
+  if (hasNotes) print("For the tools of this project:", ...linesOf(notes));
 
   const isFirst = plan.changes.some(({ path }) => /_billing\.sql$/.test(path));
   if (isWritten && isFirst) print(FIRST_PUSH);

@@ -75,12 +75,12 @@ async function read(project: string, ...args: string[]): Promise<string> {
   );
 }
 
-async function run(project: string, ...args: string[]) {
+export async function run(folder: string, ...args: string[]) {
   const env = Object.entries(Deno.env.toObject())
     .filter(([name]) => !OF_A_HOOK.test(name));
   const command = createCommand("git", {
     args: ["-c", "core.quotePath=false", ...args],
-    cwd: project,
+    cwd: folder,
     clearEnv: true,
     env: { ...Object.fromEntries(env), LC_ALL: "C" },
   });

@@ -14,6 +14,7 @@ import { add as addCommand } from "../../scripts/add.ts";
 import { planConfig, readConfig } from "../../scripts/add/config.ts";
 import { planMigrations } from "../../scripts/add/migrations.ts";
 import type { Project } from "../../scripts/add/project.ts";
+import { toolNotes } from "../../scripts/add/tools.ts";
 import { reportEnd } from "../../scripts/common/cli.ts";
 import { createCommand } from "../../scripts/common/create_command.ts";
 import { REPOSITORY } from "../../scripts/common/how_started.ts";
@@ -442,6 +443,56 @@ Deno.test("add leaves sections as they are, and says what they lack", () => {
   }
 });
 
+const FUNCTIONS = "supabase/functions/billing-{webhook,worker}/**";
+/** Files of tools, and the line that is missing. */
+const TOOLS = [
+  ["package.json", '"prettier": "3"', "supabase/**/billing[.-][jw]*[nkr]"],
+  ["deno.jsonc", '"npm:@supabase/ssr"', "supabase/billing.json"],
+  ["biome.json", '"indentStyle": "space"', "!supabase/billing.json"],
+  ["eslint.config.mjs", "projectService: true", FUNCTIONS],
+  ["knip.ts", "", FUNCTIONS],
+] as const;
+
+Deno.test("add says which line a tool of the repository needs", async () => {
+  await using project = await makeProject({
+    "../apps/shop/supabase/config.toml": "",
+    "../deno.json": '"useTabs": true',
+    "../biome.json": '"indentStyle": "tab"',
+    "../eslint.config.mjs": "nextVitals",
+  });
+  await project.commit();
+  const shop = `${project.path}/apps/shop`;
+  assertEquals(await toolNotes(shop), []);
+  await project.remove("../deno.json");
+
+  for (const [file, text] of TOOLS) await project.write(`../${file}`, text);
+  const notes = await toolNotes(shop);
+  const lines = TOOLS.map(([, , line]) =>
+    line.replace("supabase", "apps/shop/supabase")
+  );
+  assertEquals(notes.map((note) => note.split("\n  ")[1]), lines);
+
+  for (const [index, [file]] of TOOLS.entries()) {
+    const place = file.replace("package.json", ".prettierignore");
+    await project.write(`../${place}`, `"${lines[index]}"`);
+  }
+  assertEquals(await toolNotes(shop), []);
+});
+
+Deno.test("Deno's tools accept what add writes, after the line for them", async () => {
+  await using project = await makeProject();
+  await project.add();
+  const exclude = ["supabase/billing.json"];
+  const settings = { compilerOptions: { checkJs: true }, exclude };
+  await project.write("../deno.json", JSON.stringify(settings));
+  for (const line of ["fmt --check supabase", "lint", "check supabase"]) {
+    const options = { args: line.split(" "), cwd: project.path };
+    const { success, stderr } = await createCommand(Deno.execPath(), options)
+      .output();
+    assert(success, new TextDecoder().decode(stderr));
+  }
+});
+
 /** Runs `add` from another folder, as `deno task` does; here it has no terminal. */
 async function add(from: string, line: string, exit: number, says: string[]) {
   const { log, error } = console;
@@ -479,7 +530,9 @@ Deno.test("add, from nothing to up to date, where git can undo it", async () => 
   const ignored = ["- git ignores these files.", `\nsupabase/${WEBHOOK}\n`];
   await add(path, ". --dry-run", 1, ignored);
   await project.write("../.gitignore", "config.toml\n"); // It is tracked.
-  await add(path, ". --dry-run", 0, ["change supabase/config.toml"]);
+  await project.write("../.prettierrc", "");
+  const note = "For the tools of this project:\n- Prettier: add this line";
+  await add(path, ". --dry-run", 0, ["change supabase/config.toml", note]);
   assert(!("billing.json" in await project.tree()));
   await project.commit();
 
@@ -487,6 +540,7 @@ Deno.test("add, from nothing to up to date, where git can undo it", async () => 
   const done = await add(path, ". --yes", 0, [
     `Done: ${path} has`,
     first,
+    note,
   ]);
   assert(done.endsWith("deploy billing-worker --use-api\n"), done);
   const after = await project.tree();
