@@ -5,6 +5,7 @@
 import { carryOut, linesOf, parseFolder } from "./add/command.ts";
 import { makePlan } from "./add/plan.ts";
 import { readProject, readReceiver } from "./add/project.ts";
+import { toolNotes } from "./add/tools.ts";
 import { type CommandLine, reportEnd } from "./common/cli.ts";
 import { print } from "./common/print.ts";
 
@@ -29,14 +30,14 @@ Exit code: 0 if nothing is left for you to do, else 1; 2 for a wrong command
 line.`,
 } as const satisfies CommandLine;
 
+const FIRST_PUSH =
+  "The push creates nothing if your database already has one of the names.";
 const NEXT = [
   "Next: review and commit it, and then",
   "  supabase db push --remote",
   "  supabase functions deploy billing-webhook --use-api",
   "  supabase functions deploy billing-worker --use-api",
 ];
-const AFTER_FIRST =
-  "The push creates nothing if your database already has one of the names.";
 
 if (import.meta.main) Deno.exit(await add(Deno.args).catch(reportEnd));
 
@@ -45,21 +46,25 @@ export async function add(args: readonly string[]): Promise<number> {
   const receiver = await readReceiver();
   const project = await readProject(path);
   const plan = await makePlan(receiver, project, Date.now());
+  const notes = [...plan.notes, ...await toolNotes(path)];
 
   const isDone = plan.changes.length === 0;
-  const notes = plan.kept
-    .map((path) => `  keep supabase/${path}, which you have changed`);
-  const isWritten = await carryOut(path, mode, { ...plan, notes });
+  const changed = plan.kept
+    .map((path) => `keep supabase/${path}, which you have changed`);
+  const isWritten = await carryOut(path, mode, { ...plan, changed });
 
   const state = `${path} has version ${receiver.version}.`;
   if (isWritten) print(`Done: ${state}`);
-  else if (isDone) print(`Up to date: ${state}`);
-  else print("Not up to date, and nothing was written.");
+  else if (!isDone) print("Not up to date, and nothing was written.");
+  else if (plan.kept.length === 0) print(`Up to date: ${state}`);
 
   if (plan.todo.length > 0) print("Left for you:", ...linesOf(plan.todo));
-  if (isWritten) print(...NEXT);
+  const hasNotes = notes.length > 0 && (isWritten || mode === "dry-run");
+  if (hasNotes) print("For the tools of this project:", ...linesOf(notes));
+
   const isFirst = plan.changes.some(({ path }) => /_billing\.sql$/.test(path));
-  if (isWritten && isFirst) print(AFTER_FIRST);
+  if (isWritten && isFirst) print(FIRST_PUSH);
+  if (isWritten) print(...NEXT);
 
   const isWanted = isDone || isWritten || mode === "dry-run";
   return isWanted && plan.todo.length === 0 ? 0 : 1;

@@ -7,7 +7,7 @@ import {
   UsageError,
 } from "../common/cli.ts";
 import { asTyped, isFromPackage } from "../common/how_started.ts";
-import { print } from "../common/print.ts";
+import { print, wrap } from "../common/print.ts";
 import { type Change, writeChanges } from "./changes.ts";
 import { overlookedFiles, requireCleanTree } from "./git.ts";
 import { findProject } from "./project.ts";
@@ -36,9 +36,12 @@ export async function parseFolder(args: readonly string[], line: CommandLine) {
 export async function carryOut(
   path: string,
   mode: string,
-  { changes, notes, blockers }: Readonly<
-    { changes: Change[]; notes: string[]; blockers: string[] }
-  >,
+  { changes, changed, blockers }: {
+    readonly changes: readonly Change[];
+    /** What happens to files that the user has changed, a line each. */
+    readonly changed: readonly string[];
+    readonly blockers: readonly string[];
+  },
 ): Promise<boolean> {
   const files = changes.map(({ path }) => `supabase/${path}`);
   const reasons = [...blockers, ...await overlookedFiles(path, files)];
@@ -48,7 +51,8 @@ export async function carryOut(
   }
 
   if (changes.length > 0) print(`In ${path}:`);
-  print(...changeLines(changes), ...notes);
+  print(...changes.map(({ verb, path }) => `  ${verb} supabase/${path}`));
+  print(...changed.map((line) => `  ${line}`));
   if (changes.length === 0 || !["ask", "yes"].includes(mode)) return false;
   await requireCleanTree(path);
   if (mode === "ask" && !mayWrite()) return false;
@@ -62,20 +66,10 @@ function mayWrite(): boolean {
   throw new UsageError("There is no terminal to ask: add --yes or --dry-run.");
 }
 
-function changeLines(changes: readonly Change[]): string[] {
-  const groups = Map.groupBy(changes, ({ verb, path }) => {
-    const [folder] = /^functions\/(_shared\/)?[^/]+|^[^/]+/.exec(path)!;
-    return `  ${verb} supabase/${folder}`;
-  });
-  return Array.from(
-    groups,
-    ([group, [first, ...more]]) =>
-      more.length > 0
-        ? `${group}: ${more.length + 1} files`
-        : `  ${first!.verb} supabase/${first!.path}`,
-  );
-}
-
 export function linesOf(paragraphs: readonly string[]): string[] {
-  return paragraphs.flatMap((text) => `- ${text}`.split("\n"));
+  return paragraphs.flatMap((text) => {
+    const [prose = "", ...copied] = text.split("\n");
+    const [first, ...more] = wrap(prose, 78);
+    return [`- ${first}`, ...more.map((line) => `  ${line}`), ...copied];
+  });
 }

@@ -82,7 +82,7 @@ export function planConfigRemoval(config: Config) {
   return { text: rest.text, todo };
 }
 
-export function sectionOf(name: string): string {
+function sectionOf(name: string): string {
   return `[functions.${name}]\n${settingsOf(name).map(lineOf).join("\n")}\n`;
 }
 

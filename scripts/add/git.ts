@@ -19,7 +19,9 @@ export async function requireCleanTree(project: string): Promise<void> {
 
   // As options, because the user's configuration may hide what is not tracked.
   const options = ["--no-renames", "--untracked-files=normal", "-z"];
-  const status = await read(project, "status", ...options, "--", ".");
+  // The npm package may have been put into the folder for this.
+  const places = [".", ":(exclude,glob)**/billing-webhook-receiver-*.tgz"];
+  const status = await read(project, "status", ...options, "--", ...places);
   if (status === "") return;
   const prefix = inside.text.replace(/\n$/, "");
   const lines = paths(status).map((line) => line.replace(` ${prefix}`, " "));
@@ -75,12 +77,12 @@ async function read(project: string, ...args: string[]): Promise<string> {
   );
 }
 
-async function run(project: string, ...args: string[]) {
+export async function run(folder: string, ...args: string[]) {
   const env = Object.entries(Deno.env.toObject())
     .filter(([name]) => !OF_A_HOOK.test(name));
   const command = createCommand("git", {
     args: ["-c", "core.quotePath=false", ...args],
-    cwd: project,
+    cwd: folder,
     clearEnv: true,
     env: { ...Object.fromEntries(env), LC_ALL: "C" },
   });

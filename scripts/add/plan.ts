@@ -30,10 +30,6 @@ export async function makePlan(
   const wanted = new Map(receiver.files);
   const declared = [...(schemas && !isExported ? receiver.schemas : [])]
     .map(([path, text]) => [`${schemas}/${basename(path)}`, text] as const);
-  // The manifest names one that add has written.
-  const hasAttributes = !(ATTRIBUTES in manifest.files) &&
-    await readText(join(supabase, ATTRIBUTES)) !== undefined;
-  if (hasAttributes) wanted.delete(ATTRIBUTES);
   const isOutside = /^(\.\.|\/)/.test(schemas ?? "");
   if (!isOutside) {
     for (const [path, text] of declared) wanted.set(path, text);
@@ -53,6 +49,7 @@ export async function makePlan(
   const recorded: Record<string, string> = { ...migrations.recorded };
   /** Paths of files that the project has changed. They stay as they are. */
   const kept: string[] = [];
+  const notes: string[] = [];
   /** Why nothing can be done, each with what to do first. */
   const blockers: string[] = [];
 
@@ -72,10 +69,21 @@ export async function makePlan(
     const has = theirs === undefined ? undefined : fingerprint(theirs);
     const ours = text === null ? undefined : fingerprint(text);
     const base = manifest.files[path];
+    const isTheirs = has !== undefined && has !== base && has !== ours;
+
+    if (path === ATTRIBUTES && isTheirs) {
+      const lines = text!.trimEnd().split("\n")
+        .filter((line) => !theirs!.includes(line));
+      const what =
+        `git: to fold the receiver's files in reviews, add to supabase/${path}:`;
+      if (lines.length > 0) notes.push([what, ...lines].join("\n  "));
+      continue;
+    }
     if (ours !== undefined) recorded[path] = ours;
 
-    if (has === ours || (YOURS.test(path) && base && ours)) continue;
-    if (has === undefined || has === base) {
+    const isYours = YOURS.test(path) && base !== undefined;
+    if (has === ours || isYours && (isTheirs || ours !== undefined)) continue;
+    if (!isTheirs) {
       change(path, text, has);
     } else if (base === undefined) {
       blockers.push(
@@ -83,11 +91,6 @@ export async function makePlan(
       );
     } else {
       kept.push(path);
-      const news = text === null
-        ? "which this version does not have. Delete it if you do not need it."
-        : "and this version changes it too. Merge this version's by hand; or delete yours, commit, and run add again.";
-      const what = `You have changed supabase/${path}, ${news}`;
-      if (ours !== base) todo.push(what);
     }
   }
 
@@ -95,15 +98,22 @@ export async function makePlan(
     const theirs = project.sql.get(path);
     if (theirs !== undefined && fingerprint(theirs) !== base) kept.push(path);
   }
+  if (kept.length > 0) {
+    todo.push(
+      "Undo your changes to kept files with git. Or delete the file and run add again, unless it is a migration.",
+    );
+  }
 
   for (const [path, text] of migrations.added) change(path, text);
   if (configText !== undefined) change(config.name, configText, config.text);
 
   const files = Object.entries(recorded).sort(([a], [b]) => a < b ? -1 : 1);
   const next = { version: receiver.version, files: Object.fromEntries(files) };
-  const text = `${JSON.stringify(next, null, "\t")}\n`;
   const before = await readText(join(supabase, MANIFEST));
-  if (text !== before) change(MANIFEST, text, before);
+  // As Biome formats it; another formatter may have changed it since.
+  const text = `${JSON.stringify(next, null, "\t")}\n`;
+  const isSame = JSON.stringify(next) === JSON.stringify(manifest);
+  if (!isSame) change(MANIFEST, text, before);
 
   if (before === undefined) {
     todo.push(...takenNames(receiver, project));
@@ -117,7 +127,7 @@ export async function makePlan(
   const places = [...changes.map(({ path }) => path), ...links]
     .map((path) => `supabase/${path}`);
   blockers.push(...await obstacles(dirname(supabase), places));
-  return { changes, kept, todo, blockers };
+  return { changes, kept, todo, notes, blockers };
 }
 
 function hasOwnExport({ sql, schemas }: Project): boolean {

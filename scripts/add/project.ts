@@ -82,6 +82,7 @@ export async function readProject(path: string) {
   const folder = valueAt(delta, ["declarative_schema_path"]) ?? "schemas";
   const schemas = normalize(`${folder}`).replace(/\/$/, "");
 
+  const migrations = await readFolder(supabase, "migrations");
   const declarative = await readFolder(supabase, schemas);
   const hasSql = [...declarative.keys()].some((it) => it.endsWith(".sql"));
   const links = await unseenLinks(supabase, schemas);
@@ -90,12 +91,23 @@ export async function readProject(path: string) {
     supabase,
     config,
     manifest: parseManifest(await readText(join(supabase, MANIFEST))),
-    sql: new Map([...await readFolder(supabase, "migrations"), ...declarative]),
+    sql: new Map([...withoutUndone(migrations), ...declarative]),
     /** Where its declarative schemas are, below `supabase/`, if it has any. */
     schemas: hasSql || links.length > 0 ? schemas : undefined,
     /** Links there that may lead to more of them. */
     links,
   };
+}
+
+/** Leaves out the receiver's migrations that one of `remove` has undone. */
+function withoutUndone(migrations: ReadonlyMap<string, string>) {
+  const paths = [...migrations.keys()];
+  const removal = paths.findLast((path) =>
+    /\d_billing_remove\.sql$/.test(path)
+  );
+  return [...migrations].filter(([path]) =>
+    removal === undefined || path >= removal || !OURS.test(path)
+  );
 }
 
 async function configOf(supabase: string): Promise<Config | undefined> {

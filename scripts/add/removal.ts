@@ -12,7 +12,7 @@ export async function planRemoval(
   nowMs: number,
 ) {
   const changes: Change[] = [];
-  const notes: string[] = [];
+  const changed: string[] = [];
   function remove(path: string) {
     changes.push({ verb: "remove", path, text: null });
   }
@@ -24,7 +24,7 @@ export async function planRemoval(
     if (text === undefined || applied.includes(path)) continue;
     remove(path);
     if (fingerprint(text) !== manifest.files[path]) {
-      notes.push(`  You have changed supabase/${path}: git has it.`);
+      changed.push(`You have changed supabase/${path}: git has it.`);
     }
   }
 
@@ -51,5 +51,5 @@ export async function planRemoval(
   /** What can be deleted in the end: nothing if ours is squashed. */
   const isSquashed = applied.some((path) => !sql.has(path));
   const last = isSquashed ? [] : [...applied, migration];
-  return { changes, notes, todo, blockers, uses, last };
+  return { changes, changed, todo, blockers, uses, last };
 }

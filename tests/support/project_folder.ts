@@ -4,9 +4,11 @@ import { dirname, join } from "node:path";
 import { writeChanges } from "../../scripts/add/changes.ts";
 import { makePlan, type Plan } from "../../scripts/add/plan.ts";
 import {
+  ATTRIBUTES,
   readFolder,
   readProject,
   readReceiver,
+  readText,
   type Receiver,
 } from "../../scripts/add/project.ts";
 import { createCommand } from "../../scripts/common/create_command.ts";
@@ -44,7 +46,9 @@ export async function makeProject(
     remove: (name: string) =>
       Deno.remove(join(folder, name), { recursive: true }),
     async tree(): Promise<Record<string, string>> {
-      const found = await readFolder(folder, ".");
+      const found = new Map(await readFolder(folder, "."));
+      const attributes = await readText(join(folder, ATTRIBUTES));
+      if (attributes !== undefined) found.set(`./${ATTRIBUTES}`, attributes);
       return Object.fromEntries(
         Array.from(found, ([name, text]) => [name.slice("./".length), text]),
       );
