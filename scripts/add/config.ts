@@ -1,9 +1,10 @@
 /**
  * The receiver's sections in a project's config.toml. They are appended as text,
- * as the CLI does, and everything else stays as it is. The result is read with
- * the CLI's own parser: unless it says what it said before and the sections, it
- * is not written.
+ * as the CLI does, and removed as text, and everything else stays as it is. The
+ * result is read with the CLI's own parser: unless the two texts differ by the
+ * sections alone, it is not written.
  */
+import { isDeepStrictEqual } from "node:util";
 import { parse } from "smol-toml";
 import { FUNCTIONS } from "../common/built.ts";
 
@@ -25,7 +26,8 @@ function lineOf([key, value]: [string, unknown]): string {
 
 export function readConfig(name: string, text: string): Config {
   try {
-    return { name, text, content: parse(text) };
+    // Of plain objects, to be compared.
+    return { name, text, content: structuredClone(parse(text)) };
   } catch {
     return { name, text, content: undefined };
   }
@@ -41,9 +43,8 @@ export function valueAt(content: unknown, keys: readonly string[]): unknown {
  */
 export function planConfig(config: Config): { text?: string; todo: string[] } {
   const { name: file, content } = config;
-  const remotes = Object.keys(valueAt(content, ["remotes"]) ?? {});
-  const todo = [[], ...remotes.map((remote) => ["remotes", remote])]
-    .flatMap((place) => differences(content, place))
+  const todo = sectionsIn(content)
+    .flatMap((keys) => differences(content, keys))
     .map((difference) => `In supabase/${file}, ${difference}.`);
 
   if (valueAt(content, ["db", "migrations", "enabled"]) === false) {
@@ -61,7 +62,27 @@ export function planConfig(config: Config): { text?: string; todo: string[] } {
   return { todo: [...todo, `supabase/${file} needs\n\n${sections}`] };
 }
 
-export function sectionOf(name: string): string {
+/** Plans how they get out of it again, and what the user has to delete. */
+export function planConfigRemoval(config: Config) {
+  const { name: file, text, content } = config;
+  let rest = config;
+  for (const section of FUNCTIONS.map(sectionOf)) {
+    const without = readConfig(file, withoutSection(rest.text, section));
+    const isRight = isDeepStrictEqual(
+      withFunctions(without.content, section),
+      rest.content,
+    );
+    if (isRight) rest = without;
+  }
+
+  const left = content === undefined
+    ? FUNCTIONS.filter((name) => text.includes(name))
+    : sectionsIn(rest.content).map((keys) => `[${keys.join(".")}]`);
+  const todo = left.map((what) => `In supabase/${file}, delete ${what}.`);
+  return { text: rest.text, todo };
+}
+
+function sectionOf(name: string): string {
   return `[functions.${name}]\n${settingsOf(name).map(lineOf).join("\n")}\n`;
 }
 
@@ -69,31 +90,45 @@ export function sectionOf(name: string): string {
 function withSections({ name, text, content }: Config, sections: string) {
   if (content === undefined) return undefined;
   const end = text.includes("\r\n") ? "\r\n" : "\n";
-  const isApart = text === "" || text.endsWith(end + end);
-  const gap = isApart ? "" : text.endsWith(end) ? end : end + end;
+  // An empty line, which goes with the section when that is removed.
+  const gap = text === "" ? "" : text.endsWith(end) ? end : end + end;
   const after = text + gap + sections.replaceAll("\n", end);
 
-  const functions = {
-    ...valueAt(content, ["functions"]) as object | undefined,
-    ...valueAt(parse(sections), ["functions"]) as object,
-  };
-  const wanted = { ...content as object, functions };
   const { content: found } = readConfig(name, after);
-  return JSON.stringify(found) === JSON.stringify(wanted) ? after : undefined;
+  const wanted = withFunctions(content, sections);
+  return isDeepStrictEqual(found, wanted) ? after : undefined;
 }
 
-/** What the sections that are there lack. */
-function differences(content: unknown, place: readonly string[]): string[] {
-  return FUNCTIONS.flatMap((name) => {
-    const keys = [...place, "functions", name];
-    const section = valueAt(content, keys);
-    const wrong = settingsOf(name).filter(([key, wanted]) => {
-      const value = valueAt(section, [key]);
-      // A remote has the rest from the section above.
-      return value !== wanted && !(value === undefined && place.length > 0);
-    });
-    return section === undefined
-      ? []
-      : wrong.map((line) => `[${keys.join(".")}] needs ${lineOf(line)}`);
+function withoutSection(text: string, section: string): string {
+  const end = text.includes("\r\n") ? "\r\n" : "\n";
+  const lines = `\n${section}`.replaceAll("\n", end);
+  return (end + text).replace(lines, "").replace(/^\r?\n/, "");
+}
+
+function withFunctions(content: unknown, sections: string) {
+  const added = readConfig("", sections).content;
+  const functions = {
+    ...valueAt(content, ["functions"]) as object | undefined,
+    ...valueAt(added, ["functions"]) as object,
+  };
+  return { ...content as object, functions };
+}
+
+/** The keys of those that are there, also for a remote. */
+function sectionsIn(content: unknown): string[][] {
+  const remotes = Object.keys(valueAt(content, ["remotes"]) ?? {});
+  return [[], ...remotes.map((remote) => ["remotes", remote])]
+    .flatMap((place) => FUNCTIONS.map((name) => [...place, "functions", name]))
+    .filter((keys) => valueAt(content, keys) !== undefined);
+}
+
+/** What a section lacks. */
+function differences(content: unknown, keys: readonly string[]): string[] {
+  const isRemote = keys[0] === "remotes";
+  const wrong = settingsOf(keys.at(-1)!).filter(([key, wanted]) => {
+    const value = valueAt(content, [...keys, key]);
+    // A remote has the rest from the section above.
+    return value !== wanted && !(value === undefined && isRemote);
   });
+  return wrong.map((line) => `[${keys.join(".")}] needs ${lineOf(line)}`);
 }

@@ -1,4 +1,4 @@
-/** Whether git can show and undo what `add` writes into a project. */
+/** Whether git can show and undo what is written into a project. */
 import { FaultInLines } from "../common/cli.ts";
 import { createCommand } from "../common/create_command.ts";
 import { printable } from "../common/print.ts";
@@ -13,13 +13,15 @@ export async function requireCleanTree(project: string): Promise<void> {
     await read(project, "ls-files", "--", "supabase") !== "";
   if (!isTracked) {
     throw new Error(
-      `Nothing was written: git does not track ${project}/supabase. Commit it first, so that git can show and undo what add changes.`,
+      `Nothing was written: git does not track ${project}/supabase. Commit it first, so that git can show and undo the changes.`,
     );
   }
 
   // As options, because the user's configuration may hide what is not tracked.
   const options = ["--no-renames", "--untracked-files=normal", "-z"];
-  const status = await read(project, "status", ...options, "--", ".");
+  // The npm package may have been put into the folder for this.
+  const places = [".", ":(exclude,glob)**/billing-webhook-receiver-*.tgz"];
+  const status = await read(project, "status", ...options, "--", ...places);
   if (status === "") return;
   const prefix = inside.text.replace(/\n$/, "");
   const lines = paths(status).map((line) => line.replace(` ${prefix}`, " "));
@@ -71,16 +73,16 @@ async function read(project: string, ...args: string[]): Promise<string> {
   const { text, fault } = await run(project, ...args);
   if (fault === undefined) return text;
   throw new FaultInLines(
-    `Nothing was written: add needs git in ${project}, to show and undo changes.\n${fault}`,
+    `Nothing was written: this needs git in ${project}, to show and undo changes.\n${fault}`,
   );
 }
 
-async function run(project: string, ...args: string[]) {
+export async function run(folder: string, ...args: string[]) {
   const env = Object.entries(Deno.env.toObject())
     .filter(([name]) => !OF_A_HOOK.test(name));
   const command = createCommand("git", {
     args: ["-c", "core.quotePath=false", ...args],
-    cwd: project,
+    cwd: folder,
     clearEnv: true,
     env: { ...Object.fromEntries(env), LC_ALL: "C" },
   });

@@ -23,9 +23,7 @@ export function planMigrations(
   const added = new Map<string, string>();
   const recorded: Record<string, string> = {};
 
-  let newest = [...sql.keys()]
-    .flatMap((path) => /^migrations\/(\d+)_[^/]*\.sql$/.exec(path)?.[1] ?? [])
-    .sort().at(-1) ?? "";
+  let newest = newestVersion(sql);
   let timeMs = nowMs - migrations.size * 1000;
 
   for (const [ours, text] of migrations) {
@@ -49,11 +47,17 @@ export function planMigrations(
   return { added, recorded };
 }
 
+export function newestVersion(sql: Project["sql"]): string {
+  return [...sql.keys()]
+    .flatMap((path) => /^migrations\/(\d+)_[^/]*\.sql$/.exec(path)?.[1] ?? [])
+    .sort().at(-1) ?? "";
+}
+
 /**
  * Returns a version that sorts behind another: this time in UTC, or the next
  * number if `newest` is ahead, or if the project has short ones, such as 0007.
  */
-function versionBehind(newest: string, timeMs: number): string {
+export function versionBehind(newest: string, timeMs: number): string {
   const digits = new Date(timeMs).toISOString().replaceAll(/\D/g, "");
   const time = digits.slice(0, 14);
   const isShort = newest !== "" && newest.length < "20260102".length;

@@ -1,23 +1,16 @@
 import { basename, dirname, join } from "node:path";
 import { REPOSITORY } from "../common/how_started.ts";
+import { type Change, obstacles } from "./changes.ts";
 import { planConfig } from "./config.ts";
 import { planMigrations } from "./migrations.ts";
 import {
   ATTRIBUTES,
   fingerprint,
-  ifMissing,
   MANIFEST,
   type Project,
   readText,
   type Receiver,
 } from "./project.ts";
-
-/** A file to write; null removes it. */
-export interface Change {
-  readonly verb: "add" | "change" | "remove";
-  readonly path: string; // below `supabase/`
-  readonly text: string | null;
-}
 
 export type Plan = Readonly<Awaited<ReturnType<typeof makePlan>>>;
 
@@ -37,10 +30,6 @@ export async function makePlan(
   const wanted = new Map(receiver.files);
   const declared = [...(schemas && !isExported ? receiver.schemas : [])]
     .map(([path, text]) => [`${schemas}/${basename(path)}`, text] as const);
-  // The manifest names one that add has written.
-  const hasAttributes = !(ATTRIBUTES in manifest.files) &&
-    await readText(join(supabase, ATTRIBUTES)) !== undefined;
-  if (hasAttributes) wanted.delete(ATTRIBUTES);
   const isOutside = /^(\.\.|\/)/.test(schemas ?? "");
   if (!isOutside) {
     for (const [path, text] of declared) wanted.set(path, text);
@@ -60,6 +49,7 @@ export async function makePlan(
   const recorded: Record<string, string> = { ...migrations.recorded };
   /** Paths of files that the project has changed. They stay as they are. */
   const kept: string[] = [];
+  const notes: string[] = [];
   /** Why nothing can be done, each with what to do first. */
   const blockers: string[] = [];
 
@@ -79,10 +69,21 @@ export async function makePlan(
     const has = theirs === undefined ? undefined : fingerprint(theirs);
     const ours = text === null ? undefined : fingerprint(text);
     const base = manifest.files[path];
+    const isTheirs = has !== undefined && has !== base && has !== ours;
+
+    if (path === ATTRIBUTES && isTheirs) {
+      const lines = text!.trimEnd().split("\n")
+        .filter((line) => !theirs!.includes(line));
+      const what =
+        `git: to fold the receiver's files in reviews, add to supabase/${path}:`;
+      if (lines.length > 0) notes.push([what, ...lines].join("\n  "));
+      continue;
+    }
     if (ours !== undefined) recorded[path] = ours;
 
-    if (has === ours || (YOURS.test(path) && base && ours)) continue;
-    if (has === undefined || has === base) {
+    const isYours = YOURS.test(path) && base !== undefined;
+    if (has === ours || isYours && (isTheirs || ours !== undefined)) continue;
+    if (!isTheirs) {
       change(path, text, has);
     } else if (base === undefined) {
       blockers.push(
@@ -90,11 +91,6 @@ export async function makePlan(
       );
     } else {
       kept.push(path);
-      const news = text === null
-        ? "which this version does not have. Delete it if you do not need it."
-        : "and this version changes it too. Merge this version's by hand; or delete yours, commit, and run add again.";
-      const what = `You have changed supabase/${path}, ${news}`;
-      if (ours !== base) todo.push(what);
     }
   }
 
@@ -102,15 +98,22 @@ export async function makePlan(
     const theirs = project.sql.get(path);
     if (theirs !== undefined && fingerprint(theirs) !== base) kept.push(path);
   }
+  if (kept.length > 0) {
+    todo.push(
+      "Undo your changes to kept files with git. Or delete the file and run add again, unless it is a migration.",
+    );
+  }
 
   for (const [path, text] of migrations.added) change(path, text);
   if (configText !== undefined) change(config.name, configText, config.text);
 
   const files = Object.entries(recorded).sort(([a], [b]) => a < b ? -1 : 1);
   const next = { version: receiver.version, files: Object.fromEntries(files) };
-  const text = `${JSON.stringify(next, null, "\t")}\n`;
   const before = await readText(join(supabase, MANIFEST));
-  if (text !== before) change(MANIFEST, text, before);
+  // As Biome formats it; another formatter may have changed it since.
+  const text = `${JSON.stringify(next, null, "\t")}\n`;
+  const isSame = JSON.stringify(next) === JSON.stringify(manifest);
+  if (!isSame) change(MANIFEST, text, before);
 
   if (before === undefined) {
     todo.push(...takenNames(receiver, project));
@@ -124,57 +127,7 @@ export async function makePlan(
   const places = [...changes.map(({ path }) => path), ...links]
     .map((path) => `supabase/${path}`);
   blockers.push(...await obstacles(dirname(supabase), places));
-  return { changes, kept, todo, blockers };
-}
-
-export async function writePlan(supabase: string, plan: Plan): Promise<void> {
-  for (const { path, text } of plan.changes) {
-    const file = join(supabase, path);
-    if (text === null) {
-      await Deno.remove(file);
-      continue;
-    }
-    await Deno.mkdir(dirname(file), { recursive: true });
-    // Renamed, because a file that was there may have a second name (a hard link).
-    const { mode } = await Deno.lstat(file).catch(() => ({ mode: null }));
-    const options = mode === null ? {} : { mode };
-    const unfinished = `${file}.new`;
-    await Deno.writeTextFile(unfinished, text, { createNew: true, ...options });
-    await Deno.rename(unfinished, file);
-  }
-}
-
-/** Returns why files cannot be written or removed, for each place that is wrong. */
-async function obstacles(project: string, files: readonly string[]) {
-  const found = new Set<string>();
-  for (const file of files) {
-    const names = file.split("/");
-    for (const depth of names.keys()) {
-      const path = names.slice(0, depth + 1).join("/");
-      const kind = path === file ? "file" : "folder";
-      const wrong = await obstacleAt(join(project, path), kind);
-      if (wrong === undefined) continue;
-
-      found.add(`${path} ${wrong}. Put a ${kind} there instead, and commit.`);
-      break;
-    }
-  }
-  return found;
-}
-
-async function obstacleAt(place: string, wanted: "file" | "folder") {
-  const entry = await Deno.lstat(place).catch(ifMissing);
-  if (entry === undefined) return undefined;
-  if (entry.isSymlink) {
-    const target = await Deno.readLink(place);
-    return `is a link to ${target}, and add does not write through links`;
-  }
-  if (wanted === "file") return entry.isFile ? undefined : "is not a file";
-  if (!entry.isDirectory) return "is not a folder";
-
-  const repository = await Deno.lstat(join(place, ".git")).catch(ifMissing);
-  return repository &&
-    "is a git repository of its own, so yours would not show what add changes";
+  return { changes, kept, todo, notes, blockers };
 }
 
 function hasOwnExport({ sql, schemas }: Project): boolean {

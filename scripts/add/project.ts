@@ -20,7 +20,7 @@ export type Receiver = Readonly<Awaited<ReturnType<typeof readReceiver>>>;
 /** Reads the receiver from a clone of this repository, or from the package. */
 export async function readReceiver() {
   const supabase = join(REPOSITORY, "supabase");
-  const migrations = await readFolder(supabase, "migrations");
+  const migrations = await readMigrations();
   const files = new Map(await readFolder(supabase, "snippets"));
   for (const name of FUNCTIONS) {
     const text = await Deno.readTextFile(builtFile(name));
@@ -33,6 +33,10 @@ export async function readReceiver() {
     migrations,
     schemas: await readFolder(supabase, "schemas"),
   };
+}
+
+export function readMigrations(): Promise<ReadonlyMap<string, string>> {
+  return readFolder(join(REPOSITORY, "supabase"), "migrations");
 }
 
 /** Tells git's hosts to fold these files in a review. */
@@ -78,6 +82,7 @@ export async function readProject(path: string) {
   const folder = valueAt(delta, ["declarative_schema_path"]) ?? "schemas";
   const schemas = normalize(`${folder}`).replace(/\/$/, "");
 
+  const migrations = await readFolder(supabase, "migrations");
   const declarative = await readFolder(supabase, schemas);
   const hasSql = [...declarative.keys()].some((it) => it.endsWith(".sql"));
   const links = await unseenLinks(supabase, schemas);
@@ -86,12 +91,23 @@ export async function readProject(path: string) {
     supabase,
     config,
     manifest: parseManifest(await readText(join(supabase, MANIFEST))),
-    sql: new Map([...await readFolder(supabase, "migrations"), ...declarative]),
+    sql: new Map([...withoutUndone(migrations), ...declarative]),
     /** Where its declarative schemas are, below `supabase/`, if it has any. */
     schemas: hasSql || links.length > 0 ? schemas : undefined,
     /** Links there that may lead to more of them. */
     links,
   };
+}
+
+/** Leaves out the receiver's migrations that one of `remove` has undone. */
+function withoutUndone(migrations: ReadonlyMap<string, string>) {
+  const paths = [...migrations.keys()];
+  const removal = paths.findLast((path) =>
+    /\d_billing_remove\.sql$/.test(path)
+  );
+  return [...migrations].filter(([path]) =>
+    removal === undefined || path >= removal || !OURS.test(path)
+  );
 }
 
 async function configOf(supabase: string): Promise<Config | undefined> {

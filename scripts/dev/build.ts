@@ -6,11 +6,20 @@ import { dirname, join, relative } from "node:path";
 import { build } from "esbuild";
 import manifest from "../../package.json" with { type: "json" };
 import { builtFile, FUNCTIONS } from "../common/built.ts";
+import {
+  type CommandLine,
+  parseCommandLine,
+  reportEnd,
+} from "../common/cli.ts";
 import { REPOSITORY } from "../common/how_started.ts";
 
-/** One line per checker. ESLint's comes first, or it finds faults in the next. */
+/**
+ * ESLint's lines come first, or it finds faults in the others. It warns if the
+ * first one hides nothing, so the second one gives it something to hide.
+ */
 const UNCHECKED = `\
 /* eslint-disable */
+/* eslint no-var: "error" */
 // @ts-nocheck
 // biome-ignore-all assist: generated
 // biome-ignore-all format: generated
@@ -22,7 +31,19 @@ const UNCHECKED = `\
 const IN_PACKAGE =
   /^(?<folder>.*node_modules\/\.deno\/[^/]+\/node_modules\/(?:@[^/]+\/)?[^/]+)\/(?<file>.+)$/;
 
+const COMMAND_LINE = {
+  usage: "build",
+  summary:
+    "Writes each function as one file into dist, which add and the npm package take.",
+  options: {},
+} as const satisfies CommandLine;
+
 if (import.meta.main) {
+  await writeAll().catch((error) => Deno.exit(reportEnd(error)));
+}
+
+async function writeAll(): Promise<void> {
+  parseCommandLine(Deno.args, COMMAND_LINE);
   for (const name of FUNCTIONS) {
     const text = await buildFunction(name);
     const file = builtFile(name);

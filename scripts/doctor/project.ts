@@ -100,6 +100,20 @@ export async function* checkProject(
   }
 
   const known = await health.catch(() => undefined);
+  const { schemaVersion: expected } = settings ?? {};
+  const version = known?.schema_version;
+  if (expected && version && expected !== version) {
+    yield check("version", () => {
+      const functions = "billing-webhook billing-worker";
+      const { migrate, deploy } = instructionsFor(project(), functions);
+      throw new Failed(
+        expected > version
+          ? `the worker is newer than the database: ${migrate}`
+          : `the worker is older than the database, and the webhook may be, too: ${deploy}`,
+      );
+    });
+  }
+
   const { handledTypes: types = [], handledTypesFault: fault } = settings ?? {};
   const functions = known?.handlers;
   if (settings && functions && (fault || types.length + functions.length > 0)) {
@@ -174,14 +188,10 @@ export async function readSettings(url: string, key: string, here: Here) {
   const { status, body } = await answerTo(`${url}?queue=none`, init, here);
 
   if (status === 200) return settingsOf({ status, body });
-  const faults: Record<number, string> = {
-    401: `refuses the secret key. ${to.secretKey}`,
-    503:
-      `answered 503: the database does not answer the worker. ${to.database}`,
-  };
   throw new Failed(
-    faults[status] ??
-      `answered ${status}. Its log has the reason (${to.log}). If a database function is missing: ${to.migrate}`,
+    status === 401
+      ? `refuses the secret key. ${to.secretKey}`
+      : `answered ${status}. Its log has the reason (${to.log})`,
   );
 }
 

@@ -793,6 +793,7 @@ begin
   end if;
 
   may_cure := may_cure and billing.has_request();
+  perform billing.tell_version();
   return query select a.*, may_cure from unnest(answers) as a;
 end;
 $$;
@@ -1475,6 +1476,7 @@ begin
     raise exception 'billing.% has lost the prepared statements of its connection', name;
   end if;
 
+  perform billing.tell_version();
   return query select answer.*, billing.has_request();
 end;
 $$;
@@ -3147,6 +3149,8 @@ declare
   run constant uuid := billing_release_lease.lease_id;
   was_wanted boolean;
 begin
+  perform billing.tell_version();
+
   -- Locked before it is read: a run that is just asking for the queue holds the row. It has asked
   -- by then, or gets the queue.
   perform from billing.leases l where l.queue = of_queue for update;
@@ -4145,6 +4149,22 @@ order by hour desc, events desc;
 comment on view billing.events_per_hour is
   'Events of the last three days. failed: still open.';
 
+-- Counts migrations, as SCHEMA_VERSION does.
+create or replace function billing.schema_version()
+returns integer
+language sql stable -- no plan keeps it
+return 1;
+
+-- A header of PostgREST's answer, so nobody need ask.
+create or replace function billing.tell_version()
+returns text
+language sql volatile
+return set_config(
+  'response.headers',
+  format('[{"billing-schema-version": "%s"}]', billing.schema_version()),
+  true
+);
+
 -- Fast with a large ledger, too.
 create or replace view billing.health
 with (security_invoker = true)
@@ -4206,7 +4226,8 @@ select
   last_scheduled_run_at,
   handlers,
   erased_purchases,
-  double_subscribed
+  double_subscribed,
+  billing.schema_version() as schema_version
 from billing.health;
 
 

@@ -89,6 +89,7 @@ begin
   end if;
 
   may_cure := may_cure and billing.has_request();
+  perform billing.tell_version();
   return query select a.*, may_cure from unnest(answers) as a;
 end;
 $$;

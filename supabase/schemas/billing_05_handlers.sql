@@ -146,6 +146,7 @@ begin
     raise exception 'billing.% has lost the prepared statements of its connection', name;
   end if;
 
+  perform billing.tell_version();
   return query select answer.*, billing.has_request();
 end;
 $$;

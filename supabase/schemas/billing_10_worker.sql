@@ -90,6 +90,8 @@ declare
   run constant uuid := billing_release_lease.lease_id;
   was_wanted boolean;
 begin
+  perform billing.tell_version();
+
   -- Locked before it is read: a run that is just asking for the queue holds the row. It has asked
   -- by then, or gets the queue.
   perform from billing.leases l where l.queue = of_queue for update;

@@ -27,6 +27,22 @@ order by hour desc, events desc;
 comment on view billing.events_per_hour is
   'Events of the last three days. failed: still open.';
 
+-- Counts migrations, as SCHEMA_VERSION does.
+create or replace function billing.schema_version()
+returns integer
+language sql stable -- no plan keeps it
+return 1;
+
+-- A header of PostgREST's answer, so nobody need ask.
+create or replace function billing.tell_version()
+returns text
+language sql volatile
+return set_config(
+  'response.headers',
+  format('[{"billing-schema-version": "%s"}]', billing.schema_version()),
+  true
+);
+
 -- Fast with a large ledger, too.
 create or replace view billing.health
 with (security_invoker = true)
@@ -88,7 +104,8 @@ select
   last_scheduled_run_at,
   handlers,
   erased_purchases,
-  double_subscribed
+  double_subscribed,
+  billing.schema_version() as schema_version
 from billing.health;
 
 

@@ -127,7 +127,9 @@ select set_eq(
       ('billing.opens'),
       ('billing.recovered'),
       ('billing.runs_deallocate'),
+      ('billing.schema_version'),
       ('billing.subscription_lock'),
+      ('billing.tell_version'),
       ('billing.time_of'),
       -- run_handler sets the one that is documented for the app's handlers.
       ('billing.run_handler')
@@ -168,6 +170,8 @@ select set_eq(
       ('next', 's'),
       ('next_retry', 's'),
       ('settle', 's'),
+      -- Another migration changes it.
+      ('schema_version', 's'),
       -- These only compute.
       ('account_lock', 'i'),
       ('customer_erasure_lock', 'i'),

@@ -3,7 +3,7 @@
  * and hurts nothing but its event.
  */
 begin;
-select plan(41);
+select plan(42);
 
 create table public.tap_effects (place integer generated always as identity, effect text);
 grant insert, select on public.tap_effects to service_role;
@@ -52,6 +52,10 @@ select is(
   pg_temp.handle('order.paid', '{"n": 12345678901234567890.10}') || ': ' || pg_temp.effects(),
   'applied: a 12345678901234567890.10',
   'a handler runs with the provider and the event, to the last digit'
+);
+select ok(
+  current_setting('response.headers') ~ 'billing-schema-version',
+  'the answer says the version'
 );
 select pg_temp.handle('order.paid');
 select is(pg_temp.effects(), null, 'a duplicate has no effect');

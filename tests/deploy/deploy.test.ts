@@ -1,10 +1,11 @@
 /**
  * docs/deploy.md: its commands, typed with an unused CLI, bring the receiver to a project
- * of its own and to one that has an app, and take it out again.
+ * of its own and to one that has an app, and take it out again. A clone deploys its sources.
  */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import postgres from "postgres";
+import { FUNCTIONS } from "../../scripts/common/built.ts";
 import {
   databaseUrls,
   LOCAL_PASSWORD,
@@ -12,15 +13,12 @@ import {
 } from "../../scripts/local_stack/databases.ts";
 import { localKeys } from "../../scripts/local_stack/keys.ts";
 import { copyRepository } from "../support/copy_repository.ts";
-import {
-  createDatabase,
-  migrate,
-  migrationNames,
-} from "../support/databases.ts";
+import { createDatabase, migrate } from "../support/databases.ts";
 import { fencedBlocks, readPage } from "../support/docs.ts";
 import { makeProject, newest } from "../support/project_folder.ts";
+import { post } from "../support/send.ts";
 import { installSupabaseExtensions } from "../support/supabase_extensions.ts";
-import type { Typed } from "../support/terminal.ts";
+import { NPX, type Typed } from "../support/terminal.ts";
 import { setting } from "../support/test_environment.ts";
 import {
   ACCESS_TOKEN,
@@ -54,7 +52,8 @@ function block(start: string): string {
   left.delete(found[0]!);
   return found[0]!;
 }
-const login = block("supabase login");
+const addCommands = block(`cd ../my-app\n${NPX} add .`);
+const link = block("supabase login");
 const push = block("supabase db push --remote");
 const deployFunctions = block("supabase functions deploy billing-webhook");
 const setSecrets = block(
@@ -66,27 +65,28 @@ const runDoctor = block(
 
 Deno.test("docs/deploy.md: a project of its own, in CI: by token and password, and nothing without a yes", async () => {
   await using opened = new AsyncDisposableStack();
-  const project = opened.use(await createHostedProject({ port, name: "own" }));
-  const { path } = opened.use(await copyRepository());
-  const { type } = opened.use(await openDeployer(project, path));
-  const { api, databaseUrl } = project;
+  const hosted = opened.use(await createHostedProject({ port, name: "own" }));
+  const project = opened.use(await makeProject({}));
+  const { path } = project;
+  const { type } = opened.use(await openDeployer(hosted, { folder: path }));
+  const { api, databaseUrl } = hosted;
+  assertWorks(await type(`${block("git init")}\n${setLocalPort}`));
+  await project.add(newest);
+
   const ci = {
     SUPABASE_ACCESS_TOKEN: ACCESS_TOKEN,
     SUPABASE_DB_PASSWORD: LOCAL_PASSWORD,
   };
-  const link = login.replace("supabase login\n", "");
-  const { code, output } = await type(`${setLocalPort}\n${link}\n${push}`, {
-    env: ci,
-  });
+  const byToken = link.replace("supabase login\n", "");
+  const { code, output } = await type(`${byToken}\n${push}`, { env: ci });
   assertStringIncludes(output, "Confirmation required");
   assertEquals(code, 1);
 
   assertWorks(await type(push, { env: { ...env, ...ci } }));
   await withDatabase(databaseUrl, async (sql) => {
     const rows = await sql`
-      select version from supabase_migrations.schema_migrations order by 1`;
-    const versions = migrationNames().map((name) => name.split("_")[0]);
-    assertEquals(rows.map((row) => row["version"]), versions);
+      select name from supabase_migrations.schema_migrations order by version`;
+    assertEquals(rows.map((row) => row["name"]), OURS);
   });
   const asked = api.requests.join("\n");
   assert(!asked.includes("login-role"), asked);
@@ -106,7 +106,23 @@ Deno.test("docs/deploy.md: a project of its own, in CI: by token and password, a
   assertEquals(api.faults, []);
 });
 
-const FUNCTIONS = {
+Deno.test("a clone deploys the sources of its functions, complete", async () => {
+  await using opened = new AsyncDisposableStack();
+  const hosted = opened.use(await createHostedProject({ port, name: "clone" }));
+  const folder = opened.use(await copyRepository()).path;
+  const { type } = opened.use(await openDeployer(hosted, { folder }));
+  assertWorks(await type(link, { input: ACCESS_TOKEN }));
+  assertWorks(await type(deployFunctions, { env }));
+
+  for (const { metadata } of hosted.api.uploads.values()) {
+    assertEquals(metadata.verify_jwt, false);
+  }
+  await using _running = await hosted.run();
+  const webhook = `${hosted.url}/functions/v1/billing-webhook`;
+  assertEquals((await post(webhook, {})).body, "Invalid signature");
+});
+
+const HELLO_FILES = {
   "functions/hello/deno.json": '{ "imports": {} }\n',
   "functions/hello/index.ts":
     'export { hello as default } from "../_shared/database.ts";\n',
@@ -134,31 +150,61 @@ const OURS = Array.from(
   (path) => path.replace(/^migrations\/\d+_(.+)\.sql$/, "$1"),
 );
 
-/** Objects of the app, besides a handler, that are in schema billing or use it. */
+/** Objects of the app, besides a handler, that use the receiver or are in it. */
 const MINE = `
   create table billing.mine (id int);
   create table public.billing_mine (id text references billing.subscriptions);
   create view public.my_plans as select plan_id from billing.subscriptions;
   create view public.my_windows as select id from public.billing_subscriptions;
-  create function public.mine(event billing.event) returns int
+  create function public.my_argument(event billing.event) returns int
     language sql as 'select 1';
+  create function public.my_body() returns trigger
+    language plpgsql as 'begin perform billing.prune(); return new; end';
+  create function public.my_own() returns trigger
+    language plpgsql as 'begin perform billing_address; return new; end';
+  create function public.billing_has_access(account_id uuid) returns boolean
+    return true;
   create policy mine on public.tags using (public.billing_has_access('acc_1'));
+  create policy mine on billing.plan_features using (true);
+  create trigger mine before insert on billing.customers
+    for each row execute function public.my_own();
+  alter table billing.plan_features add tag int references public.tags;
   insert into billing.subscriptions (id, provider, account_id, status, plan_id)
   values ('sub_1', 'a', 'acc_1', 'active', 'plan_1');`;
 
+const NAMED = [
+  "constraint billing_mine_id_fkey on table billing_mine",
+  "constraint plan_features_tag_fkey on table billing.plan_features",
+  "function billing.on_charge_refunded(text,jsonb)",
+  "function billing_has_access(uuid)",
+  "function my_argument(billing.event)",
+  "function my_body()",
+  "policy mine on table billing.plan_features",
+  "policy mine on table tags",
+  "rule _RETURN on view my_plans",
+  "rule _RETURN on view my_windows",
+  "table billing.mine",
+  "trigger mine on table billing.customers",
+];
+
 const MINE_AWAY = `
   drop policy mine on public.tags;
-  drop function public.mine, billing.on_charge_refunded;
+  drop policy mine on billing.plan_features;
+  drop trigger mine on billing.customers;
+  drop function public.my_argument, public.my_body, public.my_own,
+    public.billing_has_access(uuid), billing.on_charge_refunded;
   drop view public.my_plans, public.my_windows;
-  drop table public.billing_mine, billing.mine;`;
+  drop table public.billing_mine, billing.mine;
+  alter table billing.plan_features drop tag;
+`;
 
 Deno.test("docs/deploy.md: an app gets the receiver, updates it, has it beside its own functions, and leaves it", async (test) => {
   await using opened = new AsyncDisposableStack();
   const hosted = opened.use(await createHostedProject({ port, name: "app" }));
   const app = opened.use(await makeProject(MIGRATIONS));
-  const copy = opened.use(await copyRepository());
-  const clone = opened.use(await openDeployer(hosted, copy.path));
-  const { type } = opened.use(await openDeployer(hosted, app.path));
+  const clone = opened.use(await copyRepository());
+  const folders = { folder: app.path, clone: clone.path };
+  const { type } = opened.use(await openDeployer(hosted, folders));
   const { api } = hosted;
   const sql = postgres(hosted.databaseUrl, { max: 1, onnotice() {} });
   opened.defer(() => sql.end());
@@ -168,15 +214,14 @@ Deno.test("docs/deploy.md: an app gets the receiver, updates it, has it beside i
       `supabase init --yes; ${setLocalPort}; echo '${HELLO}' >> supabase/config.toml`,
     ),
   );
-  for (const [name, text] of Object.entries(FUNCTIONS)) {
+  for (const [name, text] of Object.entries(HELLO_FILES)) {
     await app.write(name, text);
   }
 
-  async function add(options: string): Promise<Typed> {
+  const addHere = addCommands.trim().replace("../my-app", `'${app.path}'`);
+  async function add(option: string): Promise<Typed> {
     await app.commit();
-    return await type(
-      `cd '${clone.path}' && INIT_CWD='${app.path}' deno task add . ${options}`,
-    );
+    return await type(`${addHere} ${option}`);
   }
   async function appliedNames(): Promise<string[]> {
     const rows = await sql`
@@ -207,7 +252,6 @@ Deno.test("docs/deploy.md: an app gets the receiver, updates it, has it beside i
       select cron.schedule('of the app', '* * * * *', 'select 1');
       select vault.create_secret('secret', 'of the app');`);
   }
-  const link = block("cd ../my-app").replace("../my-app", `'${app.path}'`);
   assertWorks(await type(link, { input: ACCESS_TOKEN }));
   await migrate(hosted.databaseUrl, app.path);
   const helloBefore = await deployHello();
@@ -254,10 +298,7 @@ Deno.test("docs/deploy.md: an app gets the receiver, updates it, has it beside i
     await app.write(firstTag, firstTagText);
 
     assertEquals((await add("--check")).code, 1);
-    // It asks, and the page's folder is beside the clone.
-    const update = block("deno task add ../my-app")
-      .replace("../my-app", `'${app.path}' --yes`);
-    assertWorks(await clone.type(update));
+    assertWorks(await type(`${addHere} --yes`));
     assertWorks(await add("--check"));
 
     assertWorks(await type(push, { env }));
@@ -267,16 +308,14 @@ Deno.test("docs/deploy.md: an app gets the receiver, updates it, has it beside i
     await Deno.remove(`${clone.path}/${second}`);
   });
 
-  await test.step("3. The functions: what they need, and nothing besides; that of before is deployed byte for byte. 5. Secrets, 6. The schedule", async () => {
+  await test.step("3. The functions: each is one file, whose packages are in it; that of before is deployed byte for byte. 5. Secrets, 6. The schedule", async () => {
     assertEquals(await deployHello(), helloBefore);
     assertWorks(await type(deployFunctions, { env }));
-    for (const name of ["billing-webhook", "billing-worker"]) {
+    for (const name of FUNCTIONS) {
       const { metadata, files } = api.uploads.get(name)!;
       assertEquals(metadata.verify_jwt, false);
-      const own = new RegExp(
-        `^supabase/functions/(${name}/(deno\\.(json|lock)|.+\\.ts)|_shared/billing/.+\\.ts)$`,
-      );
-      assertEquals([...files.keys()].filter((path) => !own.test(path)), []);
+      const path = `supabase/functions/${name}/index.mjs`;
+      assertEquals([...files.keys()], [path]);
     }
 
     assertWorks(await type(setSecrets, { env }));
@@ -291,14 +330,14 @@ Deno.test("docs/deploy.md: an app gets the receiver, updates it, has it beside i
   await test.step("7. The doctor, 8. The first event", async () => {
     await using _running = await hosted.run();
     const input = [secret, hosted.databaseUrl, SIGNING_SECRET, ""].join("\n");
-    assertWorks(await clone.type(runDoctor, { input }));
+    assertWorks(await type(runDoctor, { input }));
 
     const region = "forceFunctionRegion=eu-central-1";
     const url = `${hosted.url}/functions/v1/billing-webhook?${region}`;
     const event = "customer.subscription.created --account acc_deployed";
-    const trigger = `deno task trigger ${event} --url '${url}'`;
+    const trigger = `${NPX} trigger ${event} --url '${url}'`;
     const signing = { PROVIDER_A_SIGNING_SECRET: SIGNING_SECRET };
-    const sent = await clone.type(trigger, { env: signing });
+    const sent = await type(trigger, { env: signing });
     assertStringIncludes(assertWorks(sent), "200 OK");
 
     const queries = block("select id, account_id").trim().split("\n");
@@ -308,64 +347,53 @@ Deno.test("docs/deploy.md: an app gets the receiver, updates it, has it beside i
     assertEquals(health?.["open_failures"], "0");
   });
 
-  await test.step("Taken out, 1. What is pending", async () => {
-    const { jobs, secrets } = await around();
-    assertEquals([jobs.length, secrets.length], [3, 3]);
-    await sql.unsafe(block("select notifications_pending"));
-  });
-
-  const leave = block("do $$");
-  const migrations = join(app.path, "supabase/migrations");
-  await test.step("Taken out, 2. As long as something of the app is in the way, it is listed, and nothing is changed", async () => {
-    await sql.unsafe(MINE).simple();
-    const used = await schemaOf(sql);
-    const refused = await sql.unsafe(leave).catch((error) => error);
-    assertStringIncludes(
-      refused.message,
-      "These are yours, or use the receiver: constraint billing_mine_id_fkey on table billing_mine, function billing.on_charge_refunded(text,jsonb), function mine(billing.event), policy mine on table tags, rule _RETURN on view my_plans, rule _RETURN on view my_windows, table billing.mine",
+  /** The commands that "remove" has printed. */
+  let next: string[] = [];
+  const typeNext = async (start: string) =>
+    assertWorks(
+      await type(next.filter((line) => line.startsWith(start)).join("\n"), {
+        env,
+      }),
     );
-    assertEquals(await schemaOf(sql), used);
-    assertEquals((await around()).jobs.length, 3);
+  await test.step("Taken out: as long as something of the app is in the way, the push lists it, and changes nothing", async () => {
+    const remove = block(`${NPX} remove .`).trim();
+    const output = assertWorks(await type(`${remove} --yes`));
+    next = Array.from(
+      output.matchAll(/^ {2}((?:supabase|rm) .+)$/gm),
+      ([, it]) => it!,
+    );
+
+    await sql.unsafe(MINE).simple();
+    const used = { schema: await schemaOf(sql), around: await around() };
+    assertEquals([used.around.jobs.length, used.around.secrets.length], [3, 3]);
+    const refused = await type(push, { env });
+    assertEquals(refused.code, 1);
+    const [, listed] = /are part of it: (.+)\. Drop or/.exec(refused.output) ??
+      [];
+    assertEquals(listed?.split(", "), NAMED);
+    assertEquals({ schema: await schemaOf(sql), around: await around() }, used);
   });
 
-  await test.step("Taken out, 2. Pushed: the schema is what it was before the receiver", async () => {
-    assertWorks(await type(block("supabase migration new")));
-    const [name] = [...Deno.readDirSync(migrations)].map(({ name }) => name)
-      .filter((name) => name.endsWith("_billing_leave.sql"));
-    await Deno.remove(join(migrations, name!));
-    // It has to come after the migrations of the project that are dated ahead.
-    const file = join(migrations, "20991231000000_billing_leave.sql");
-    await Deno.writeTextFile(file, `${MINE_AWAY}\n${leave}`);
-    assertWorks(await type(push, { env }));
+  await test.step("Taken out: all is as before, but for the migrations", async () => {
+    const file = join(app.path, next.at(-1)!.split(" ").at(-1)!);
+    const migration = await Deno.readTextFile(file);
+    await Deno.writeTextFile(file, MINE_AWAY + migration);
+    await typeNext("supabase db push");
     assertEquals(await schemaOf(sql), before.schema);
     assertEquals([...await sql`select to_regnamespace('billing') as left`], [
       { left: null },
     ]);
-  });
 
-  await test.step("Taken out, 3. The functions and secrets", async () => {
-    assertWorks(
-      await type(block("supabase functions delete"), { env }),
-    );
+    await typeNext("supabase functions");
+    await typeNext("supabase secrets");
     api.secrets.delete("HANDLE_EVENT_TYPES"); // It named a handler of the app's.
     assertEquals(await around(), before.around);
+    assertEquals((await appliedNames()).at(-1), "billing_remove");
   });
 
-  await test.step("Taken out, 4. The files, and the history", async () => {
-    assertWorks(await type(block("rm -r")));
-
-    // The page has a person take the sections out by hand.
-    const config = join(app.path, "supabase/config.toml");
-    let text = await Deno.readTextFile(config);
-    for (const name of ["billing-webhook", "billing-worker"]) {
-      const section = `[functions.${name}]`;
-      assertStringIncludes(readPage(PAGE), `\`${section}\``);
-      const [before, after = ""] = text.split(`\n${section}`);
-      text = before + after.replace(/^[^]*?(?=\n\[|$(?![^]))/, "");
-    }
-    await Deno.writeTextFile(config, text);
-
-    assertWorks(await type(block("files="), { env }));
+  await test.step("Taken out: and without them, when the history is repaired", async () => {
+    await typeNext("supabase migration repair");
+    await typeNext("rm ");
     assertEquals(await app.tree(), {
       ...before.tree,
       [firstTag]: firstTagText,
@@ -382,8 +410,9 @@ Deno.test("docs/deploy.md: an app gets the receiver, updates it, has it beside i
 });
 
 Deno.test("docs/deploy.md: every block is typed here, or by tests/stripe_sync or tests/docs", () => {
-  const elsewhere =
-    /^(deno task (reconcile|trigger|doctor --url)|npm pack|npx --yes|cp |export SUPABASE_URL=\S+\nread -rs STRIPE)/;
+  const elsewhere = new RegExp(
+    `^(npm pack|${NPX} (doctor --url|reconcile|start|trigger)|echo |export SUPABASE_URL=\\S+\nread -rs STRIPE)`,
+  );
   assertEquals([...left].filter((text) => !elsewhere.test(text)), []);
 });
 

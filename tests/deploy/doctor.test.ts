@@ -12,20 +12,22 @@ import { localKeys } from "../../scripts/local_stack/keys.ts";
 import { checkDeployment } from "../../scripts/doctor.ts";
 import type { Target } from "../../scripts/doctor/check.ts";
 import { checkDatabase } from "../../scripts/doctor/database.ts";
+import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { withDatabase } from "../../scripts/local_stack/databases.ts";
 import { startGateway } from "../../scripts/local_stack/gateway.ts";
+import { SCHEMA_VERSION } from "../../supabase/functions/_shared/billing/database/schema_version.ts";
 import { AUTHORITY, CERTIFICATE, KEY } from "../support/certificates.ts";
 import {
   createDatabase,
   migrate,
   pretendVersion,
 } from "../support/databases.ts";
-import { serveFunction } from "../support/functions.ts";
+import { startReceiver, startWorker, wake } from "../support/functions.ts";
 import { freePort } from "../support/machine.ts";
 import { recordFailure } from "../support/queues.ts";
 import { runCommand } from "../support/run_script.ts";
-import { post } from "../support/send.ts";
+import { deliver } from "../support/send.ts";
 import { startPostgrest } from "../support/stacks.ts";
 import { installSupabaseExtensions } from "../support/supabase_extensions.ts";
 import { connect, rowCounts } from "../support/tables.ts";
@@ -67,23 +69,24 @@ Deno.test.afterAll(async () => {
 
 async function startStage() {
   await using opened = new AsyncDisposableStack();
-  async function serve(name: "billing-webhook" | "billing-worker") {
-    const { url } = opened.use(await serveFunction(name, { env: {} }));
-    return Number(new URL(url).port);
-  }
+  const webhook = opened.use(await startReceiver());
+  const worker = opened.use(await startWorker({}));
+  const portOf = ({ url }: { url: string }) => Number(new URL(url).port);
   const rest = opened.use(await startPostgrest(setting("TEST_DATABASE_URL")));
 
   const gateway = await startGateway(0, {
     targets: {
-      webhook: await serve("billing-webhook"),
-      worker: await serve("billing-worker"),
-      rest: Number(new URL(rest.url).port),
+      webhook: portOf(webhook),
+      worker: portOf(worker),
+      rest: portOf(rest),
     },
     keys,
   });
   opened.defer(gateway.close);
   return Object.assign(opened.move(), {
     projectUrl: `http://127.0.0.1:${gateway.port}`,
+    webhook,
+    worker,
   });
 }
 
@@ -114,9 +117,7 @@ function failed(found: Record<string, string>): string[] {
 }
 
 Deno.test("a working deployment passes, and nothing is stored", async () => {
-  // The schedule wakes the worker like this.
-  const headers = { apikey: keys.secret };
-  await post(`${stage.projectUrl}/functions/v1/billing-worker`, { headers });
+  await wake(stage.worker); // as the schedule does
   const before = await rowCounts(sql);
 
   const found = await look();
@@ -133,6 +134,23 @@ Deno.test("an open failure is found", async () => {
   const found = await look();
   assertEquals(failed(found), ["failures"]);
   assertStringIncludes(found["failures"]!, "1 open, the oldest since 20");
+});
+
+Deno.test("functions that are older than the database say so, as the doctor does", async () => {
+  const migrateTo = (version: number) =>
+    sql.unsafe(`
+      create or replace function billing.schema_version() returns int
+      language sql stable return ${version}`);
+  const { webhook, worker } = stage;
+
+  await migrateTo(SCHEMA_VERSION + 1);
+  await deliver(ENDPOINT, subscriptionEvent("customer.subscription.created"));
+  await wake(worker);
+  for (const { logged } of [webhook, worker]) {
+    await logged(({ message }) => /older than the database/.test(message));
+  }
+  assertEquals(failed(await look()), ["version"]);
+  await migrateTo(SCHEMA_VERSION);
 });
 
 /**

@@ -4,6 +4,8 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import { join } from "node:path";
+import { BUILT_OPTIONS } from "../../scripts/common/built.ts";
+import { REPOSITORY } from "../../scripts/common/how_started.ts";
 import { toolEnvironment } from "../../scripts/local_stack/tools.ts";
 import type { Environment } from "../../scripts/common/environment.ts";
 import { isListening } from "../../scripts/common/loopback.ts";
@@ -16,7 +18,7 @@ import { createDatabase } from "../support/databases.ts";
 import { freePort, serveHere } from "../support/machine.ts";
 import { post } from "../support/send.ts";
 import { startPostgrest } from "../support/stacks.ts";
-import { openTerminal, type Typed } from "../support/terminal.ts";
+import { NPX, openTerminal, type Typed } from "../support/terminal.ts";
 import { setting } from "../support/test_environment.ts";
 
 export const SIGNING_SECRET = "whsec_deployed_0123456789";
@@ -58,10 +60,8 @@ export async function createHostedProject(
       ...platformEnvironment({ apiUrl: url, dbUrl: databaseUrl, keys }),
       ...Object.fromEntries(api.secrets),
     };
-    const command = setting("TEST_FUNCTIONS_DENO");
     const serve = async (name: string) =>
-      opened.use(await serveUpload(api.uploads.get(name)!, { command, env }))
-        .port;
+      opened.use(await serveUpload(api.uploads.get(name)!, env)).port;
 
     const targets = {
       webhook: await serve("billing-webhook"),
@@ -94,13 +94,11 @@ export async function createHostedProject(
 }
 
 /**
- * Serves an upload by the platform's Deno, from a folder that holds nothing else, and
- * without downloading anything.
+ * Serves an upload from a folder that holds nothing else, and without downloading anything.
+ * A clone's sources have an import map, and need packages. The platform's Deno cannot read
+ * the lock file, so it serves only what `add` has put into a project.
  */
-async function serveUpload(
-  { metadata, files }: Upload,
-  { command, env }: { command: string; env: Environment },
-) {
+async function serveUpload({ metadata, files }: Upload, env: Environment) {
   await using opened = new AsyncDisposableStack();
   const folder = await Deno.makeTempDir({ prefix: "billing-webhook-upload-" });
   opened.defer(() => Deno.remove(folder, { recursive: true }));
@@ -111,22 +109,24 @@ async function serveUpload(
 
   const port = await freePort();
   const { name, entrypoint_path, import_map_path } = metadata;
+  const isBuilt = import_map_path === "";
+  const options = isBuilt ? BUILT_OPTIONS : [
+    "--cached-only",
+    "--frozen",
+    `--config=${REPOSITORY}/deno.json`,
+    `--import-map=${import_map_path}`,
+  ];
+
   const service = createService({
     name,
-    command,
+    command: isBuilt ? setting("TEST_FUNCTIONS_DENO") : Deno.execPath(),
     args: [
       "serve",
       "--quiet",
       "--no-prompt",
       "--allow-net",
       "--allow-env",
-      "--cached-only",
-      "--no-config",
-      "--import-map",
-      import_map_path,
-      "--lock",
-      import_map_path.replace(/json$/, "lock"),
-      "--frozen",
+      ...options,
       "--host",
       "127.0.0.1",
       "--port",
@@ -143,8 +143,13 @@ async function serveUpload(
   return Object.assign(opened.move(), { port });
 }
 
-export async function openDeployer(project: HostedProject, folder: string) {
+/** Opens a terminal in a folder, whose npm package is as that of a clone. */
+export async function openDeployer(
+  project: HostedProject,
+  { folder, clone = folder }: { folder: string; clone?: string },
+) {
   const terminal = await openTerminal(folder, {
+    [NPX]: `deno task --config '${clone}/deno.json'`,
     "https://<project-ref>.supabase.co": project.url,
     "<project-ref>": PROJECT_REF,
     "<region>": "eu-central-1",

@@ -20,6 +20,7 @@ import { eventually } from "../support/hang_limit.ts";
 import { deliver } from "../support/send.ts";
 import { copyStackTemplate } from "../support/stacks.ts";
 import {
+  NPX,
   openTerminal,
   placeForStack,
   type Typed,
@@ -29,9 +30,12 @@ import { setting } from "../support/test_environment.ts";
 const ELSEWHERE: readonly (readonly [commands: RegExp, where: string])[] = [
   [/^supabase (start$|functions serve$)/, "Docker"],
   [/^stripe /, "an account of Stripe's, and its CLI"],
-  [/^(supabase|deno task add|cd|rm|grep|files=|\(cd) ?/, "tests/deploy"],
-  [/^npm pack$|^npx --yes \.\//, "tests/deploy/npm_package.test.ts"],
-  [/ STRIPE_API_KEY |^deno task (import|reconcile) /, "tests/stripe_sync"],
+  [/^(supabase|git|cd) ?/, "tests/deploy"],
+  [/^npm pack |^npx --yes \S+ ((add|remove) \.|start)$/, "tests/deploy"],
+  [
+    / STRIPE_API_KEY |^(deno task|npx --yes \S+) (import|reconcile) /,
+    "tests/stripe_sync",
+  ],
   [/^deno task console/, "tests/unit/console.test.ts and tests/console"],
   [/^(\w+=\w+ )?deno task test /, "the gate"],
   [/^npx -y deno@[\d.]+ task test$/, "the gate"],
@@ -82,6 +86,7 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
   const signing = LOCAL_SIGNING_SECRETS.PROVIDER_A_SIGNING_SECRET;
   const terminal = opened.use(
     await openTerminal(path, {
+      [NPX]: "deno task",
       "https://<project-ref>.supabase.co": apiUrl,
       "https://<your domain>": apiUrl,
       "<function URL>": `${apiUrl}/functions/v1/billing-webhook`,
@@ -163,14 +168,13 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
   });
 
   await test.step("deploy.md and stripe.md: settings in a file, which are served at once", async () => {
-    assertWorks(await tell("docs/deploy.md", "cp "), "");
     assertWorks(await tell("docs/deploy.md", "echo "), "");
     // The secret that is in use without any file would prove nothing.
     const text = await Deno.readTextFile(settings);
     const changed = text.replace(signing, "whsec_only_in_the_file");
     await Deno.writeTextFile(settings, changed);
-    await served(works(commandOf("docs/deploy.md", "deno task trigger")));
-    assertWorks(await tell("docs/deploy.md", "deno task doctor"), "0 FAIL");
+    await served(works(commandOf("docs/deploy.md", `${NPX} trigger`)));
+    assertWorks(await tell("docs/deploy.md", `${NPX} doctor`), "0 FAIL");
 
     await Deno.remove(settings);
     assertWorks(await type(blockOf("docs/stripe.md", "echo PROVIDER_A")), "");
@@ -179,10 +183,10 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
   });
 
   await test.step("the doctor, with what is pasted: its output has none of it", async () => {
-    const block = blockOf("docs/deploy.md", "deno task doctor --url");
+    const block = blockOf("docs/deploy.md", `${NPX} doctor --url`);
     const ofRewrites = commandOf(
       "docs/deploy.md",
-      "deno task doctor --url https://<your domain>",
+      `${NPX} doctor --url https://<your domain>`,
     );
     const pasted = `${secret}\n${dbUrl}\n${signing}\n`;
     const { code, output } = await type(`${block}\n${ofRewrites}`, pasted);

@@ -1,11 +1,14 @@
 /** A Supabase project in a folder of its own, to add the receiver to. */
 import { assertEquals } from "@std/assert";
 import { dirname, join } from "node:path";
-import { makePlan, type Plan, writePlan } from "../../scripts/add/plan.ts";
+import { writeChanges } from "../../scripts/add/changes.ts";
+import { makePlan, type Plan } from "../../scripts/add/plan.ts";
 import {
+  ATTRIBUTES,
   readFolder,
   readProject,
   readReceiver,
+  readText,
   type Receiver,
 } from "../../scripts/add/project.ts";
 import { createCommand } from "../../scripts/common/create_command.ts";
@@ -43,7 +46,9 @@ export async function makeProject(
     remove: (name: string) =>
       Deno.remove(join(folder, name), { recursive: true }),
     async tree(): Promise<Record<string, string>> {
-      const found = await readFolder(folder, ".");
+      const found = new Map(await readFolder(folder, "."));
+      const attributes = await readText(join(folder, ATTRIBUTES));
+      if (attributes !== undefined) found.set(`./${ATTRIBUTES}`, attributes);
       return Object.fromEntries(
         Array.from(found, ([name, text]) => [name.slice("./".length), text]),
       );
@@ -54,7 +59,7 @@ export async function makeProject(
     },
     async add(version = receiver): Promise<Plan> {
       const plan = await project.plan(version);
-      if (plan.blockers.length === 0) await writePlan(folder, plan);
+      if (plan.blockers.length === 0) await writeChanges(folder, plan.changes);
       return plan;
     },
     commit: () => commitAll(path),

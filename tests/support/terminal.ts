@@ -1,5 +1,6 @@
 /** A user at a terminal, who types the commands of the docs. */
 import { stripVTControlCharacters } from "node:util";
+import manifest from "../../package.json" with { type: "json" };
 import { createCommand } from "../../scripts/common/create_command.ts";
 import {
   type ProcessGroup,
@@ -14,6 +15,9 @@ import { eventually } from "./hang_limit.ts";
 
 /** The last line of `start` before it serves. */
 export const READY = "Stop with Ctrl-C";
+
+/** How the pages have a user run a command from the npm package. */
+export const NPX = `npx --yes ./${manifest.name}-${manifest.version}.tgz`;
 
 export interface Typed {
   readonly code: number;

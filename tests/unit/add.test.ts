@@ -10,24 +10,24 @@ import {
   assertThrows,
 } from "@std/assert";
 import { dirname } from "node:path";
-import { parse } from "smol-toml";
 import { add as addCommand } from "../../scripts/add.ts";
-import { planConfig, readConfig, sectionOf } from "../../scripts/add/config.ts";
+import { planConfig, readConfig } from "../../scripts/add/config.ts";
 import { planMigrations } from "../../scripts/add/migrations.ts";
 import type { Project } from "../../scripts/add/project.ts";
+import { toolNotes } from "../../scripts/add/tools.ts";
 import { reportEnd } from "../../scripts/common/cli.ts";
 import { createCommand } from "../../scripts/common/create_command.ts";
 import { REPOSITORY } from "../../scripts/common/how_started.ts";
 import { makeProject, receiver, THEIRS } from "../support/project_folder.ts";
 import { runCommand } from "../support/run_script.ts";
 
-const WEBHOOK = "functions/billing-webhook/index.ts";
-const SNIPPET = "snippets/4_retry.sql";
+const WEBHOOK = "functions/billing-webhook/index.mjs";
+const SNIPPET = "snippets/billing_triage.sql";
 const MIGRATION = "migrations/20261122095959_billing.sql";
-const OLD = "functions/billing-worker/old.ts";
+const OLD = "snippets/billing_old.sql";
 const ACCESS = "schemas/billing_12_access.sql";
 const YOURS = "schemas/billing_99_yours.sql";
-const UP_TO_DATE = { changes: [], kept: [], todo: [], blockers: [] };
+const UP_TO_DATE = { changes: [], kept: [], todo: [], notes: [], blockers: [] };
 
 /** A first release, and a second one, which adds a migration. */
 const first = {
@@ -47,7 +47,7 @@ const second = {
 const HANDLERS = "create function billing.on_charge_refunded();\n";
 const DECLARATIVE = { ...THEIRS, "schemas/tables.sql": "" };
 
-Deno.test("add copies its files, and changes nothing but config.toml", async () => {
+Deno.test("add copies at most 8 files, and changes nothing but config.toml", async () => {
   await using project = await makeProject();
   await project.write("functions/.env", "SECRET=1");
   const { changes, ...rest } = await project.add();
@@ -64,17 +64,21 @@ Deno.test("add copies its files, and changes nothing but config.toml", async () 
     [MIGRATION]: [...receiver.migrations.values()].join(),
   });
 
-  assert("functions/billing-worker/deno.lock" in copied);
-  const licence = copied["functions/_shared/billing/LICENSE"];
-  assert(licence?.includes("shall be included in all\ncopies"));
-  // In a stable order, for git.
+  assert(changes.filter(({ verb }) => verb === "add").length <= 8);
+  // In a stable order, for git, and with tabs, for Biome.
   const names = Object.keys(JSON.parse(manifest!).files);
   assertEquals(names, names.toSorted());
+  assertStringIncludes(manifest!, '\n\t"files": {\n\t\t"');
+  assertEquals(await project.plan(), UP_TO_DATE);
+
+  // A formatter may indent it in another way.
+  await project.write("billing.json", manifest!.replaceAll("\t", "  "));
   assertEquals(await project.plan(), UP_TO_DATE);
 
   await project.remove("billing.json");
-  const { changes: [lost], todo } = await project.add();
-  assertEquals([lost?.path, todo], ["billing.json", []]);
+  const { changes: [lost], ...nothing } = await project.add();
+  assertEquals(lost?.path, "billing.json");
+  assertEquals({ ...nothing, changes: [] }, UP_TO_DATE);
 
   // Also if git has checked the files out with CRLF.
   for (const { path } of changes.slice(0, -1)) {
@@ -108,6 +112,22 @@ Deno.test("the migration comes behind the project's own, and before now", () => 
   }
 });
 
+Deno.test("after a removal, the migration is added again, behind it", async () => {
+  await using project = await makeProject();
+  await project.add();
+  await project.remove("billing.json");
+  const removal = "migrations/20261122100001_billing_remove.sql";
+  await project.write(removal, "drop schema billing cascade;\n");
+  // What it was in an earlier version.
+  await project.write(MIGRATION, "create schema billing;\n");
+
+  const again = "migrations/20261122100002_billing.sql";
+  const { changes, ...rest } = await project.add();
+  assertEquals({ ...rest, changes: [] }, UP_TO_DATE);
+  assertEquals(changes.map(({ path }) => path), [again, "billing.json"]);
+  assertEquals(await project.plan(), UP_TO_DATE);
+});
+
 Deno.test("an update replaces unchanged files, and adds new migrations", async () => {
   await using project = await makeProject({
     ...THEIRS,
@@ -121,10 +141,8 @@ Deno.test("an update replaces unchanged files, and adds new migrations", async (
   await project.write(own, HANDLERS);
   await project.write(MIGRATION, "-- mine\n");
 
-  const { changes, ...rest } = await project.add(second);
-  // A migration that the project has changed is named.
-  const upToDate = { ...UP_TO_DATE, kept: [MIGRATION] };
-  assertEquals({ ...rest, changes: [] }, upToDate);
+  const { changes, kept } = await project.add(second);
+  assertEquals(kept, [MIGRATION]);
   assertEquals(changes.map(({ verb, path }) => `${verb} ${path}`), [
     `change ${WEBHOOK}`,
     `remove ${OLD}`,
@@ -134,7 +152,6 @@ Deno.test("an update replaces unchanged files, and adds new migrations", async (
   const after = await project.tree();
   assertEquals([after[MIGRATION], after[own]], ["-- mine\n", HANDLERS]);
   assert(!(OLD in after));
-  assertEquals(await project.plan(second), upToDate);
 
   // An older clone does not take it back.
   for (const version of ["0.9.0", "1.9.0"]) {
@@ -146,26 +163,45 @@ Deno.test("an update replaces unchanged files, and adds new migrations", async (
   assertEquals(await project.plan(second), UP_TO_DATE);
 });
 
-Deno.test("a changed file is kept, and its update is left to do, once", async () => {
+Deno.test("a changed file is kept, and named each time", async () => {
   await using project = await makeProject();
   await project.add(first);
   for (const path of [WEBHOOK, SNIPPET, OLD]) await project.write(path, "mine");
 
-  const { kept, todo: [merge, remove, ...more] } = await project.add();
-  assertEquals([kept.toSorted(), more], [[WEBHOOK, OLD, SNIPPET], []]);
-  assert(merge!.startsWith(`You have changed supabase/${WEBHOOK}, and this`));
-  assert(remove!.startsWith(`You have changed supabase/${OLD}, which this`));
+  const { kept } = await project.add();
+  assertEquals(kept.toSorted(), [WEBHOOK, OLD, SNIPPET]);
   const { [WEBHOOK]: a, [SNIPPET]: b, [OLD]: c } = await project.tree();
   assertEquals([a, b, c], ["mine", "mine", "mine"]);
-  assertEquals(await project.plan(), {
-    ...UP_TO_DATE,
-    kept: [WEBHOOK, SNIPPET],
-  });
+  // This version does not have the old one.
+  const again = await project.plan();
+  assertEquals([again.kept.toSorted(), again.changes], [
+    [WEBHOOK, SNIPPET],
+    [],
+  ]);
 
   // Deleted, it is this version's again.
   await project.remove(WEBHOOK);
   assertEquals((await project.add()).kept, [SNIPPET]);
   assertEquals((await project.tree())[WEBHOOK], receiver.files.get(WEBHOOK));
+});
+
+Deno.test("a .gitattributes of the user's own stays, with a note", async () => {
+  await using project = await makeProject();
+  await project.add();
+  const ours = receiver.files.get(".gitattributes")!;
+  const [line, ...more] = ours.trimEnd().split("\n");
+
+  // The first one was written by add, and then changed.
+  for (
+    const [text, lacking] of [[`* text\n${ours}`, []], [line!, more]] as const
+  ) {
+    await project.write(".gitattributes", text);
+    await project.add();
+    assertEquals((await project.tree())[".gitattributes"], text);
+    const { notes, ...rest } = await project.plan();
+    assertEquals({ ...rest, notes: [] }, UP_TO_DATE);
+    assertEquals(notes.join().split("\n  ").slice(1), lacking);
+  }
 });
 
 Deno.test("only a project with declarative schemas gets the schema files", async () => {
@@ -181,6 +217,7 @@ Deno.test("only a project with declarative schemas gets the schema files", async
   ) {
     await using project = await makeProject(files);
     const { changes } = await project.plan();
+    assert(changes.length <= 1 + 24); // config.toml is theirs.
     const paths = changes.map(({ path }) => path);
     const ours = folder ? [...receiver.schemas.keys()] : [];
     assertEquals(
@@ -209,7 +246,8 @@ Deno.test("the user's functions are written once; an export replaces schema file
 
   const text = "CREATE TABLE billing.subscriptions";
   await project.write("schemas/billing.sql", text);
-  const { changes, todo } = await project.add(second);
+  const { changes, kept, todo } = await project.add(second);
+  assertEquals(kept, []);
   const removed = changes.filter(({ verb }) => verb === "remove");
   assertEquals(removed.length, receiver.schemas.size - 1);
   assert(todo.join().includes("export them again after the push"), todo.join());
@@ -217,17 +255,9 @@ Deno.test("the user's functions are written once; an export replaces schema file
 
 const OBSTACLES = [
   ["functions", "link", "functions is a link to "],
-  ["functions/_shared/billing", "link", "functions/_shared/billing is a link"],
   [WEBHOOK, "link", `${WEBHOOK} is a link to `],
-  ["migrations", "link", "migrations is a link to "],
-  ["schemas", "link", "schemas is a link to "],
-  ["billing.json", "link", "billing.json is a link to /nowhere, and add"],
+  ["billing.json", "link", "billing.json is a link to /nowhere, and noth"],
   ["config.toml", "link", "config.toml is a link to "],
-  [
-    "functions/billing-worker",
-    "file",
-    "functions/billing-worker is not a fold",
-  ],
   ["migrations", "file", "migrations is not a folder"],
   [WEBHOOK, "folder", `${WEBHOOK} is not a file`],
   ["billing.json", "folder", "billing.json is not a file"],
@@ -362,17 +392,19 @@ Deno.test("add uses no manifest that it has not written", async () => {
   }
 });
 
-const SECTION = sectionOf("billing-webhook");
-const BOTH = `${SECTION}\n${sectionOf("billing-worker")}`;
-const LOCK = '["./functions/billing-webhook/deno.lock"]';
+const BOTH = `\
+[functions.billing-webhook]
+entrypoint = "./functions/billing-webhook/index.mjs"
+verify_jwt = false
+
+[functions.billing-worker]
+entrypoint = "./functions/billing-worker/index.mjs"
+verify_jwt = false
+`;
+const ENTRY = '"./functions/billing-webhook/index.mjs"';
 const OPEN = BOTH.replace("false", "true");
 const REMOTE = BOTH + OPEN.replaceAll("[functions", "[remotes.live.functions")
-  .replaceAll(/^static_files.*\n/gm, "");
-
-Deno.test("the sections are those of this repository's config.toml", async () => {
-  const own = await Deno.readTextFile(`${REPOSITORY}/supabase/config.toml`);
-  assertEquals(parse(BOTH)["functions"], parse(own)["functions"]);
-});
+  .replaceAll(/^entrypoint.*\n/gm, "");
 
 Deno.test("add appends its sections to config.toml", () => {
   for (
@@ -381,7 +413,7 @@ Deno.test("add appends its sections to config.toml", () => {
       ["a = 1", "\n\n"],
       ["at = 1979-05-27T07:32:00Z\n", "\n"],
       ["\ufeffa = 1\n", "\n"],
-      ["# [functions.billing-webhook]\n\n", ""],
+      ["# [functions.billing-webhook]\n\n", "\n"],
       ["a = 1\r\n", "\r\n"],
     ] as const
   ) {
@@ -395,9 +427,8 @@ const MISSING = `supabase/config.toml needs\n\n${BOTH}`;
 const LEFT = [
   [BOTH, ""],
   [BOTH.replaceAll("[functions.b", "[ functions . b"), ""],
-  [BOTH.replace("= [", '= [ "./mine", '), ""],
   [OPEN, "In supabase/config.toml, [functions.billing-webhook] needs verify"],
-  [BOTH.replace(LOCK, "[]"), `-webhook] needs static_files = ${LOCK}.`],
+  [BOTH.replace(ENTRY, '"a.ts"'), `-webhook] needs entrypoint = ${ENTRY}.`],
   [REMOTE, "[remotes.live.functions.billing-webhook] needs verify_jwt = fa"],
   [`db.migrations.enabled = false\n${BOTH}`, "[db.migrations] needs enabled"],
   ["functions = { hello = { } }\n", MISSING],
@@ -409,6 +440,56 @@ Deno.test("add leaves sections as they are, and says what they lack", () => {
     const plan = planConfig(readConfig("config.toml", text));
     assertEquals([plan.text, plan.todo.length], [undefined, left ? 1 : 0]);
     assert(plan.todo.join().includes(left), plan.todo.join());
+  }
+});
+
+const FUNCTIONS = "supabase/functions/billing-{webhook,worker}/**";
+/** Files of tools, and the line that is missing. */
+const TOOLS = [
+  ["package.json", '"prettier": "3"', "supabase/**/billing[.-][jw]*[nkr]"],
+  ["deno.jsonc", '"npm:@supabase/ssr"', "supabase/billing.json"],
+  ["biome.json", '"indentStyle": "space"', "!supabase/billing.json"],
+  ["eslint.config.mjs", "projectService: true", FUNCTIONS],
+  ["knip.ts", "", FUNCTIONS],
+] as const;
+
+Deno.test("add says which line a tool of the repository needs", async () => {
+  await using project = await makeProject({
+    "../apps/shop/supabase/config.toml": "",
+    "../deno.json": '"useTabs": true',
+    "../biome.json": '"indentStyle": "tab"',
+    "../eslint.config.mjs": "nextVitals",
+  });
+  await project.commit();
+  const shop = `${project.path}/apps/shop`;
+  assertEquals(await toolNotes(shop), []);
+  await project.remove("../deno.json");
+
+  for (const [file, text] of TOOLS) await project.write(`../${file}`, text);
+  const notes = await toolNotes(shop);
+  const lines = TOOLS.map(([, , line]) =>
+    line.replace("supabase", "apps/shop/supabase")
+  );
+  assertEquals(notes.map((note) => note.split("\n  ")[1]), lines);
+
+  for (const [index, [file]] of TOOLS.entries()) {
+    const place = file.replace("package.json", ".prettierignore");
+    await project.write(`../${place}`, `"${lines[index]}"`);
+  }
+  assertEquals(await toolNotes(shop), []);
+});
+
+Deno.test("Deno's tools accept what add writes, after the line for them", async () => {
+  await using project = await makeProject();
+  await project.add();
+  const exclude = ["supabase/billing.json"];
+  const settings = { compilerOptions: { checkJs: true }, exclude };
+  await project.write("../deno.json", JSON.stringify(settings));
+  for (const line of ["fmt --check supabase", "lint", "check supabase"]) {
+    const options = { args: line.split(" "), cwd: project.path };
+    const { success, stderr } = await createCommand(Deno.execPath(), options)
+      .output();
+    assert(success, new TextDecoder().decode(stderr));
   }
 });
 
@@ -441,21 +522,28 @@ Deno.test("add, from nothing to up to date, where git can undo it", async () => 
   assertEquals(await project.tree(), before);
 
   // Not where git cannot undo it: files that are changed or ignored.
+  await project.write("../billing-webhook-receiver-1.0.0.tgz", "not yet ours");
   await project.write("functions/hello/index.ts", "mine");
   await project.write("../README.md", "mine");
   const dirty = ["?? README.md", " M supabase/functions/hello"];
   await add(path, ". --yes", 1, dirty);
-  await project.write("../.gitignore", "*.lock\nconfig.toml\n");
-  const lock = "functions/billing-worker/deno.lock";
-  const ignored = ["- git ignores these files.", `\nsupabase/${lock}\n`];
+  await project.write("../.gitignore", "*.mjs\nconfig.toml\n");
+  const ignored = ["- git ignores these files.", `\nsupabase/${WEBHOOK}\n`];
   await add(path, ". --dry-run", 1, ignored);
   await project.write("../.gitignore", "config.toml\n"); // It is tracked.
-  await add(path, ". --dry-run", 0, ["change supabase/config.toml"]);
+  await project.write("../.prettierrc", "");
+  const note = "For the tools of this project:\n- Prettier: add this line";
+  await add(path, ". --dry-run", 0, ["change supabase/config.toml", note]);
   assert(!("billing.json" in await project.tree()));
   await project.commit();
 
   const first = "The push creates nothing if your database already has";
-  await add(path, ". --yes", 0, [`Done: ${path} has`, "db push --rem", first]);
+  const done = await add(path, ". --yes", 0, [
+    `Done: ${path} has`,
+    first,
+    note,
+  ]);
+  assert(done.endsWith("deploy billing-worker --use-api\n"), done);
   const after = await project.tree();
   // Also by its supabase folder.
   for (const line of ["supabase --check", ". --yes"]) {
@@ -463,12 +551,16 @@ Deno.test("add, from nothing to up to date, where git can undo it", async () => 
   }
   assertEquals(await project.tree(), after);
 
-  await project.remove("snippets/4_retry.sql");
+  await project.write(WEBHOOK, "mine");
+  for (const mode of ["--check", "--dry-run", "--yes"]) {
+    await add(path, `. ${mode}`, 1, [`  keep supabase/${WEBHOOK}, which`]);
+  }
+  await project.remove(WEBHOOK);
   await project.commit();
   const updated = await add(path, ". --yes", 0, ["db push --remote\n"]);
   assert(!updated.includes(first), updated);
   await Deno.remove(`${path}/.git`, { recursive: true });
-  await project.remove("snippets/4_retry.sql");
+  await project.remove(SNIPPET);
   await add(path, ". --yes", 1, [`git does not track ${path}/supabase`]);
 });
 
@@ -479,7 +571,7 @@ Deno.test("add ends with 1 if something is left, and refuses other folders", asy
   await add(project.path, ". --yes", 1, ["Done: ", left]);
 
   await project.remove("billing.json");
-  await project.write("functions/billing-webhook/index.ts", "mine");
+  await project.write(WEBHOOK, "mine");
   const taken = "Nothing was written.\n- supabase/functions/billing-webhook/";
   await add(project.path, ". --yes", 1, [taken]);
 
@@ -544,7 +636,7 @@ Deno.test("add writes nothing if supabase is a link, and ends with 1", async () 
   await project.commit();
   for (const line of [". --yes", "supabase --yes"]) {
     await add(path, line, 1, [
-      "Nothing was written.\n- supabase is a link to ",
+      "Nothing was written.\n- supabase is a link to",
     ]);
   }
 });

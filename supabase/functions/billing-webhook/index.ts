@@ -6,6 +6,7 @@ import {
 } from "../_shared/billing/database/apply_events.ts";
 import { readDeploymentSettings } from "../_shared/billing/settings/deployment.ts";
 import { createClient } from "../_shared/billing/database/client.ts";
+import { watchVersion } from "../_shared/billing/database/schema_version.ts";
 import { keepAlive } from "../_shared/billing/keep_alive.ts";
 import { logJson } from "../_shared/billing/log.ts";
 import { checkAcknowledged } from "./check_acknowledged.ts";
@@ -49,7 +50,9 @@ const log = throttleInfo(logJson, {
   intervalMs: LOG_INTERVAL_MS,
   maxLines: isLocalStack(env) ? LOCAL_LINES : 1,
 });
-const database = createClient(deployment, { fetch });
+const database = createClient(deployment, {
+  fetch: watchVersion({ fetch, log }),
+});
 const wakeWorker = workerWaker(deployment, { fetch, log });
 
 const applyOptions = {

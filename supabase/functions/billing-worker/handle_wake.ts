@@ -36,6 +36,7 @@ export type Settings = Readonly<{
   planItem: PlanItem;
   /** By provider, without those whose setting is wrong. */
   formats: Readonly<Record<string, FormatName>>;
+  schemaVersion: number;
 }>;
 
 /** The dependencies and settings of every run. */

@@ -8,6 +8,10 @@ import {
   readKeyMap,
 } from "../_shared/billing/settings/deployment.ts";
 import { createClient } from "../_shared/billing/database/client.ts";
+import {
+  SCHEMA_VERSION,
+  watchVersion,
+} from "../_shared/billing/database/schema_version.ts";
 import { FORMATS } from "../_shared/billing/events/formats.ts";
 import { keepAlive } from "../_shared/billing/keep_alive.ts";
 import { logJson } from "../_shared/billing/log.ts";
@@ -26,7 +30,9 @@ import { handleWake, type Worker } from "./handle_wake.ts";
 
 const env = Deno.env.toObject();
 const deployment = readDeploymentSettings(env);
-const database = createClient(deployment, { fetch });
+const database = createClient(deployment, {
+  fetch: watchVersion({ fetch, log: logJson }),
+});
 const providers = readOfEach(env, readProviderSettings);
 const channel = chooseChannel(env, {
   fetch,
@@ -53,6 +59,7 @@ const worker: Worker = {
     notify: [...deployment.notify],
     planItem: deployment.planItem,
     formats: readOfEach(env, readFormatName),
+    schemaVersion: SCHEMA_VERSION,
   },
   log: logJson,
   clock: Date.now,

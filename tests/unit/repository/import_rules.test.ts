@@ -23,6 +23,7 @@ const FOLDERS: Readonly<Record<string, string>> = {
   start: "(local_stack|live_view)",
   reset: "local_stack",
   token: "local_stack",
+  remove: "add",
   import: "stripe_sync",
   reconcile: "stripe_sync",
 };

@@ -178,6 +178,7 @@ export type Database = {
           "oldest_pending_notification": string | null;
           "open_failures": number | null;
           "retries_requested": number | null;
+          "schema_version": number | null;
         };
         ComputedFields: never;
         Relationships: [];
