@@ -5,18 +5,16 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import postgres from "postgres";
+import { REPOSITORY } from "../../scripts/common/how_started.ts";
 import {
   databaseUrls,
   LOCAL_PASSWORD,
   withDatabase,
 } from "../../scripts/local_stack/databases.ts";
 import { localKeys } from "../../scripts/local_stack/keys.ts";
+import { readMigrations } from "../../scripts/local_stack/migrations.ts";
 import { copyRepository } from "../support/copy_repository.ts";
-import {
-  createDatabase,
-  migrate,
-  migrationNames,
-} from "../support/databases.ts";
+import { createDatabase, migrate } from "../support/databases.ts";
 import { fencedBlocks, readPage } from "../support/docs.ts";
 import { makeProject, newest } from "../support/project_folder.ts";
 import { installSupabaseExtensions } from "../support/supabase_extensions.ts";
@@ -85,7 +83,7 @@ Deno.test("docs/deploy.md: a project of its own, in CI: by token and password, a
   await withDatabase(databaseUrl, async (sql) => {
     const rows = await sql`
       select version from supabase_migrations.schema_migrations order by 1`;
-    const versions = migrationNames().map((name) => name.split("_")[0]);
+    const versions = readMigrations(REPOSITORY).map(({ version }) => version);
     assertEquals(rows.map((row) => row["version"]), versions);
   });
   const asked = api.requests.join("\n");
