@@ -8,7 +8,7 @@ import type { ServiceSpec } from "./service.ts";
 
 /** Matches lines of Deno itself, which cannot be quiet while it watches. */
 export const DENO_LINES =
-  /^(?:deno serve: Listening|Watcher Process (?:started|finished)|Download )/;
+  /^(?:deno serve: Listening|Watcher (?:Process (?:started|finished)|Waiting)|Download )/;
 
 /**
  * Returns how to serve a function: in its own process, which may use the network

@@ -36,8 +36,7 @@ comment on function billing.account_of_customer is
 
 -- Returns the e-mail address of an account; null if it has none. By default, an account is a user
 -- of Supabase Auth. service_role may not read auth.users, so this function runs with the rights of
--- its owner (security definer). Without an auth schema, as on the local stack, no account has an
--- address.
+-- its owner (security definer). Without an auth schema, no account has an address.
 create or replace function billing.account_email(account_id text)
 returns text
 language plpgsql stable security definer

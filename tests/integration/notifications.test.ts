@@ -80,7 +80,6 @@ Deno.test("an account is mailed at the address it signs in with, woken by the we
   const { stack, sql, log } = started;
   const account = crypto.randomUUID();
   const address = "owner@example.com";
-  await sql`create table auth.users (id uuid primary key, email text)`;
   await sql`insert into auth.users values (${account}, ${address})`;
 
   const rows = [];
