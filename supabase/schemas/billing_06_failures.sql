@@ -267,8 +267,8 @@ return exists (
 );
 
 -- Keeps the received payload when a person repairs it. It ends the claim of a run that has read the
--- old payload: billing.check_claims then refuses its event. A resolved row cannot be repaired: it
--- would look as if the repaired payload had been applied.
+-- old payload: billing.resolve_failures then refuses its event. A resolved row cannot be repaired:
+-- it would look as if the repaired payload had been applied.
 create or replace function billing.keep_original_payload()
 returns trigger
 language plpgsql volatile
@@ -307,42 +307,13 @@ when (
 )
 execute function billing.keep_original_payload();
 
--- Resolves the open failures of events that were applied; for billing.write_effects.
-create or replace function billing.resolve_failures(steps billing.step[])
-returns void
-language plpgsql volatile
-set search_path = ''
-as $$
-begin
-  perform billing.check_claims(steps);
-
-  update billing.failed_events f set
-    resolved_at = now(),
-    resolution = s.outcome,
-    next_retry_at = null,
-    retry_requested_at = null,
-    retry_lease_id = null
-  from unnest(steps) as s
-  where f.provider = (s.event).provider
-    and f.event_id = any (array[(s.event).event_id, (s.event).retry ->> 'event_id'])
-    and f.resolution is null
-    and s.outcome not in ('failed', 'erased');
-
-  -- Nothing of an erased account is kept.
-  delete from billing.failed_events f
-  using unnest(steps) as s
-  where f.provider = (s.event).provider
-    and f.event_id = any (array[(s.event).event_id, (s.event).retry ->> 'event_id'])
-    and f.resolution is null
-    and s.outcome = 'erased';
-end;
-$$;
-
+-- Resolves the open failures of events that were applied.
+--
 -- Raises BW004 for the first event that must not be applied now: its failure was repaired, and only
 -- the run that has claimed the repair may apply it; or it comes from a run whose claim is gone,
 -- because the row was repaired, resolved, cured or claimed again. Each of these ends the claim, so
 -- the lease tells.
-create or replace function billing.check_claims(steps billing.step[])
+create or replace function billing.resolve_failures(steps billing.step[])
 returns void
 language plpgsql volatile
 set search_path = ''
@@ -389,6 +360,26 @@ begin
     raise exception 'The row of % in failed_events was changed after its claim.', refused.row_id
       using errcode = 'BW004';
   end if;
+
+  update billing.failed_events f set
+    resolved_at = now(),
+    resolution = s.outcome,
+    next_retry_at = null,
+    retry_requested_at = null,
+    retry_lease_id = null
+  from unnest(steps) as s
+  where f.provider = (s.event).provider
+    and f.event_id = any (array[(s.event).event_id, (s.event).retry ->> 'event_id'])
+    and f.resolution is null
+    and s.outcome not in ('failed', 'erased');
+
+  -- Nothing of an erased account is kept.
+  delete from billing.failed_events f
+  using unnest(steps) as s
+  where f.provider = (s.event).provider
+    and f.event_id = any (array[(s.event).event_id, (s.event).retry ->> 'event_id'])
+    and f.resolution is null
+    and s.outcome = 'erased';
 end;
 $$;
 
