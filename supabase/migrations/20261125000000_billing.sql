@@ -3877,7 +3877,7 @@ comment on view billing.events_per_hour is
   'Events of the last three days. failed: still open.';
 
 -- Fast with a large ledger, too.
-create or replace view billing.health
+create or replace view public.billing_health
 with (security_invoker = true)
 as
 select
@@ -3918,25 +3918,14 @@ from (
     where w.status = 'pending'
   ) as n;
 
+create or replace view billing.health
+with (security_invoker = true)
+as
+table public.billing_health;
+
 comment on view billing.health is
   'last_scheduled_run_at: when the schedule last ran both queues without a fault. '
   'erased_purchases: events of erased accounts that would have made a record.';
-
-create or replace view public.billing_health
-with (security_invoker = true)
-as
-select
-  last_event_at,
-  open_failures,
-  oldest_open_failure,
-  retries_requested,
-  notifications_pending,
-  oldest_pending_notification,
-  notifications_given_up,
-  last_scheduled_run_at,
-  handlers,
-  erased_purchases
-from billing.health;
 
 
 -- For commands ------------------------------------------------------------------------------------
