@@ -1,13 +1,6 @@
 -- Retries of failures: by the schedule, by what cures them, and at the request of a person. A run
 -- of the worker claims them, tries their events in calls as deliveries make them, and settles them.
 
--- Returns the waits of the schedule, each from the attempt before it.
-create or replace function billing.retry_waits()
-returns interval[]
-language sql immutable
-set search_path = ''
-return '{1 min,5 min,30 min,2 h,6 h,12 h,24 h}'::interval[];
-
 -- Returns when the schedule retries a failure. Null if no retry can help: the code is permanent,
 -- the payload was repaired, or the last retry has failed. retries: how many of the schedule have
 -- failed.
@@ -24,7 +17,9 @@ return case
     'record_locked', 'database_unavailable', 'overloaded', 'apply_failed', 'subscription_unknown',
     'creation_pending', 'handler_missing', 'deployment_fault', 'internal_error'
   )
-  then clock_timestamp() + (billing.retry_waits())[retries + 1]
+  -- Each wait is from the attempt before it.
+  then clock_timestamp()
+    + ('{1 min,5 min,30 min,2 h,6 h,12 h,24 h}'::interval[])[retries + 1]
 end;
 
 -- Requests a retry of the failures that lacked one of these subscriptions, or the account of one of
