@@ -339,7 +339,7 @@ declare
   record billing.records := coalesce(before.record, stored);
   payment jsonb := event.payment;
   outcome text := 'applied';
-  fault text;
+  fault text[];
   settled billing.records;
 
   mark constant bigint := billing.mark(event);
@@ -372,23 +372,21 @@ begin
 
   fault := case
     when (opens or event.kind in ('update', 'deletion', 'payment_failed', 'notice')) is not true
-      then 'BW003'
-    when record.id is null and not opens then 'BW001'
-    when record.provider <> event.provider then 'BW002'
-    when coalesce(record.account_id, event.account_id, event.customers_account) is null then 'BW005'
-  end;
-  if fault is not null then
-    return (null, record, null, null, 'failed', fault, case fault
-      when 'BW001' then format('No subscription %s is recorded.', event.subscription_id)
-      when 'BW002' then format(
+      then array['BW003', format('No function applies events of type %s.', event.type)]
+    when record.id is null and not opens
+      then array['BW001', format('No subscription %s is recorded.', event.subscription_id)]
+    when record.provider <> event.provider
+      then array['BW002', format(
         'Subscription %s belongs to provider %s, not %s.',
         record.id,
         record.provider,
         event.provider
-      )
-      when 'BW003' then format('No function applies events of type %s.', event.type)
-      else 'No account is known.'
-    end)::billing.step;
+      )]
+    when coalesce(record.account_id, event.account_id, event.customers_account) is null
+      then array['BW005', 'No account is known.']
+  end;
+  if fault is not null then
+    return (null, record, null, null, 'failed', fault[1], fault[2])::billing.step;
   end if;
 
   if event.kind = 'creation' then
