@@ -2495,7 +2495,7 @@ begin
         error_code = r.error_code,
         error = r.error,
         resolved_at = case when r.outcome <> 'failed' then coalesce(f.resolved_at, now()) end,
-        resolution = case when r.outcome <> 'failed' then coalesce(f.resolution, r.outcome) end,
+        resolution = nullif(r.outcome, 'failed'),
         attempts = f.attempts + (r.outcome = 'failed')::integer,
         last_failed_at = case when r.outcome = 'failed' then now() else f.last_failed_at end,
         next_retry_at = case
@@ -3466,8 +3466,6 @@ create or replace function billing.ids_of(account text)
 returns table (name text, id text, lock bigint, is_shared boolean)
 language sql stable
 set search_path = ''
-set jit = off
-set enable_seqscan = off
 as $$
   with ids as (
     select s.provider, s.id as subscription, s.customer_id as customer

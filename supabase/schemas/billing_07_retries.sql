@@ -349,7 +349,7 @@ begin
         error_code = r.error_code,
         error = r.error,
         resolved_at = case when r.outcome <> 'failed' then coalesce(f.resolved_at, now()) end,
-        resolution = case when r.outcome <> 'failed' then coalesce(f.resolution, r.outcome) end,
+        resolution = nullif(r.outcome, 'failed'),
         attempts = f.attempts + (r.outcome = 'failed')::integer,
         last_failed_at = case when r.outcome = 'failed' then now() else f.last_failed_at end,
         next_retry_at = case

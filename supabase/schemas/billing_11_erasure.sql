@@ -107,8 +107,6 @@ create or replace function billing.ids_of(account text)
 returns table (name text, id text, lock bigint, is_shared boolean)
 language sql stable
 set search_path = ''
-set jit = off
-set enable_seqscan = off
 as $$
   with ids as (
     select s.provider, s.id as subscription, s.customer_id as customer
