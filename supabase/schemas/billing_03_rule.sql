@@ -1,8 +1,6 @@
 -- The rule: what an event does to the record of its subscription. Nothing here reads or writes a
 -- table, so a list of cases tests it (supabase/tests/rule.test.sql).
 
--- Returns the next step: the outcome of an event, and the record after it.
---
 -- Each field belongs to the newest event that sets it: the account to a creation that names it,
 -- what the provider reports to a creation or update, the status to a creation, update or deletion,
 -- canceled_at to a deletion. An opening_update makes the record if there is none, and names the
@@ -10,8 +8,7 @@
 -- until a creation or update brings its own, however old. An event that is older than all that it
 -- would set is stale. One without a time is never older; as a second creation, it is stale.
 --
--- before is the step before it, stored the record in the table; null if there is none. Failures:
--- BW001, BW002, BW003 and BW005 (02).
+-- before is the step before it, stored the record in the table; null if there is none.
 create or replace function billing.next(
   before billing.step,
   stored billing.records,
@@ -306,12 +303,11 @@ return coalesce(
   case when record.unpaid_as_of is not null then record.recovered_as_of end
 );
 
--- Returns the record after another update with the mark of its newest one: providers date events in
--- whole seconds, and one change of a subscription causes several. Each field has the value that
--- some update states and none replaced. A previous value that equals the update's own replaced
--- nothing: Stripe sends all old items if any part of them changed. Unless a field changed back
--- within the second, or an update does not say what it replaced, that leaves one value; else the
--- later arrival wins. changed_in_second (01) keeps the last 50 updates.
+-- Returns the record after another update with the mark of its newest one ("Updates of the same
+-- second" in docs/decisions.md). Each field has the value that some update states and none
+-- replaced; of several, that of the later arrival. A previous value that equals the update's own
+-- replaced nothing: Stripe sends all old items if any part of them changed. changed_in_second (01)
+-- keeps the last 50 updates.
 create or replace function billing.settle(record billing.records, event billing.event)
 returns billing.records
 language plpgsql stable

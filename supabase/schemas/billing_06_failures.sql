@@ -103,8 +103,6 @@ comment on column billing.failed_events.next_retry_at is
   'When the worker retries it without being asked; null if it does not.';
 comment on column billing.failed_events.resolution is
   'The outcome of the event; ignored: it has no effect (UNMAPPED_SUBSCRIPTIONS); or by hand.';
-comment on column billing.failed_events.kind is
-  'What the event does (billing.event); null if it cannot be read.';
 
 -- Stores a failure, or counts one more attempt and opens it again. In a call of its own, because
 -- what should have applied the event was rolled back.
@@ -230,8 +228,7 @@ begin
       else excluded.error
     end,
 
-    -- The schedule: none if the code is permanent or the row was repaired; anew if it was resolved;
-    -- else it goes on.
+    -- The schedule begins anew if it was resolved; else it goes on.
     next_retry_at = case
       when excluded.next_retry_at is null or f.original_payload is not null then null
       when f.resolved_at is not null then excluded.next_retry_at
@@ -471,13 +468,12 @@ end;
 $$;
 
 comment on function billing.retry_failed_event is
-  'Run in the SQL editor: requests a retry of an open failure, through the code that handles '
-  'deliveries. of_provider: if both providers have one with this ID.';
+  'Requests a retry of an open failure, through the code that handles deliveries. '
+  'of_provider: if both providers have one with this ID.';
 
--- Requests retries of many failures; the schedule of each begins anew. This locks many rows, so it
--- must not wait for a locked one: the transaction that holds the lock may wait for one of these
--- rows (a deadlock), and deliveries of these events would wait as well. With old statistics, any
--- join but by hash may compare each row with each other one.
+-- This locks many rows, so it must not wait for a locked one: the transaction that holds the lock
+-- may wait for one of these rows (a deadlock), and deliveries of these events would wait as well.
+-- With old statistics, any join but by hash may compare each row with each other one.
 create or replace function billing.retry_failed_events(
   of_type text default null,
   of_error_code text default null,
@@ -538,8 +534,8 @@ end;
 $$;
 
 comment on function billing.retry_failed_events is
-  'Run in the SQL editor: requests a retry of all open failures, or of those with a type, an error '
-  'code or a time of failure, in the order in which the events occurred.';
+  'Requests a retry of all open failures, or of those with a type, an error code or a time of '
+  'failure, in the order in which the events occurred; the schedule of each begins anew.';
 
 create or replace function billing.retry_request_answer(requested integer)
 returns text
@@ -588,10 +584,9 @@ end;
 $$;
 
 comment on function billing.resolve_failed_event is
-  'Run in the SQL editor: resolves an open failure without applying the event; stores the reason '
-  'and the name.';
+  'Resolves an open failure without applying the event; stores the reason and the name.';
 
--- Opens a failure again. It then waits for a person, because its schedule has ended.
+-- The failure then waits for a person, because its schedule has ended.
 create or replace function billing.reopen_failed_event(
   event_id text,
   of_provider text default null
@@ -644,4 +639,4 @@ end;
 $$;
 
 comment on function billing.reopen_failed_event is
-  'Run in the SQL editor: opens a failure again that was resolved by hand or ignored.';
+  'Opens a failure again that was resolved by hand or ignored.';

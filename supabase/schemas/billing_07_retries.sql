@@ -23,10 +23,9 @@ return case
 end;
 
 -- Requests a retry of the failures that lacked one of these subscriptions, or the account of one of
--- these customers; returns whether there is one. Whichever came first: what stores such a failure
--- takes the same lock, so either that sees what has come, or this finds the failure. A repaired one
--- is left to the person who repaired it. A run that is trying one of them loses its claim: it has
--- read the state before, and must not settle it as failed.
+-- these customers; returns whether there is one. A repaired one is left to the person who repaired
+-- it. A run that is trying one of them loses its claim: it has read the state before, and must not
+-- settle it as failed.
 --
 -- The arrays are searched each by itself, so a failure of the other provider with the same ID may
 -- be among them; its retry only fails again.
@@ -49,7 +48,7 @@ begin
   for waiting in
     select f.provider, f.event_id
     from billing.failed_events f
-    -- "is true", so that a plan cannot take the primary key.
+    -- "is true": the planner's policy (04).
     where (f.provider = any (providers)) is true
       and f.resolution is null
       and f.original_payload is null
@@ -71,9 +70,8 @@ begin
 end;
 $$;
 
--- Requests the retries of failures that lacked the account of a customer, who is new or corrected,
--- by a checkout or by the app. The lock is shared: transactions that add different customers, in
--- whatever order, must not wait for each other.
+-- For a customer who is new or corrected, by a checkout or by the app. The lock is shared:
+-- transactions that add different customers, in whatever order, must not wait for each other.
 create or replace function billing.retry_for_customer()
 returns trigger
 language plpgsql volatile
@@ -98,7 +96,8 @@ execute function billing.retry_for_customer();
 
 -- Returns whether what a failure lacked has come since: the record of its subscription, or the
 -- account of its customer. Each is added under a lock, which this takes, too, until the end of the
--- transaction. Transactions that add customers queue behind it, so the caller limits the wait.
+-- transaction: so either this sees it, or request_retries finds the failure. Transactions that add
+-- customers queue behind it, so the caller limits the wait.
 create or replace function billing.is_cured(
   provider text,
   error_code text,
@@ -151,7 +150,7 @@ begin
 end;
 $$;
 
--- Claims up to batch_size failures for a run; none while another run has the queue.
+-- Claims up to batch_size failures for a run.
 --
 -- Requested ones come before scheduled ones, each in the order in which the events occurred; at the
 -- same time, creations first. Two things change that, for all failures of a subscription:
@@ -239,7 +238,7 @@ begin
     from billing.failed_events f
     where f.provider = waiting.provider
       and f.event_id = waiting.event_id
-      -- "is true", so that a plan cannot take another index than the primary key.
+      -- "is true": the planner's policy (04).
       and (
         f.retry_lease_id is distinct from run
         and f.resolved_at is null

@@ -6,7 +6,6 @@ create table billing.leases (
   queue text primary key check (queue in ('retries', 'notifications')),
   -- The run that has the queue: only it can settle what it claimed.
   lease_id uuid not null,
-  -- After this time, another run may take over.
   held_until timestamptz not null,
   -- Whether another run has asked for the queue meanwhile: there may be more to do.
   is_wanted boolean not null default false,
@@ -249,8 +248,7 @@ comment on function billing.unschedule_worker is
   'Undoes billing.schedule_worker, and deletes its secrets from Vault.';
 
 -- One batch per table and call, so that no call holds locks for long. A provider lets a person
--- resend an event for 30 days, so the ledger still has every event that can arrive again. Payloads
--- contain personal data and go first.
+-- resend an event for 30 days, so the ledger still has every event that can arrive again.
 create or replace function billing.prune(
   ledger_keeps interval default '90 days',
   settled_rows_keep interval default '90 days',
