@@ -1,17 +1,10 @@
 -- What the Data API reaches: windows (views) and functions with the caller's rights; and who may do
--- what. Only service_role may use schema billing, so default privileges on a window or function are
--- worth nothing by themselves.
+-- what. Default privileges on these are worth nothing: only service_role may use schema billing.
 
 -- For apps ----------------------------------------------------------------------------------------
 
--- What an app may show.
---
--- paid_until is the rule of access (docs/app.md). infinity: paid; a time: past due since then, and
--- access ends a grace later; null: no access, as for an unknown status. By provider_status, because
--- a creation sets status to active even if the first payment has not been made; but a deletion
--- decides. Not by current_period_end, unless nothing else is known: Stripe moves it on about an
--- hour before it tries to collect, and the event may be late. From cancel_at on null, because the
--- deletion's event may be late, too.
+-- What an app may show. paid_until is the rule of access, which "Who has access" in docs/app.md
+-- states with its reasons.
 create or replace view public.billing_subscriptions
 with (security_invoker = true)
 as
@@ -50,7 +43,7 @@ select
 from billing.subscriptions s;
 
 comment on view public.billing_subscriptions is
-  'paid_until: infinity while paid, when it became past due, or null.';
+  'paid_until: infinity if paid; when it became past due (access ends a grace later); or null.';
 
 create or replace view public.billing_subscription_items
 with (security_invoker = true)
@@ -95,8 +88,7 @@ from billing.plan_features;
 -- They read windows, and only columns that docs/app.md grants, so a user sees what a policy lets
 -- them see, and needs no right on schema billing. Their bodies are strings, as of all functions in
 -- public: one that was parsed at creation could use schema billing without a check of the caller's
--- right to it. Postgres does not inline a function with a subquery, so the fixed search_path does
--- not cost a better plan.
+-- right to it.
 create or replace function public.billing_has_access(
   account_id text,
   grace interval default '0'
@@ -169,9 +161,6 @@ language sql stable
 set search_path = ''
 as 'select coalesce(public.billing_feature_amount(account_id, feature, grace) > 0, true)';
 
-comment on function public.billing_has_feature is
-  'Whether billing_feature_amount is above 0 or unlimited.';
-
 
 -- For monitoring ----------------------------------------------------------------------------------
 
@@ -215,7 +204,7 @@ return set_config(
 );
 
 -- Fast with a large ledger, too.
-create or replace view billing.health
+create or replace view public.billing_health
 with (security_invoker = true)
 as
 select
@@ -239,7 +228,8 @@ select
     select coalesce(sum(e.purchases), 0)
     from billing.erasures e
     where e.purchases > 0
-  ) as erased_purchases
+  ) as erased_purchases,
+  billing.schema_version() as schema_version
 from (
     select
       count(*) as open_failures,
@@ -256,26 +246,14 @@ from (
     where w.status = 'pending'
   ) as n;
 
+create or replace view billing.health
+with (security_invoker = true)
+as
+table public.billing_health;
+
 comment on view billing.health is
   'last_scheduled_run_at: when the schedule last ran both queues without a fault. '
   'erased_purchases: events of erased accounts that would have made a record.';
-
-create or replace view public.billing_health
-with (security_invoker = true)
-as
-select
-  last_event_at,
-  open_failures,
-  oldest_open_failure,
-  retries_requested,
-  notifications_pending,
-  oldest_pending_notification,
-  notifications_given_up,
-  last_scheduled_run_at,
-  handlers,
-  erased_purchases,
-  billing.schema_version() as schema_version
-from billing.health;
 
 
 -- For commands ------------------------------------------------------------------------------------

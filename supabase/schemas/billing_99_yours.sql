@@ -31,8 +31,7 @@ as $$
   )
 $$;
 
-comment on function billing.account_of_customer is
-  'Returns which account a customer belongs to; null if unknown. Yours to replace.';
+comment on function billing.account_of_customer is 'Yours to replace.';
 
 -- Returns the e-mail address of an account; null if it has none. By default, an account is a user
 -- of Supabase Auth. service_role may not read auth.users, so this function runs with the rights of
@@ -56,8 +55,7 @@ begin
 end;
 $$;
 
-comment on function billing.account_email is
-  'Returns the e-mail address of an account, or null. Yours to replace.';
+comment on function billing.account_email is 'Yours to replace.';
 
 revoke execute on function billing.account_of_customer, billing.account_email from public;
 grant execute on function billing.account_of_customer, billing.account_email to service_role;
