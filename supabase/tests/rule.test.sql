@@ -396,7 +396,7 @@ cross join (
       null, 'A10 active P20', false, '%s: of a value that changes back, the later arrival wins')
 ) as c (arriving, not_applied, after, any_order, why);
 
-select plan(64 + count(*)::integer) from cases;
+select plan(66 + count(*)::integer) from cases;
 
 select is(
   pg_temp.check_case(c.arriving),
@@ -529,6 +529,8 @@ from (
     ('opening 10 active', 10),
     ('opening 10 past_due', null),
     ('opening 10 past_due, opening 30, opening 20', 20),
+    ('creation 5, opening 10 incomplete, opening 20', 20),
+    ('opening 10, opening 30 trialing, opening 20 unpaid', 30),
     ('opening 10, opening 30, opening 20 unpaid', 30),
     ('creation 10, opening 20', null),
     ('opening 10 past_due, opening 20, opening 30 unpaid', 20),
