@@ -16,7 +16,7 @@ import {
   type Target,
 } from "./check.ts";
 
-/** Much more than a network's delay, much less than the 300 s that a signature lasts. */
+/** Far above a network's delay, and below the 300 s that a signature lasts. */
 const MAX_SKEW_SECONDS = 30;
 
 export async function* checkEndpoint(target: Target, here: Here): Findings {
@@ -60,16 +60,16 @@ function checkUnsigned(url: string, { status, body }: Reply): string {
   }
   if (status === 401) {
     throw new Failed(
-      `refused with 401 by Supabase's key check, before it reached the receiver. Keep "verify_jwt = false" in supabase/config.toml, and ${deploy}`,
+      `refused with 401 by Supabase's key check. Keep "verify_jwt = false" in supabase/config.toml, and ${deploy}`,
     );
   }
   if (status >= 500) {
     throw new Failed(
-      `answered ${status}: the function does not start. The first lines of its log name what is missing (${log})`,
+      `answered ${status}: the function does not start. Its log says why (${log})`,
     );
   }
   throw new Failed(
-    `answered ${status} instead of 401: this is not the receiver. Check what runs at this URL; a rewrite in front of the receiver must lead to /functions/v1/billing-webhook`,
+    `answered ${status} instead of 401: this is not the receiver. A rewrite in front of it must lead to /functions/v1/billing-webhook`,
   );
 }
 
@@ -113,7 +113,6 @@ async function checkAcknowledged(target: Target, here: Here): Promise<string> {
   );
 }
 
-/** Returns the request with a signed event; undefined if no secret is known. */
 function signedPing(
   { url, provider }: Target,
   here: Here,

@@ -141,7 +141,7 @@ export async function* checkProject(
   if (purchases) {
     yield check("erased accounts", () => {
       throw new Warned(
-        `events that would have created records for erased accounts: ${purchases}. Someone may be paying for nothing: docs/operate.md, "Delete an account"`,
+        `events of erased accounts that would have made records: ${purchases}. Someone may be paying for nothing: docs/operate.md, "Delete an account"`,
       );
     });
   }
@@ -167,12 +167,12 @@ async function checkWorker(url: string, here: Here): Promise<string> {
   }
   if (status === 401) {
     throw new Failed(
-      `refused with 401 by Supabase's key check, before it reached the worker. Keep "verify_jwt = false" in supabase/config.toml, and ${deploy}`,
+      `refused with 401 by Supabase's key check. Keep "verify_jwt = false" in supabase/config.toml, and ${deploy}`,
     );
   }
   if (status >= 500) {
     throw new Failed(
-      `answered ${status}: the worker does not start. The first lines of its log name the setting (${log})`,
+      `answered ${status}: the worker does not start. Its log says why (${log})`,
     );
   }
   throw new Failed(
@@ -180,7 +180,6 @@ async function checkWorker(url: string, here: Here): Promise<string> {
   );
 }
 
-/** Returns the worker's settings, which it reports to the schedule's key. */
 export async function readSettings(url: string, key: string, here: Here) {
   const to = instructionsFor(url, "billing-worker");
   const init = { method: "POST", headers: { apikey: key } };
@@ -276,7 +275,7 @@ async function checkNotifications(
   });
   if (overdue !== undefined && sent === undefined) {
     throw new Failed(
-      `one has been due since ${overdue.next_attempt_at}. Set a channel, NOTIFICATION_URL or RESEND_API_KEY; if one is set, look at the worker's log: the channel may have asked for a pause`,
+      `one has been due since ${overdue.next_attempt_at}. Set a channel, NOTIFICATION_URL or RESEND_API_KEY; if one is set, look at the worker's log`,
     );
   }
 
@@ -294,7 +293,7 @@ async function checkNotifications(
     const error = failing.last_error?.replace(/\.$/, "")
       .replace(/^(.{160}).+/su, "$1…");
     throw new Failed(
-      `one keeps failing, with the error: ${error}. Fix what the error names. It is sent at the next attempt, which may be hours away, or at once: docs/operate.md, "Notifications that do not arrive"`,
+      `one keeps failing, with the error: ${error}. Fix what it names: docs/operate.md, "Notifications that do not arrive"`,
     );
   }
 
@@ -302,7 +301,7 @@ async function checkNotifications(
   return `${waiting} waiting to be sent, none given up or failing`;
 }
 
-/** Checks the mode of recorded subscriptions: the deployment's setting cannot be read. */
+/** By the recorded subscriptions: the deployment's setting cannot be read. */
 async function checkModes(
   provider: ProviderName,
   read: Read,
