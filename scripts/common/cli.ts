@@ -1,17 +1,11 @@
-/**
- * Parses command lines. Each command has a table of its options, which defines
- * the types of their values and the text of `--help`.
- */
+/** Parses command lines, by a table of options that also makes the text of `--help`. */
 import "./deno_version.ts";
 import { parseArgs } from "node:util";
 import { closest } from "./closest.mjs";
 import { asTyped } from "./how_started.ts";
 import { print, printError, wrap, wrapLong } from "./print.ts";
 
-/**
- * The help text of each option, by how the option is written: "--url URL" takes
- * a value, "--apply" does not.
- */
+/** Help texts: "--url URL" takes a value, "--apply" does not. */
 export type OptionTexts = Readonly<Record<`--${string}`, string>>;
 
 export interface CommandLine<Options extends OptionTexts = OptionTexts> {
@@ -32,12 +26,10 @@ type NameOf<Flag> = Flag extends `--${infer Name} ${string}` ? Name
   : Flag extends `--${infer Name}` ? Name
   : never;
 
-/** The command line is wrong; the message says how to correct it. */
 export class UsageError extends Error {
   override name = "UsageError";
 }
 
-/** The command line asks for help; the message is the help text. */
 export class HelpRequest extends Error {
   override name = "HelpRequest";
 }
@@ -52,7 +44,7 @@ const HELP = { "--help": "show this text" };
 /** The column at which the texts of options begin. */
 const TEXT_COLUMN = 23;
 
-/** Parses the arguments of a command. No error repeats a value: it may be secret. */
+/** No error repeats a value: it may be secret. */
 export function parseCommandLine<const Options extends OptionTexts>(
   args: readonly string[],
   command: CommandLine<Options>,
