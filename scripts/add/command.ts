@@ -9,10 +9,9 @@ import {
 import { asTyped, isFromPackage } from "../common/how_started.ts";
 import { print, wrap } from "../common/print.ts";
 import { type Change, writeChanges } from "./changes.ts";
-import { overlookedFiles, requireCleanTree } from "./git.ts";
+import { ignoredFiles, requireCleanTree } from "./git.ts";
 import { findProject } from "./project.ts";
 
-/** Returns the project's folder, and the name of the option, if there is one. */
 export async function parseFolder(args: readonly string[], line: CommandLine) {
   const { values, operands } = parseCommandLine(args, line);
   const [folder, ...more] = operands;
@@ -44,7 +43,7 @@ export async function carryOut(
   },
 ): Promise<boolean> {
   const files = changes.map(({ path }) => `supabase/${path}`);
-  const reasons = [...blockers, ...await overlookedFiles(path, files)];
+  const reasons = [...blockers, ...await ignoredFiles(path, files)];
   if (reasons.length > 0) {
     const lines = ["Nothing was written.", ...linesOf(reasons)];
     throw new FaultInLines(lines.join("\n"));

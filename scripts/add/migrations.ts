@@ -10,10 +10,8 @@ import { fingerprint, type Project, type Receiver } from "./project.ts";
 const suffixOf = (path: string) => path.replace(/^migrations\/\d+/, "");
 
 /**
- * Plans a project's migrations: the texts of those that it lacks, and for the
- * manifest the fingerprints of all that it has or had, both by path. One that it
- * has is never changed, and one that it had, before it squashed its migrations,
- * is not added again.
+ * Returns the migrations that a project lacks, and for the manifest the fingerprints of
+ * all that it has, or had before it squashed its migrations, both by path.
  */
 export function planMigrations(
   { migrations }: Receiver,
