@@ -6,10 +6,7 @@ import {
 } from "../common/cli.ts";
 import type { Environment } from "../common/environment.ts";
 
-/**
- * The first two are the ports of `supabase start`. Only the stack itself uses the
- * last two, so they are any free ports (0).
- */
+/** The first two are those of `supabase start`. 0 is any free port. */
 const DEFAULTS = {
   api: 54321,
   db: 54322,

@@ -19,10 +19,8 @@ const NEEDED = [
 const PACKAGE = "@supabase/cli-linux-x64";
 
 /**
- * Returns the command that runs the Supabase CLI. On Linux for x64 that is the
- * program from its npm package. Elsewhere Deno fetches the same version from
- * npm: `deno.lock` cannot name that package, because Deno requires the programs
- * for all platforms, and not every registry has them.
+ * Elsewhere than on Linux for x64, Deno fetches the same version from npm: `deno.lock`
+ * cannot name that package, because Deno would require the programs for all platforms.
  */
 export function supabaseCli(): readonly [command: string, ...args: string[]] {
   if (Deno.build.target.startsWith("x86_64-unknown-linux")) {
@@ -112,11 +110,7 @@ export function spawnGroup(
   return { child, ended, kill };
 }
 
-/**
- * Runs a command to its end, and returns its standard output. Throws `Cannot
- * <purpose>: ...` with its output if it fails, and the signal's reason if the
- * signal ended it.
- */
+/** Runs a command to its end, and returns its standard output. */
 export async function runTool(
   { purpose, command, args, env, cwd, user }: {
     purpose: string;
