@@ -96,10 +96,8 @@ async function reconcile(
 }
 
 /**
- * Fixes the records, and then applies the missed events. In this order, the
- * events find their records, and failed payments the right account. A missed
- * update is older than the correction of its record, so it only sets
- * `past_due_since`, which a correction does not know.
+ * Fixes the records first, so that missed events find them, and failed payments the
+ * right account. A missed update is then older, and only sets `past_due_since`.
  *
  * @returns the errors, by the ID of the subscription or event.
  */
