@@ -94,7 +94,6 @@ function readPort(text = `${DEFAULT_PORT}`): number {
   throw new UsageError("--port takes a number from 0 to 65535.");
 }
 
-/** Serves the console until it is disposed of. The link lets one browser in, once. */
 export function serveConsole(
   access: ProjectAccess,
   { port }: { port: number },
@@ -126,10 +125,7 @@ function listen(port: number, handler: Deno.ServeHandler) {
   }
 }
 
-/**
- * Opens a URL in the user's browser, if there is one. The browser does not get the
- * secret key, and Ctrl-C does not end it.
- */
+/** The browser does not get the secret key, and Ctrl-C does not end it. */
 export function openBrowser(url: string): void {
   const [command, ...args] = OPENERS[Deno.build.os] ?? [];
   if (command === undefined) return;

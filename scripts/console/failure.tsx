@@ -156,7 +156,7 @@ function failurePage(
   );
 }
 
-/** Returns the format of an event to which only an account must be added. */
+/** Returns the format of an event that lacks only an account. */
 async function formatLackingAccount(
   project: Project,
   failure: Failure,

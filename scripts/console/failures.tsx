@@ -97,7 +97,6 @@ export function addFailures(console: ui.Console): void {
   });
 }
 
-/** Returns a form that offers the values in the list, the current choice first. */
 function filterForm(
   { state, code, type }: Filter,
   listed: readonly Listed[],

@@ -1,5 +1,4 @@
 /** @jsxImportSource hono/jsx */
-/** The payload of a failure: its text, the changes of a repair, and the form to edit it. */
 import type { Child } from "hono/jsx";
 // An older Deno lacks `diff`; imported by name, it would fail before requireDeno().
 import * as util from "node:util";
@@ -95,11 +94,7 @@ function markedLine(line: string) {
   return line.startsWith("+") ? <ins>{line}</ins> : `${line}\n`;
 }
 
-/**
- * Compares the beginnings of two texts. A line of the result begins with "-" if
- * only the first text has it, and with "+" if only the second has it. "…" stands
- * for equal lines that are not near a change.
- */
+/** Marks the lines of only one text; "…" stands for lines that are not near a change. */
 export function compareLines(before: string, after: string): string[] {
   const compared = (text: string) =>
     text.slice(0, MAX_SHOWN_CHARACTERS).split("\n").slice(

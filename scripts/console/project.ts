@@ -44,11 +44,11 @@ export function openProject(
 
     call: (name: string, args: object) => callSql<string>(name, args),
 
-    /** Asks whether an account has access, as apps do, with the default grace. */
+    /** As apps ask, with the default grace. */
     hasAccess: (account_id: string) =>
       callSql<boolean>("has_access", { account_id }),
 
-    /** Asks for the result that an event would have, without any effect. */
+    /** Returns the result that an event would have. */
     tryEvent: async (event: object) =>
       (await callSql<[TrialResult]>("try_event", { event }))[0],
 

@@ -29,8 +29,7 @@ const CHANGED =
   "The failure has changed since you opened this page. Compare your text with the payload that is there now, and save again.";
 
 /**
- * Stores a repaired payload exactly as written, if the event would have an effect
- * and the failure has not changed meanwhile.
+ * Stores a repaired payload exactly as written, if the event would have an effect.
  *
  * @returns why a retry would fail now, or an empty text
  * @throws {ProjectError} With a line for each fault.
@@ -77,10 +76,7 @@ export function formatOf({ provider }: Failure, settings: Settings): Format {
   return FORMATS[settings?.formats?.[provider] ?? "stripe"];
 }
 
-/**
- * Reads a repaired payload as the receiver does: it must have an effect, differ from
- * what is stored, and still be about the same event.
- */
+/** It must have an effect, differ from what is stored, and be about the same event. */
 function readRepair(
   json: string,
   failure: Failure,

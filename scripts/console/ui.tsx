@@ -41,12 +41,11 @@ export async function readForm(c: Context): Promise<Fields> {
   return Object.fromEntries(fields.map(([name, text]) => [name, `${text}`]));
 }
 
-/** Returns a count with its noun, such as "1 failure" or "2,000 failures". */
 export function counted(count: number, one: string, many = `${one}s`): string {
   return `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
 }
 
-/** Removes the advice for the SQL editor from the answer of an SQL function. */
+/** The advice is for the SQL editor. */
 export function withoutAdvice(answer: string): string {
   return answer.replace(/ (?:The worker|See:).*$/s, "");
 }
