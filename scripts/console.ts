@@ -39,9 +39,6 @@ and resolves it. Only the browser that opens the printed link has access.`,
     SUPABASE_SECRET_KEY:
       "sb_secret_..., if a URL is given (default for a local project: the local stack's). It stays in this process.",
   },
-  details:
-    `Stop it with Ctrl-C. Exit code: 0 after Ctrl-C, 1 if it cannot listen, 2 for a
-wrong command line.`,
 } as const satisfies CommandLine;
 
 const OPENERS: Partial<Record<typeof Deno.build.os, readonly string[]>> = {
@@ -120,7 +117,7 @@ function listen(port: number, handler: Deno.ServeHandler) {
   } catch (error) {
     if (!(error instanceof Deno.errors.AddrInUse)) throw error;
     throw new Error(
-      `Port ${port} is in use. Is another console running? Choose another one with --port, or --port=0 for any.`,
+      `Port ${port} is in use. Choose another one with --port, or --port=0 for any.`,
     );
   }
 }

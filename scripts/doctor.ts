@@ -40,9 +40,8 @@ const COMMAND_LINE = {
   },
   details:
     `Without a URL, it checks the running local stack with the stack's own key and
-database, and ignores those in the environment.
-
-Exit code: 0 if no check fails, 1 if one does, 2 for a wrong command line.`,
+database, and ignores those in the environment.`,
+  exitCodes: "0 if no check fails, else 1",
 } as const satisfies CommandLine;
 
 if (import.meta.main) Deno.exit(await doctor(Deno.args).catch(reportEnd));

@@ -15,6 +15,7 @@ export interface CommandLine<Options extends OptionTexts = OptionTexts> {
   readonly options: Options;
   readonly environment?: Readonly<Record<string, string>>;
   readonly details?: string;
+  readonly exitCodes?: string;
 }
 
 export type Values<Options extends OptionTexts> = {
@@ -58,10 +59,7 @@ export function parseCommandLine<const Options extends OptionTexts>(
   return { values: values as Values<Options>, operands: positionals };
 }
 
-/**
- * Prints why a command ended, and returns its exit code: 0 for help, 2 for a
- * wrong command line, else `failed`.
- */
+/** Prints why a command ended, and returns its exit code. */
 export function reportEnd(
   error: unknown,
   { failed = 1, out = print, err = printError }: {
@@ -116,14 +114,23 @@ function describeFault(written: string, flags: readonly string[]): string {
 }
 
 function helpText(
-  { usage, summary, options, environment, details }: CommandLine,
+  {
+    usage,
+    summary,
+    options,
+    environment,
+    details,
+    exitCodes = "0 if it succeeds, else 1",
+  }: CommandLine,
 ): string {
+  const codes = `Exit code: ${exitCodes}; 2 for a wrong command line.`;
   return [
     summary,
     `Usage: ${asTyped(usage)} [options]`,
     `Options:\n${list({ ...options, ...HELP })}`,
     environment && `Environment:\n${list(environment)}`,
     details,
+    wrap(codes, 80).join("\n"),
   ].filter((part) => part !== undefined).join("\n\n");
 }
 

@@ -68,6 +68,7 @@ const COMMAND_LINE = {
     "--payload FILE": "sign and send the bytes of a file, instead of an event",
     "--print": "print the event, and send nothing",
   },
+  exitCodes: "0 for a 2xx answer, else 1",
 } as const satisfies CommandLine;
 
 const DETAILS =
@@ -79,9 +80,6 @@ To test your own handler, use --print: docs/handlers.md.
 Standard output has the status and the body of the answer. Standard error has
 the result of the event, and the row: on the local stack, or with SUPABASE_URL
 and SUPABASE_SECRET_KEY for a --url of that project.
-
-Exit code: 0 for a 2xx answer, 1 for any other or none, 2 for a wrong command
-line.
 
 The signing secrets are those of the functions: from the environment, from
 supabase/functions/.env, or else the local stack's.`;
