@@ -32,7 +32,6 @@ export interface Finding {
 
 export type Findings = AsyncGenerator<Finding>;
 
-/** Thrown by a check that fails. */
 export class Failed extends Error {}
 
 class Down extends Failed {}
@@ -88,6 +87,25 @@ export async function answerTo(
     : `cannot reach ${place}: ${fault}. ${todo}`;
   const isSlow = fault.startsWith("no answer within");
   throw isSlow ? new Failed(text) : new Down(text);
+}
+
+/** Explains an answer to a call without a key or signature, which is not the function's. */
+export function notRefused(
+  { status }: Reply,
+  url: string,
+  functionName: string,
+): Failed {
+  const { deploy, log } = instructionsFor(url, functionName);
+  if (status === 401) {
+    return new Failed(
+      `refused with 401 by Supabase's key check. Keep "verify_jwt = false" in supabase/config.toml, and ${deploy}`,
+    );
+  }
+  return new Failed(
+    status >= 500
+      ? `answered ${status}: the function does not start. Its log says why (${log})`
+      : `answered ${status} instead of 401. If the URL is right, ${deploy}`,
+  );
 }
 
 export function instructionsFor(url: string, functionName = "") {

@@ -81,7 +81,6 @@ async function supportedVersion(sql: postgres.Sql): Promise<string> {
   );
 }
 
-/** @param url The project's, or the database's. */
 function notConnected(error: CodedError, url: string): Failed {
   const { message, code = "" } = error;
   const { database, databaseUrl } = instructionsFor(url);
@@ -207,19 +206,11 @@ async function checkSchedule(
       : error;
   });
 
-  const [last] = await sql`
-    select
-      (select count(*)::int from net.http_request_queue) as queued,
-      (
-        select string_agg(coalesce(r.status_code::text, r.error_msg), ', ')
-        from (
-          select status_code, error_msg from net._http_response
-          order by created desc limit 3
-        ) as r
-      ) as answers`;
-  if (last?.queued > MOST_QUEUED) {
+  const [net] = await sql`
+    select count(*)::int as queued from net.http_request_queue`;
+  if (net?.queued > MOST_QUEUED) {
     throw new Failed(
-      `${last?.queued} calls wait in pg_net, whose process has ended. ${query}: select net.worker_restart(); The last answers to this project's calls: ${last?.answers}`,
+      `${net?.queued} calls wait in pg_net, whose process has ended. ${query}: select net.worker_restart();`,
     );
   }
   return "wakes the worker every minute and prunes old rows";

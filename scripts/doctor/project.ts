@@ -13,6 +13,7 @@ import {
   type Findings,
   type Here,
   instructionsFor,
+  notRefused,
   orSkip,
   Skipped,
   type Target,
@@ -156,28 +157,15 @@ export async function* checkProject(
 }
 
 async function checkWorker(url: string, here: Here): Promise<string> {
-  const { deploy, log, reach } = instructionsFor(url, "billing-worker");
-  const init = { method: "POST" };
-  const { status, headers } = await answerTo(url, init, here, reach);
+  const { reach } = instructionsFor(url);
+  const reply = await answerTo(url, { method: "POST" }, here, reach);
 
   // @supabase/server sends this header with a refusal. Supabase's gateway does not,
   // and would refuse the schedule's key as well.
-  if (status === 401 && headers.has("x-supabase-server-error")) {
+  if (reply.status === 401 && reply.headers.has("x-supabase-server-error")) {
     return "refuses a call without a key with 401";
   }
-  if (status === 401) {
-    throw new Failed(
-      `refused with 401 by Supabase's key check. Keep "verify_jwt = false" in supabase/config.toml, and ${deploy}`,
-    );
-  }
-  if (status >= 500) {
-    throw new Failed(
-      `answered ${status}: the worker does not start. Its log says why (${log})`,
-    );
-  }
-  throw new Failed(
-    `answered ${status} instead of 401. If the project's URL is right, ${deploy}`,
-  );
+  throw notRefused(reply, url, "billing-worker");
 }
 
 export async function readSettings(url: string, key: string, here: Here) {
@@ -239,7 +227,7 @@ function checkHandlers(
     faults.push(
       `no listed type calls ${
         list(idle)
-      }, so what it would do for new events is lost. Add its type to HANDLE_EVENT_TYPES ${set}, or drop the function`,
+      }, so it never runs. Add its type to HANDLE_EVENT_TYPES ${set}, or drop the function`,
     );
   }
 

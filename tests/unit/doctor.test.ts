@@ -138,7 +138,7 @@ const ANSWERS = [
   ["unsigned", reply(308), "endpoint", "a redirect"],
   ["unsigned", reply(401), "unsigned event", 'Keep "verify_jwt = false"'],
   ["unsigned", reply(503), "unsigned event", "does not start"],
-  ["unsigned", reply(200), "unsigned event", "this is not the receiver"],
+  ["unsigned", reply(200), "unsigned event", "answered 200 instead of 401"],
   ["unsigned", at("11:59:29"), "clock", "ok within 30 s"],
   ["unsigned", at("11:59:28"), "clock", "31 s ahead"],
   ["unsigned", at("12:00:31"), "clock", "31 s behind"],
