@@ -1,4 +1,4 @@
-/** What `add` and `remove` write into a project's `supabase` folder, and delete there. */
+/** The files that `add` and `remove` write and delete. */
 import { dirname, join } from "node:path";
 import { ifMissing } from "./project.ts";
 

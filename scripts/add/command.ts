@@ -31,13 +31,13 @@ export async function parseFolder(args: readonly string[], line: CommandLine) {
   return { path: await findProject(folder, from), mode };
 }
 
-/** Shows changes, and writes them if they are wanted. Returns whether they were. */
+/** Returns whether the changes were wanted, and written. */
 export async function carryOut(
   path: string,
   mode: string,
   { changes, changed, blockers }: {
     readonly changes: readonly Change[];
-    /** What happens to files that the user has changed, a line each. */
+    /** What happens to files that the user has changed. */
     readonly changed: readonly string[];
     readonly blockers: readonly string[];
   },

@@ -47,7 +47,7 @@ export async function makePlan(
   }
 
   const recorded: Record<string, string> = { ...migrations.recorded };
-  /** Paths of files that the project has changed. They stay as they are. */
+  /** Paths that the project has changed. */
   const kept: string[] = [];
   const notes: string[] = [];
   /** Why nothing can be done, each with what to do first. */

@@ -57,13 +57,12 @@ export async function planRemoval(
 const CREATED =
   /^create (?:or replace )?(?:table|view|type|function|aggregate|sequence) ((?:billing|public)\.\w+)/gm;
 
-/** Returns the names of all that migrations create. */
 function createdNames(migrations: string): string[] {
   const names = Array.from(migrations.matchAll(CREATED), ([, name]) => name!);
   return [...new Set(names)].sort();
 }
 
-/** Returns what finds these names, and handlers, in SQL without quotes. */
+/** Finds these names, and handlers, in SQL without quotes. */
 function mentionOf(names: readonly string[]): RegExp {
   const all = ["billing.on_\\w+", ...names].join("|");
   const bare = all.replaceAll("public.", "").replaceAll(".", "\\.");

@@ -3,10 +3,9 @@ import { lookUpProcess } from "./processes.ts";
 
 const CHECK_EVERY_MS = 1_000;
 
-/** A command line of npm: "npm exec ...", or "node /usr/bin/npx ...". */
+/** "npm exec ...", or "node /usr/bin/npx ...". */
 const NPM = /(^|\/)np[mx](-cli\.js)?( |$)/;
 
-/** A command line of npm or of `deno task`. */
 const LAUNCHER = new RegExp(`${NPM.source}|(^|[ /])deno( -\\S+)* task `);
 
 /** Aborts on a signal, or when what launched this process has ended. */

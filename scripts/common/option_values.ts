@@ -8,10 +8,8 @@ import { isLoopback, LOCAL_PROJECT_URL } from "./loopback.ts";
 import type { RunningStack } from "./running_stack.ts";
 import { PROVIDER_NAMES, type ProviderName } from "./sign.ts";
 
-/** The context in which a command line is parsed. */
 export interface Surroundings {
   readonly env: Environment;
-  /** Receives warnings, for standard error. */
   readonly warn: (text: string) => void;
   /** The local stack, if one runs. It is used if no URL is given. */
   readonly local?: RunningStack | undefined;

@@ -159,7 +159,7 @@ function meaningOf(
 
   const [text, hosted] = REFUSALS[isMissing ? 404 : status] ?? [
     `the REST API answered ${status}`,
-    "Check that the URL is a Supabase project's, and look at its database (dashboard, Reports) and at https://status.supabase.com.",
+    "Check that the URL is a Supabase project's, and look at its database (dashboard, Reports).",
   ];
   const why = isMissing ? `${text} (${code}: ${message})` : text;
   return `Cannot use ${url}: ${why}. ${isLoopback(url) ? LOCAL : hosted}`;

@@ -242,10 +242,7 @@ function accountCard(failure: Failure, { names }: Format) {
   );
 }
 
-/**
- * Returns a payload with an account at the place that its format reads; undefined if the
- * payload has another shape or is nested too deeply.
- */
+/** Returns undefined if the payload has another shape or is nested too deeply. */
 function withAccount(
   json: string | null,
   accountId: string,

@@ -90,7 +90,7 @@ export function addFailures(console: ui.Console): void {
     });
     const problem = await project.wakeWorker("retries");
     const run = problem === ""
-      ? "The worker has run. Events that failed again are at the top; those that wait for its next run show that a retry is requested."
+      ? "The worker has run. Events that failed again are at the top."
       : "";
     const done = `${ui.withoutAdvice(answer)}\n${run}`;
     return showResult(c, "/failures", { done, problem });

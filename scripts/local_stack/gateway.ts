@@ -91,7 +91,6 @@ export async function startGateway(
     server.on("error", reject).listen(port, "127.0.0.1", resolve);
   });
 
-  /** Accepts no more requests, and waits two seconds for those in progress. */
   async function close() {
     const closed = new Promise((resolve) => server.close(resolve));
     server.closeIdleConnections();

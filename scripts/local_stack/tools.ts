@@ -67,9 +67,8 @@ export async function runSupabaseCli(
 }
 
 /**
- * Returns the part of this process's environment that Deno and the Supabase CLI
- * need to find their caches and the package registry, without anything that a
- * function could read as one of its own settings.
+ * Returns what Deno and the Supabase CLI need to find their caches and the registry,
+ * without anything that a function could read as a setting of its own.
  */
 export function toolEnvironment(): Environment {
   return Object.fromEntries(
@@ -82,9 +81,8 @@ export function toolEnvironment(): Environment {
 export type ProcessGroup = ReturnType<typeof spawnGroup>;
 
 /**
- * Starts a program in its own session, so that Ctrl-C at the terminal does not
- * reach it. Aborting the signal ends it together with the programs that it has
- * started. Its standard input is empty.
+ * Starts a program in its own session, so that Ctrl-C at the terminal does not reach
+ * it. Aborting the signal also ends the programs that it has started.
  */
 export function spawnGroup(
   { command, args, options, signal }: {

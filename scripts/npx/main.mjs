@@ -14,7 +14,6 @@ const INSTALLED = dirname(dirname(ROOT));
 const require = createRequire(import.meta.url);
 const { name, version, optionalDependencies } = require("../../package.json");
 const { tasks } = require("../../deno.json");
-/** The tasks whose scripts are in the package. */
 const COMMANDS = Object.entries(tasks)
   .filter(([command]) => existsSync(scriptOf(command)));
 
