@@ -12,7 +12,6 @@ import {
   withDatabase,
 } from "../../scripts/local_stack/databases.ts";
 import { localKeys } from "../../scripts/local_stack/keys.ts";
-import { readMigrations } from "../../scripts/local_stack/migrations.ts";
 import { copyRepository } from "../support/copy_repository.ts";
 import { createDatabase, migrate } from "../support/databases.ts";
 import { fencedBlocks, readPage } from "../support/docs.ts";
