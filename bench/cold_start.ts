@@ -2,32 +2,53 @@
  * Measures the time from the start of a process to its first 200, for an event that is
  * ignored and for one that is applied, compared with a minimal server.
  */
-import { subscriptionEvent } from "../scripts/events/subscription_event.ts";
-import { createCommand } from "../scripts/common/create_command.ts";
-import {
-  downloadForTests,
-  EDGE_DENO_VERSION,
-} from "../scripts/dev/downloads.ts";
-import type { Stack } from "../scripts/local_stack/stack.ts";
-import { platformOptions } from "../scripts/local_stack/functions.ts";
+import { BUILT_OPTIONS, builtFile } from "../scripts/common/built.ts";
 import { signatureHeaders } from "../scripts/common/sign.ts";
+import {
+  EDGE_DENO_VERSION,
+  edgeDenoPath,
+  run,
+} from "../scripts/dev/downloads.ts";
+import { subscriptionEvent } from "../scripts/events/subscription_event.ts";
+import type { Stack } from "../scripts/local_stack/stack.ts";
+import { toolEnvironment } from "../scripts/local_stack/tools.ts";
 import { freePort } from "../tests/support/machine.ts";
 import { median, type Options, show, spread, table } from "./measure.ts";
 import { ending } from "./servers.ts";
 
 /** Not the local stack's secret, which the receiver refuses elsewhere. */
 const SECRET = "whsec_benchmark_0123456789abcdef";
-const WEBHOOK = "supabase/functions/billing-webhook/index.ts";
+
+/** Without certificates of this machine, which the first call of `fetch` would read. */
+const ENVIRONMENT = Object.fromEntries(
+  Object.entries(toolEnvironment()).filter(([name]) => !/CERT|TLS/.test(name)),
+);
 
 /** The type is not handled, so the answer is 200 without a database call. */
 const IGNORED = { id: "evt_1", type: "ping" };
-const UPDATE = subscriptionEvent("customer.subscription.updated");
+const APPLIED = subscriptionEvent("customer.subscription.updated");
+
+const BARE = { entry: "bench/bare_server.ts", options: BUILT_OPTIONS };
+/** What is deployed. */
+const BUILT = { entry: builtFile("billing-webhook"), options: BUILT_OPTIONS };
+const FOLDER = "supabase/functions/billing-webhook";
+const SOURCES = {
+  entry: `${FOLDER}/index.ts`,
+  options: [
+    "--no-config",
+    "--no-lock",
+    "--node-modules-dir=none",
+    `--import-map=${FOLDER}/deno.json`,
+  ],
+};
 
 /** The processes to start, each with its first event. */
 const STARTS = [
-  { title: "bare server", entry: "bench/bare_server.ts", event: IGNORED },
-  { title: "this receiver", entry: WEBHOOK, event: IGNORED },
-  { title: "this receiver, an update", entry: WEBHOOK, event: UPDATE },
+  { title: "bare server", ...BARE, event: IGNORED },
+  { title: "built file, ignored", ...BUILT, event: IGNORED },
+  { title: "built file, applied", ...BUILT, event: APPLIED },
+  { title: "sources, ignored", ...SOURCES, event: IGNORED },
+  { title: "sources, applied", ...SOURCES, event: APPLIED },
 ];
 
 /** Measures with this Deno, and with the platform's version. */
@@ -40,8 +61,11 @@ export async function coldStart(
     () => Response.json([{ place: 1, outcome: "applied" }]),
   );
   const apiUrl = `http://127.0.0.1:${api.addr.port}`;
+
   const rows: string[][] = [];
-  for (const denoPath of [Deno.execPath(), await downloadForTests()]) {
+  for (const denoPath of [Deno.execPath(), await edgeDenoPath()]) {
+    await run(denoPath, ["cache", ...SOURCES.options, SOURCES.entry]);
+
     const times = STARTS.map(() => [] as number[]);
     // A round is six starts. The first start only fills the caches, and is not counted.
     for (let round = 0; round <= rounds * 6; round++) {
@@ -57,7 +81,6 @@ export async function coldStart(
       show(spread(times[i]!)),
       show(median(times[i]!) / median(times[0]!), 2),
     ]));
-    for (const row of rows.slice(-STARTS.length)) console.log(`  ${row}`);
   }
 
   return `
@@ -69,7 +92,7 @@ ${table(["Server", "Deno", "Milliseconds", "Times the bare server"], rows)}`;
 
 async function startOnce(
   denoPath: string,
-  { entry, event, apiUrl }: { entry: string; event: object; apiUrl: string },
+  { entry, options, event, apiUrl }: typeof STARTS[number] & { apiUrl: string },
 ): Promise<number> {
   const port = await freePort();
   const body = JSON.stringify(event);
@@ -81,23 +104,25 @@ async function startOnce(
   });
 
   const began = performance.now();
-  const child = createCommand(denoPath, {
+  const child = new Deno.Command(denoPath, {
     args: [
       "serve",
       "--quiet",
       "--no-prompt",
       "--allow-net",
       "--allow-env",
-      ...platformOptions("billing-webhook"),
+      ...options,
       "--host=127.0.0.1",
       `--port=${port}`,
       entry,
     ],
     env: {
+      ...ENVIRONMENT,
       SUPABASE_URL: apiUrl,
       SUPABASE_SERVICE_ROLE_KEY: "any",
       PROVIDER_A_SIGNING_SECRET: SECRET,
     },
+    clearEnv: true,
     stdout: "null",
     stderr: "null",
     signal: ending.signal,
@@ -105,8 +130,10 @@ async function startOnce(
 
   try {
     const url = `http://127.0.0.1:${port}/billing-webhook`;
-    let status = 0; // until the process listens
+    const limit = AbortSignal.timeout(60_000); // if the process does not listen
+    let status = 0;
     while (status === 0) {
+      limit.throwIfAborted();
       const answer = await fetch(url, { method: "POST", headers, body })
         .catch(() => undefined);
       await answer?.body?.cancel();

@@ -1,11 +1,17 @@
 /**
- * Measures several instances of the receiver on one database, as Supabase runs them. Half
- * of the events are about few subscriptions, to show how these slow down the others.
+ * Measures several processes of a function on one database, as Supabase runs them: of
+ * this receiver, and of the function by hand. Half of the events are about few
+ * subscriptions, to show how these slow down the others.
  */
 import type { Stack } from "../scripts/local_stack/stack.ts";
 import { CROWDED } from "./load.ts";
 import { median, type Options, show, table } from "./measure.ts";
-import { receiverTarget, serveReceivers } from "./servers.ts";
+import {
+  receiverTarget,
+  serveTarget,
+  type TargetName,
+  TARGETS,
+} from "./servers.ts";
 import {
   createSubscriptions,
   prepareLoad,
@@ -16,6 +22,15 @@ import {
 
 const LOAD = { connections: 64, stream: "crowd" } as const;
 
+/** What each round measures, one after the other. */
+const CASES: readonly { name: TargetName; count: number }[] = [
+  { name: "receiver", count: 1 },
+  { name: "byHand", count: 1 },
+  { name: "receiver", count: 4 },
+  { name: "receiver", count: 8 },
+  { name: "byHand", count: 8 },
+];
+
 const HEAD = [
   "Per second",
   "p50",
@@ -25,27 +40,28 @@ const HEAD = [
   "Not 200",
 ];
 
-/** Measures one, four and eight instances in each round. */
+/** Compares the numbers of processes. */
 export async function isolates(
   stack: Stack,
   { rounds, seconds }: Options,
 ): Promise<string> {
   await createSubscriptions(receiverTarget(stack), SUBSCRIPTIONS + CROWDED);
 
-  const results = new Map([1, 4, 8].map((count) => [count, [] as number[][]]));
+  const results = CASES.map(() => [] as number[][]);
   for (let round = 1; round <= rounds; round++) {
-    for (const [count, figures] of results) {
-      const result = await measureOnce(stack, { count, seconds });
-      figures.push(result);
+    for (const [i, { name, count }] of CASES.entries()) {
+      const result = await measureOnce(stack, { name, count, seconds });
+      results[i]!.push(result);
       const shown = result.map((figure) => show(figure, 1)).join(", ");
-      console.log(`  ${round}/${rounds} ${count} instances: ${shown}`);
+      console.log(`  ${round}/${rounds} ${name}, ${count}: ${shown}`);
     }
   }
 
-  const rows = [...results].map(([count, rounds]) => [
+  const rows = CASES.map(({ name, count }, i) => [
+    TARGETS[name].title,
     `${count}`,
-    ...HEAD.map((name, i) => {
-      const figures = rounds.map((round) => round[i]!);
+    ...HEAD.map((name, column) => {
+      const figures = results[i]!.map((round) => round[column]!);
       return name === "Not 200"
         ? show(figures.reduce((sum, figure) => sum + figure, 0))
         : show(median(figures), 1);
@@ -56,18 +72,17 @@ export async function isolates(
 Half of the events are about ${CROWDED} subscriptions (the crowd), the others about
 ${SUBSCRIPTIONS}, over ${LOAD.connections} connections in all. Medians; answers other than 200 are sums.
 
-${table(["Instances", ...HEAD], rows)}`;
+${table(["Server", "Processes", ...HEAD], rows)}`;
 }
 
 /** Returns the figures in the order of the table. */
 async function measureOnce(
   stack: Stack,
-  { count, seconds }: { count: number; seconds: number },
+  { name, count, seconds }: typeof CASES[number] & { seconds: number },
 ): Promise<number[]> {
-  await restartPostgrest(stack);
   await using started = new AsyncDisposableStack();
-  const ports = await serveReceivers(stack, { count, started });
-  const target = receiverTarget(stack, ports);
+  const target = await serveTarget(stack, { name, started, count });
+  await restartPostgrest(stack);
 
   const warmUp = await prepareLoad(target, { ...warmUpLoad(seconds), ...LOAD });
   const send = await prepareLoad(target, {

@@ -105,16 +105,23 @@ export async function withStack<T>(
   }
 }
 
-/** Serves a target until `started` is disposed of. */
+/**
+ * Serves a target until `started` is disposed of, in a number of processes. Without a
+ * number, it is one process; of this receiver, the stack's own.
+ */
 export async function serveTarget(
   stack: Stack,
-  { name, started }: { name: TargetName; started: AsyncDisposableStack },
+  { name, started, count }: {
+    name: TargetName;
+    started: AsyncDisposableStack;
+    count?: number;
+  },
 ): Promise<Target> {
   const spec: TargetSpec = TARGETS[name];
-  const { file, env } = spec;
-  if (file === undefined) return { ...receiverTarget(stack), ...spec };
+  const { file } = spec;
+  if (!file && !count) return { ...receiverTarget(stack), ...spec };
 
-  const isEngine = file.endsWith("engine");
+  const isEngine = file?.endsWith("engine");
   const databaseUrl = isEngine
     ? (await createDatabase(stack.ports.db, { name })).url
     : stack.dbUrl;
@@ -122,9 +129,31 @@ export async function serveTarget(
     await withDatabase(databaseUrl, (sql) => sql.unsafe(BY_HAND_SQL).simple());
   }
 
-  const port = await freePort();
-  await startService(started, {
-    name,
+  const { urls: { api: apiUrl }, dbUrl, keys } = stack;
+  const platform = platformEnvironment({ apiUrl, dbUrl, keys });
+  const ports = await Array.fromAsync({ length: count ?? 1 }, freePort);
+  for (const port of ports) {
+    const service = file
+      ? peerService(file, {
+        port,
+        env: { ...platform, DATABASE_URL: databaseUrl, ...spec.env },
+      })
+      : functionService("billing-webhook", {
+        denoPath: Deno.execPath(),
+        env: { ...platform, ...functionEnvironment({}) },
+        port,
+      });
+    await startService(started, service);
+  }
+  return { ...spec, ports, databaseUrl };
+}
+
+function peerService(
+  file: string,
+  { port, env }: { port: number; env: Environment },
+): ServiceSpec {
+  return {
+    name: file,
     command: Deno.execPath(),
     // Only the packages of `peers` are available, and calls of Stripe's API fail.
     args: [
@@ -140,40 +169,19 @@ export async function serveTarget(
     ],
     env: {
       ...toolEnvironment(),
-      ...platformOf(stack),
       DENO_SERVE_ADDRESS: `tcp:127.0.0.1:${port}`,
-      DATABASE_URL: databaseUrl,
       STRIPE_WEBHOOK_SECRET: LOCAL_SIGNING_SECRETS.PROVIDER_A_SIGNING_SECRET,
       ...env,
     },
     cwd: REPOSITORY,
     isReady: () => isListening(port),
     stopSignal: "SIGTERM",
-  });
-  return { ...spec, ports: [port], databaseUrl };
+  };
 }
 
-/** Returns this receiver at the stack's port, or at the ports of several instances. */
-export function receiverTarget(
-  stack: Stack,
-  ports: readonly number[] = [stack.ports.webhook],
-): Target {
-  return { ...TARGETS.receiver, ports, databaseUrl: stack.dbUrl };
-}
-
-/** Serves several instances of this receiver, and returns their ports. */
-export async function serveReceivers(
-  stack: Stack,
-  { count, started }: { count: number; started: AsyncDisposableStack },
-): Promise<number[]> {
-  const env = { ...platformOf(stack), ...functionEnvironment({}) };
-  const ports = await Array.fromAsync({ length: count }, freePort);
-  const denoPath = Deno.execPath();
-  for (const port of ports) {
-    const options = { denoPath, env, port };
-    await startService(started, functionService("billing-webhook", options));
-  }
-  return ports;
+/** Returns this receiver as the stack serves it. */
+export function receiverTarget({ ports, dbUrl }: Stack): Target {
+  return { ...TARGETS.receiver, ports: [ports.webhook], databaseUrl: dbUrl };
 }
 
 async function startService(started: AsyncDisposableStack, spec: ServiceSpec) {
@@ -186,19 +194,15 @@ async function startService(started: AsyncDisposableStack, spec: ServiceSpec) {
   started.defer(service.stop);
 }
 
-function platformOf({ urls, dbUrl, keys }: Stack): Environment {
-  return platformEnvironment({ apiUrl: urls.api, dbUrl, keys });
-}
-
 /** The tables of the function by hand, in schema public. */
 const BY_HAND_SQL = `
-  create table public.customers_by_hand (
+  create table if not exists public.customers_by_hand (
     id text primary key,
     account_id text,
     updated_at timestamptz not null
   );
 
-  create table public.subscriptions_by_hand (
+  create table if not exists public.subscriptions_by_hand (
     id text primary key,
     customer_id text not null,
     account_id text,
@@ -212,5 +216,5 @@ const BY_HAND_SQL = `
     trial_end timestamptz,
     updated_at timestamptz not null
   );
-  create index on public.subscriptions_by_hand (account_id);
+  create index if not exists by_account on public.subscriptions_by_hand (account_id);
   grant all on public.customers_by_hand, public.subscriptions_by_hand to service_role`;

@@ -22,7 +22,6 @@ interface Version {
   readonly sql: postgres.Sql;
   /** The process that serves the connection. */
   readonly processId: number;
-  /** The name of the function. */
   /** Turns an event into what the receiver sends to the database. */
   readonly wire: (event: object) => unknown;
   /** The distance between the numbers of changed subscriptions. */
@@ -88,8 +87,7 @@ async function wireForm(project: string): Promise<Version["wire"]> {
   const folder = `file://${project}/supabase/functions/_shared/billing`;
   const { stripe } = await import(`${folder}/events/stripe.ts`);
   return (event) => {
-    // `isHandled` is the name in older versions.
-    const settings = { planItem: "first", takesEffect: true, isHandled: true };
+    const settings = { planItem: "first", takesEffect: true };
     const { payment, ...data } = stripe.read(event, settings);
     // By default, accounts are notified of failed payments only.
     const isNotified = payment?.kind === "payment_failed";

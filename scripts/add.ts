@@ -1,7 +1,4 @@
-/**
- * `deno task add <folder>`: puts the receiver into a project that exists
- * already, and brings it up to date there. git shows the difference, and undoes it.
- */
+/** `deno task add <folder>`: puts the receiver into a project, or updates it there. */
 import { carryOut, linesOf, parseFolder } from "./add/command.ts";
 import { makePlan } from "./add/plan.ts";
 import { readProject, readReceiver } from "./add/project.ts";
@@ -24,10 +21,8 @@ written outside of that folder, nor through a link.`,
   },
   details:
     `A file of the receiver that you have changed is kept and named. add cannot see
-your database: "supabase db push" refuses if a name is taken there.
-
-Exit code: 0 if nothing is left for you to do, else 1; 2 for a wrong command
-line.`,
+your database: "supabase db push" refuses if a name is taken there.`,
+  exitCodes: "0 if nothing is left for you to do, else 1",
 } as const satisfies CommandLine;
 
 const FIRST_PUSH =

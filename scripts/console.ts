@@ -39,9 +39,6 @@ and resolves it. Only the browser that opens the printed link has access.`,
     SUPABASE_SECRET_KEY:
       "sb_secret_..., if a URL is given (default for a local project: the local stack's). It stays in this process.",
   },
-  details:
-    `Stop it with Ctrl-C. Exit code: 0 after Ctrl-C, 1 if it cannot listen, 2 for a
-wrong command line.`,
 } as const satisfies CommandLine;
 
 const OPENERS: Partial<Record<typeof Deno.build.os, readonly string[]>> = {
@@ -94,7 +91,6 @@ function readPort(text = `${DEFAULT_PORT}`): number {
   throw new UsageError("--port takes a number from 0 to 65535.");
 }
 
-/** Serves the console until it is disposed of. The link lets one browser in, once. */
 export function serveConsole(
   access: ProjectAccess,
   { port }: { port: number },
@@ -121,15 +117,12 @@ function listen(port: number, handler: Deno.ServeHandler) {
   } catch (error) {
     if (!(error instanceof Deno.errors.AddrInUse)) throw error;
     throw new Error(
-      `Port ${port} is in use. Is another console running? Choose another one with --port, or --port=0 for any.`,
+      `Port ${port} is in use. Choose another one with --port, or --port=0 for any.`,
     );
   }
 }
 
-/**
- * Opens a URL in the user's browser, if there is one. The browser does not get the
- * secret key, and Ctrl-C does not end it.
- */
+/** The browser does not get the secret key, and Ctrl-C does not end it. */
 export function openBrowser(url: string): void {
   const [command, ...args] = OPENERS[Deno.build.os] ?? [];
   if (command === undefined) return;

@@ -34,16 +34,14 @@ const COMMAND_LINE = {
       "sb_secret_...: also checks the REST API and that the worker accepts it, and counts open failures",
     SUPABASE_DB_URL:
       "postgresql://...: also checks the migration and the schedule",
-    PGSSLROOTCERT:
-      "the file with Supabase's root certificate, which verifies the database",
+    PGSSLROOTCERT: "the file with Supabase's root certificate",
     "PROVIDER_A_SIGNING_SECRET, PROVIDER_A_SIGNATURE_HEADER, ...":
       "as in the deployment; also read from supabase/functions/.env (default: the local stack's, for an endpoint on this machine)",
   },
   details:
     `Without a URL, it checks the running local stack with the stack's own key and
-database, and ignores those in the environment.
-
-Exit code: 0 if no check fails, 1 if one does, 2 for a wrong command line.`,
+database, and ignores those in the environment.`,
+  exitCodes: "0 if no check fails, else 1",
 } as const satisfies CommandLine;
 
 if (import.meta.main) Deno.exit(await doctor(Deno.args).catch(reportEnd));
@@ -86,22 +84,16 @@ export async function* checkDeployment(target: Target, here: Here): Findings {
   yield* checkDatabase(target, here);
 }
 
-/** Returns the lines of a finding; its text is a column if every word fits. */
+/** Returns the lines of a finding. A long URL stays in one piece. */
 export function findingLines(
   { name, state, text }: Finding,
   columns: number,
 ): string[] {
-  const head = state.padEnd("skipped  ".length);
-  const title = `${name.padEnd("unsigned event ".length)} `;
-  const longest = Math.max(...text.split(" ").map(({ length }) => length));
-  const isColumn = head.length + title.length + longest <= columns;
-
-  const start = isColumn ? head + title : head;
-  const content = isColumn ? text : title + text;
-  return wrap(content, columns - start.length).map((line, i) => {
-    const before = i === 0 ? start : " ".repeat(start.length);
-    return `${before}${line.trimEnd()}`;
-  });
+  const start = state.padEnd("skipped  ".length) +
+    name.padEnd("unsigned event  ".length);
+  return wrap(text, columns - start.length).map((line, i) =>
+    (i === 0 ? start : " ".repeat(start.length)) + line
+  );
 }
 
 export function parseDoctorArguments(

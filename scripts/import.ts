@@ -23,9 +23,8 @@ arrived. You can run it again at any time: a record that matches Stripe stays
 as it is, and a different one is corrected unless a newer event changed it.`,
   options: TARGET_OPTIONS,
   environment: TARGET_ENVIRONMENT,
-  details:
-    `Exit code: 0 if every subscription is recorded, 1 if one is not, 2 for a wrong
-command line, 3 if the import could not finish, 130 if it was interrupted.`,
+  exitCodes:
+    "0 if every subscription is recorded, 1 if one is not, 3 if the import could not finish, 130 if it was interrupted",
 } as const satisfies CommandLine;
 
 if (import.meta.main) {

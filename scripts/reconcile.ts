@@ -2,11 +2,7 @@
  * `deno task reconcile`: shows what differs from Stripe; `--apply` fixes it. The
  * result goes to standard output, progress to standard error.
  */
-import {
-  type CommandLine,
-  parseCommandLine,
-  UsageError,
-} from "./common/cli.ts";
+import { type CommandLine, parseCommandLine } from "./common/cli.ts";
 import { print, printError } from "./common/print.ts";
 import type { Surroundings } from "./common/option_values.ts";
 import { applyMissed, importPages } from "./stripe_sync/apply.ts";
@@ -26,7 +22,6 @@ const COMMAND_LINE = {
     `Compares Stripe's subscriptions with the records, and the events that Stripe
 could not deliver in the last 30 days with the ledger.`,
   options: {
-    "--dry-run": "only show differences (the default)",
     "--apply":
       "fix them: update records to match Stripe, unless a newer event changed them, and apply missed events; nothing is deleted",
     "--json": "print one JSON document",
@@ -37,10 +32,8 @@ could not deliver in the last 30 days with the ledger.`,
     NOTIFY: "as in the receiver, for failed payments that --apply applies",
     NOTIFY_ONCE_PER_INVOICE: "as in the receiver, likewise",
   },
-  details:
-    `Exit code: 0 if nothing differs (with --apply: if nothing differs any more), 1
-if something differs, 2 for a wrong command line, 3 if the comparison could not
-finish, 130 if it was interrupted.`,
+  exitCodes:
+    "0 if nothing differs (with --apply: any more), 1 if something does, 3 if the comparison could not finish, 130 if it was interrupted",
 } as const satisfies CommandLine;
 
 if (import.meta.main) {
@@ -53,9 +46,6 @@ export function parseReconcileArguments(
 ) {
   const { values } = parseCommandLine(args, COMMAND_LINE);
   const { apply = false, json = false } = values;
-  if (apply && values["dry-run"]) {
-    throw new UsageError("Use either --dry-run or --apply, not both.");
-  }
   return { ...readTarget(values, here), apply, json };
 }
 
@@ -96,10 +86,8 @@ async function reconcile(
 }
 
 /**
- * Fixes the records, and then applies the missed events. In this order, the
- * events find their records, and failed payments the right account. A missed
- * update is older than the correction of its record, so it only sets
- * `past_due_since`, which a correction does not know.
+ * Fixes the records first, so that missed events find them, and failed payments the
+ * right account. A missed update is then older, and only sets `past_due_since`.
  *
  * @returns the errors, by the ID of the subscription or event.
  */

@@ -1,7 +1,4 @@
-/**
- * `deno task remove <folder>`: takes the receiver out of a project. git shows the
- * difference, and undoes it.
- */
+/** `deno task remove <folder>`: takes the receiver out of a project. */
 import { carryOut, linesOf, parseFolder } from "./add/command.ts";
 import { readMigrations, readProject } from "./add/project.ts";
 import { planRemoval } from "./add/removal.ts";
@@ -18,7 +15,7 @@ folder is the one that holds supabase/, and all in it must be committed in git.`
     "--yes": "do not ask",
     "--dry-run": "show what it would do, and write nothing",
   },
-  details: "Exit code: as with add.",
+  exitCodes: "as with add",
 } as const satisfies CommandLine;
 
 const NEXT = [

@@ -11,8 +11,6 @@ const COMMAND_LINE = {
     `Deletes the local data: every record, event and notification of the local
 stack. Ends processes that a killed stack left behind.`,
   options: DATA_OPTION,
-  details:
-    "Exit code: 0 if the data is deleted, 1 if not, 2 for a wrong command line.",
 } as const satisfies CommandLine;
 
 if (import.meta.main) Deno.exit(await reset(Deno.args).catch(reportEnd));

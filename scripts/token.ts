@@ -27,10 +27,7 @@ with the local stack's public secret, so nothing else accepts it.`,
     "--email ADDRESS": "the user's e-mail address",
     "--account ID": "account_id in app_metadata, for a policy that reads it",
   },
-  details: `Use it as Authorization, beside the publishable key as apikey.
-
-Exit code: 0 if it is printed, 1 if no local stack runs, 2 for a wrong command
-line.`,
+  details: "Use it as Authorization, beside the publishable key as apikey.",
 } as const satisfies CommandLine;
 
 if (import.meta.main) Deno.exit(await token(Deno.args).catch(reportEnd));

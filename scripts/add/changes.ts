@@ -1,4 +1,4 @@
-/** What `add` and `remove` write into a project's `supabase` folder, and delete there. */
+/** The files that `add` and `remove` write and delete. */
 import { dirname, join } from "node:path";
 import { ifMissing } from "./project.ts";
 
@@ -9,7 +9,7 @@ export interface Change {
   readonly text: string | null;
 }
 
-/** Writes changes below a folder, in their order; removes folders that get empty. */
+/** Writes changes in their order, and removes folders that get empty. */
 export async function writeChanges(
   supabase: string,
   changes: readonly Change[],

@@ -9,10 +9,9 @@ import {
 import { asTyped, isFromPackage } from "../common/how_started.ts";
 import { print, wrap } from "../common/print.ts";
 import { type Change, writeChanges } from "./changes.ts";
-import { overlookedFiles, requireCleanTree } from "./git.ts";
+import { ignoredFiles, requireCleanTree } from "./git.ts";
 import { findProject } from "./project.ts";
 
-/** Returns the project's folder, and the name of the option, if there is one. */
 export async function parseFolder(args: readonly string[], line: CommandLine) {
   const { values, operands } = parseCommandLine(args, line);
   const [folder, ...more] = operands;
@@ -32,19 +31,19 @@ export async function parseFolder(args: readonly string[], line: CommandLine) {
   return { path: await findProject(folder, from), mode };
 }
 
-/** Shows changes, and writes them if they are wanted. Returns whether they were. */
+/** Returns whether the changes were wanted, and written. */
 export async function carryOut(
   path: string,
   mode: string,
   { changes, changed, blockers }: {
     readonly changes: readonly Change[];
-    /** What happens to files that the user has changed, a line each. */
+    /** What happens to files that the user has changed. */
     readonly changed: readonly string[];
     readonly blockers: readonly string[];
   },
 ): Promise<boolean> {
   const files = changes.map(({ path }) => `supabase/${path}`);
-  const reasons = [...blockers, ...await overlookedFiles(path, files)];
+  const reasons = [...blockers, ...await ignoredFiles(path, files)];
   if (reasons.length > 0) {
     const lines = ["Nothing was written.", ...linesOf(reasons)];
     throw new FaultInLines(lines.join("\n"));

@@ -1,8 +1,7 @@
 /**
- * The receiver's sections in a project's config.toml. They are appended as text,
- * as the CLI does, and removed as text, and everything else stays as it is. The
- * result is read with the CLI's own parser: unless the two texts differ by the
- * sections alone, it is not written.
+ * The receiver's sections in a project's config.toml. They are appended and removed as
+ * text, as the CLI does. The result is read with the CLI's own parser: unless the two
+ * texts differ by the sections alone, it is not written.
  */
 import { isDeepStrictEqual } from "node:util";
 import { parse } from "smol-toml";
@@ -37,10 +36,7 @@ export function valueAt(content: unknown, keys: readonly string[]): unknown {
   return keys.reduce((value, key) => Object(value)[key], content);
 }
 
-/**
- * Plans how the sections get into a project's configuration: the whole new text,
- * if it changes, and what the user has to change.
- */
+/** Returns the whole new text, if it changes, and what the user has to change. */
 export function planConfig(config: Config): { text?: string; todo: string[] } {
   const { name: file, content } = config;
   const todo = sectionsIn(content)
@@ -62,7 +58,6 @@ export function planConfig(config: Config): { text?: string; todo: string[] } {
   return { todo: [...todo, `supabase/${file} needs\n\n${sections}`] };
 }
 
-/** Plans how they get out of it again, and what the user has to delete. */
 export function planConfigRemoval(config: Config) {
   const { name: file, text, content } = config;
   let rest = config;
@@ -86,7 +81,7 @@ function sectionOf(name: string): string {
   return `[functions.${name}]\n${settingsOf(name).map(lineOf).join("\n")}\n`;
 }
 
-/** The text with the sections behind it, if that reads as it should. */
+/** Returns undefined if the result does not read as it should. */
 function withSections({ name, text, content }: Config, sections: string) {
   if (content === undefined) return undefined;
   const end = text.includes("\r\n") ? "\r\n" : "\n";
@@ -114,7 +109,6 @@ function withFunctions(content: unknown, sections: string) {
   return { ...content as object, functions };
 }
 
-/** The keys of those that are there, also for a remote. */
 function sectionsIn(content: unknown): string[][] {
   const remotes = Object.keys(valueAt(content, ["remotes"]) ?? {});
   return [[], ...remotes.map((remote) => ["remotes", remote])]
@@ -122,7 +116,6 @@ function sectionsIn(content: unknown): string[][] {
     .filter((keys) => valueAt(content, keys) !== undefined);
 }
 
-/** What a section lacks. */
 function differences(content: unknown, keys: readonly string[]): string[] {
   const isRemote = keys[0] === "remotes";
   const wrong = settingsOf(keys.at(-1)!).filter(([key, wanted]) => {

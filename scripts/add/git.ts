@@ -6,7 +6,7 @@ import { printable } from "../common/print.ts";
 /** What git sets for a hook, for the repository that the hook belongs to. */
 const OF_A_HOOK = /^GIT_(?:DIR|WORK_TREE|INDEX_FILE|COMMON_DIR|PREFIX)$/;
 
-/** Throws if the project's folder, which may be a part of a work tree, is not clean. */
+/** Throws if the project's folder, maybe a part of a work tree, is not clean. */
 export async function requireCleanTree(project: string): Promise<void> {
   const inside = await run(project, "rev-parse", "--show-prefix");
   const isTracked = !/^fatal: not a git repo/.test(inside.fault ?? "") &&
@@ -24,42 +24,23 @@ export async function requireCleanTree(project: string): Promise<void> {
   const status = await read(project, "status", ...options, "--", ...places);
   if (status === "") return;
   const prefix = inside.text.replace(/\n$/, "");
-  const lines = paths(status).map((line) => line.replace(` ${prefix}`, " "));
+  const lines = status.split("\0").filter(Boolean)
+    .map((line) => line.replace(` ${prefix}`, " "));
   const what = "these changes are not committed. Commit or stash them first.";
   throw new FaultInLines(`Nothing was written: ${what}\n${firstLines(lines)}`);
 }
 
 /** Returns why git would not show changes of these files of a project. */
-export async function overlookedFiles(
+export async function ignoredFiles(
   project: string,
   files: readonly string[],
 ): Promise<string[]> {
   if (files.length === 0) return [];
-  const ignored = await run(project, "check-ignore", "--", ...files);
-  const tracked = await run(project, "ls-files", "-v", "-z", "--", "supabase");
-
-  // A small letter marks a file that git assumes to be unchanged, and S one that
-  // it skips, as in a sparse checkout.
-  const marked = paths(tracked.text).filter((line) => /^[a-zS] /.test(line));
-  const skipped = marked.map((line) => line.slice("S ".length))
-    .filter((path) => files.includes(path));
-
-  const found: string[] = [];
-  if (ignored.text !== "") {
-    const lines = ignored.text.trimEnd().split("\n");
-    const todo = "Change your .gitignore, and commit.";
-    found.push(`git ignores these files. ${todo}\n${firstLines(lines)}`);
-  }
-  if (skipped.length > 0) {
-    const todo =
-      'Undo what "git sparse-checkout" or "git update-index" has set.';
-    found.push(`git skips these files. ${todo}\n${firstLines(skipped)}`);
-  }
-  return found;
-}
-
-function paths(text: string): string[] {
-  return text.split("\0").filter(Boolean);
+  const { text } = await run(project, "check-ignore", "--", ...files);
+  if (text === "") return [];
+  const lines = firstLines(text.trimEnd().split("\n"));
+  const todo = "Change your .gitignore, and commit.";
+  return [`git ignores these files. ${todo}\n${lines}`];
 }
 
 function firstLines(lines: readonly string[]): string {

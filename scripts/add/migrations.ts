@@ -1,8 +1,7 @@
 /**
- * Which migrations a project lacks, and under which versions it gets them. The
- * CLI knows a migration by its version alone, the digits of its file's name, and
- * applies versions in the order of text. A file that sorts before one that is
- * applied needs `--include-all`, so new files come behind all others, and before
+ * Which migrations a project lacks, and under which versions it gets them: the digits
+ * of a file's name. The CLI applies them in the order of text, and one that sorts before
+ * an applied one needs `--include-all`. So new files come behind all others, and before
  * now: what the user makes next with "supabase migration new" comes behind them.
  */
 import { fingerprint, type Project, type Receiver } from "./project.ts";
@@ -10,10 +9,8 @@ import { fingerprint, type Project, type Receiver } from "./project.ts";
 const suffixOf = (path: string) => path.replace(/^migrations\/\d+/, "");
 
 /**
- * Plans a project's migrations: the texts of those that it lacks, and for the
- * manifest the fingerprints of all that it has or had, both by path. One that it
- * has is never changed, and one that it had, before it squashed its migrations,
- * is not added again.
+ * Returns the migrations that a project lacks, and for the manifest the fingerprints of
+ * all that it has, or had before it squashed its migrations, both by path.
  */
 export function planMigrations(
   { migrations }: Receiver,

@@ -47,7 +47,7 @@ export async function makePlan(
   }
 
   const recorded: Record<string, string> = { ...migrations.recorded };
-  /** Paths of files that the project has changed. They stay as they are. */
+  /** Paths that the project has changed. */
   const kept: string[] = [];
   const notes: string[] = [];
   /** Why nothing can be done, each with what to do first. */
@@ -123,9 +123,7 @@ export async function makePlan(
     );
   }
 
-  const links = isOutside ? [] : project.links;
-  const places = [...changes.map(({ path }) => path), ...links]
-    .map((path) => `supabase/${path}`);
+  const places = changes.map(({ path }) => `supabase/${path}`);
   blockers.push(...await obstacles(dirname(supabase), places));
   return { changes, kept, todo, notes, blockers };
 }
@@ -141,11 +139,7 @@ function hasOwnExport({ sql, schemas }: Project): boolean {
 const CREATED =
   /\bcreate\s+(?:or\s+replace\s+)?(?:table|(?:materialized\s+)?view|function|type|(schema))\s+(?:if\s+not\s+exists\s+)?(?:"?public"?\s*\.\s*)?"?(billing\w*)("?\s*\.)?/gi;
 
-/**
- * Returns what to do about each of the receiver's names that the project's own
- * SQL has. Its database is not seen: the migration itself refuses if a name is
- * taken there.
- */
+/** The database is not seen: the migration itself refuses if a name is taken there. */
 function takenNames({ migrations }: Receiver, { sql }: Project): string[] {
   const texts = [...migrations.values()];
   const ours = namesIn(texts.join("\n"));

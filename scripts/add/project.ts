@@ -14,10 +14,9 @@ export const ATTRIBUTES = ".gitattributes";
 const OURS =
   /^(?!.*\.\.)(functions\/billing-(webhook|worker)\/index\.mjs|snippets\/billing_\w+\.sql|\.gitattributes|migrations\/\d+_billing\w*\.sql|.+\/billing_\d\d_\w+\.sql)$/;
 
-/** Texts by their paths below `supabase/`. */
 export type Receiver = Readonly<Awaited<ReturnType<typeof readReceiver>>>;
 
-/** Reads the receiver from a clone of this repository, or from the package. */
+/** Texts are by their paths below `supabase/`. */
 export async function readReceiver() {
   const supabase = join(REPOSITORY, "supabase");
   const migrations = await readMigrations();
@@ -55,11 +54,7 @@ interface Manifest {
   readonly files: Readonly<Record<string, string>>;
 }
 
-/**
- * Returns the folder that holds a project's `supabase` folder. The user is in
- * `from`, and may have typed the `supabase` folder itself, or a link to the
- * project's.
- */
+/** The user is in `from`, and may have typed the `supabase` folder itself, or a link. */
 export async function findProject(folder: string, from: string) {
   const path = resolve(from, folder);
   const isInside = basename(path) === "supabase";
@@ -85,7 +80,6 @@ export async function readProject(path: string) {
   const migrations = await readFolder(supabase, "migrations");
   const declarative = await readFolder(supabase, schemas);
   const hasSql = [...declarative.keys()].some((it) => it.endsWith(".sql"));
-  const links = await unseenLinks(supabase, schemas);
 
   return {
     supabase,
@@ -93,9 +87,7 @@ export async function readProject(path: string) {
     manifest: parseManifest(await readText(join(supabase, MANIFEST))),
     sql: new Map([...withoutUndone(migrations), ...declarative]),
     /** Where its declarative schemas are, below `supabase/`, if it has any. */
-    schemas: hasSql || links.length > 0 ? schemas : undefined,
-    /** Links there that may lead to more of them. */
-    links,
+    schemas: hasSql ? schemas : undefined,
   };
 }
 
@@ -146,7 +138,7 @@ export async function readText(path: string): Promise<string | undefined> {
 }
 
 /**
- * Returns the texts of the files below a folder, by their paths below `root` and
+ * Returns the texts below a folder, also behind links, by their paths below `root` and
  * in order, without hidden files such as `.env`.
  */
 export async function readFolder(
@@ -157,44 +149,17 @@ export async function readFolder(
   const entries = await Array.fromAsync(Deno.readDir(resolve(root, folder)))
     .catch(ifMissing) ?? [];
   entries.sort((a, b) => a.name < b.name ? -1 : 1);
-  for (const { name, isDirectory, isFile, isSymlink } of entries) {
+  for (const { name } of entries) {
     if (name.startsWith(".") || name === "node_modules") continue;
     const path = `${folder}/${name}`;
-    if (isDirectory) await readFolder(root, path, found);
-    if (!isFile && !isSymlink) continue;
     const text = await readText(resolve(root, path));
-    if (text !== undefined) found.set(path, text);
+    if (text === undefined) await readFolder(root, path, found);
+    else found.set(path, text);
   }
   return found;
 }
 
-/**
- * Returns the links that `readFolder` does not follow: to folders below this one,
- * and to nothing.
- */
-async function unseenLinks(root: string, folder: string): Promise<string[]> {
-  const place = resolve(root, folder);
-  if (await leadsNowhere(place)) return [folder];
-  const found: string[] = [];
-  const entries = await Array.fromAsync(Deno.readDir(place)).catch(ifMissing);
-  for (const { name, isDirectory, isSymlink } of entries ?? []) {
-    if (name.startsWith(".") || name === "node_modules") continue;
-    const path = `${folder}/${name}`;
-    if (isDirectory) found.push(...await unseenLinks(root, path));
-    if (!isSymlink) continue;
-    const target = await Deno.stat(join(place, name)).catch(ifMissing);
-    if (!target?.isFile) found.push(path);
-  }
-  return found;
-}
-
-async function leadsNowhere(place: string): Promise<boolean> {
-  const entry = await Deno.lstat(place).catch(ifMissing);
-  return entry?.isSymlink === true &&
-    await Deno.stat(place).catch(ifMissing) === undefined;
-}
-
-/** What is in the way of a file or a folder is found when a plan is made. */
+/** What is in the way is found when a plan is made. */
 export function ifMissing(error: unknown): undefined {
   const { NotFound, NotADirectory, IsADirectory, FilesystemLoop } = Deno.errors;
   const missing = [NotFound, NotADirectory, IsADirectory, FilesystemLoop];

@@ -1,10 +1,10 @@
 /** What `remove` does to a project: the opposite of `plan.ts`. */
 import { dirname, join } from "node:path";
+import { wrap } from "../common/print.ts";
 import { type Change, obstacles } from "./changes.ts";
 import { planConfigRemoval } from "./config.ts";
 import { newestVersion, versionBehind } from "./migrations.ts";
 import { fingerprint, MANIFEST, type Project, readText } from "./project.ts";
-import { createdNames, mentionOf, removalSql } from "./removal_sql.ts";
 
 export async function planRemoval(
   { supabase, config, manifest, sql }: Project,
@@ -52,4 +52,85 @@ export async function planRemoval(
   const isSquashed = applied.some((path) => !sql.has(path));
   const last = isSquashed ? [] : [...applied, migration];
   return { changes, changed, todo, blockers, uses, last };
+}
+
+const CREATED =
+  /^create (?:or replace )?(?:table|view|type|function|aggregate|sequence) ((?:billing|public)\.\w+)/gm;
+
+function createdNames(migrations: string): string[] {
+  const names = Array.from(migrations.matchAll(CREATED), ([, name]) => name!);
+  return [...new Set(names)].sort();
+}
+
+/** Finds these names, and handlers, in SQL without quotes. */
+function mentionOf(names: readonly string[]): RegExp {
+  const all = ["billing.on_\\w+", ...names].join("|");
+  const bare = all.replaceAll("public.", "").replaceAll(".", "\\.");
+  return new RegExp(`\\b(${bare})\\b`);
+}
+
+/**
+ * Returns a migration that drops what has these names, unless it finds something of
+ * the user's: in schema billing, depending on the receiver, or naming it in a
+ * function; the second of a name; and parts of its tables: policies, and what
+ * depends on other things. The CLI prints the statement with the error, but no hint.
+ */
+function removalSql(names: readonly string[]): string {
+  const listOf = (start: string) => {
+    const ours = names.filter((name) => name.startsWith(start));
+    const list = ours.map((name) => name.slice(start.length)).join(", ");
+    return `array(select '${start}' || unnest('{
+      ${wrap(list, 74).join("\n      ")}
+    }'::text[]))`;
+  };
+  return `-- Drops the billing webhook receiver, with its data.
+
+do $$
+declare
+  ours constant text[] := ${listOf("billing.")} ||
+    ${listOf("public.billing_")};
+  mention constant text := format('\\m(%s)\\M',
+    replace(replace(array_to_string(ours, '|'), 'public.', ''), '.', '\\.'));
+  yours text;
+begin
+  select string_agg(distinct pg_describe_object(classid, objid, objsubid), ', ')
+  into yours
+  from (
+    select d.*, o.name, o.is_part, used.name as used,
+      refclassid = 'pg_namespace'::regclass
+        and objid > min(objid) over (partition by refclassid, o.name) as is_second
+    from pg_depend d,
+      lateral (
+        select rtrim(array_to_string(object_names[1:2], '.'), '[]') as name,
+          cardinality(object_names) > 2 as is_part
+        from pg_identify_object_as_address(classid, objid, objsubid)
+      ) o,
+      lateral (
+        select rtrim(array_to_string(object_names[1:2], '.'), '[]') as name
+        from pg_identify_object_as_address(refclassid, refobjid, 0)
+      ) used
+    where deptype = 'n' or classid = 'pg_policy'::regclass
+  ) d
+  where case
+    when name = any (ours) then
+      is_second or classid = 'pg_policy'::regclass or is_part and used <> all (ours)
+    else
+      used = any (ours || 'billing'::text) or classid = 'pg_proc'::regclass
+        and (select prosrc from pg_proc where oid = objid) ~ mention
+  end;
+  if yours is not null then
+    raise exception 'Nothing was dropped. These are yours, and use the receiver or are part of it: %. Drop or change them at the top of this migration, and push again.', yours;
+  end if;
+
+  perform billing.unschedule_worker();
+  drop schema billing cascade;
+  execute (
+    select 'drop routine ' || string_agg(oid::regprocedure::text, ', ')
+    from pg_proc
+    where pronamespace = 'public'::regnamespace
+      and 'public.' || proname = any (ours)
+  );
+end;
+$$;
+`;
 }

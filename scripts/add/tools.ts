@@ -1,15 +1,7 @@
-/**
- * What the project's own tools need, where the head of a built file
- * (scripts/dev/build.ts) cannot help. Each row was tried with the tool.
- */
+/** What the project's own tools need, where the head of a built file cannot help. */
 import { join, relative, resolve } from "node:path";
 import { run } from "./git.ts";
 import { readText } from "./project.ts";
-
-const FUNCTIONS = "supabase/functions/billing-{webhook,worker}/**";
-const HAS_FUNCTIONS =
-  /supabase(\/functions)?(\/\**)?["'](?!:)|functions\/billing-/;
-const HAS_MANIFEST = /supabase(\/\**)?"(?!:)|supabase\/billing\.json/;
 
 /**
  * The tools' files, and what names and texts of these match if a tool `needs` its
@@ -28,36 +20,19 @@ const TOOLS = [
     what: 'deno fmt: add to "exclude" in deno.json',
     files: /^deno\.jsonc?$/,
     needs: /^deno(?![^]*"useTabs": *true)/,
-    has: HAS_MANIFEST,
+    has: /supabase(\/\**)?"(?!:)|supabase\/billing\.json/,
     line: "supabase/billing.json",
-  },
-  {
-    what: 'Biome: add to "files.includes" in biome.json, behind "**"',
-    files: /^\.?biome\.jsonc?$/,
-    needs: /"indentStyle": *"space"/,
-    has: HAS_MANIFEST,
-    line: "!supabase/billing.json",
   },
   {
     what: "ESLint: add to globalIgnores in eslint.config",
     files: /^eslint\.config\./,
     needs: /projectService|\bproject:|unicorn|eslint-comments/,
-    has: HAS_FUNCTIONS,
-    line: FUNCTIONS,
-  },
-  {
-    what: 'Knip: add to "ignore" in knip.json',
-    files: /^\.?knip\.|^package\.json$/,
-    needs: /^\.?knip\.|"knip":/m,
-    has: HAS_FUNCTIONS,
-    line: FUNCTIONS,
+    has: /supabase(\/functions)?(\/\**)?["'](?!:)|functions\/billing-/,
+    line: "supabase/functions/billing-{webhook,worker}/**",
   },
 ] as const;
 
-/**
- * Returns what to add for which tool. Its files may be in the project's folder, or
- * above it in the repository.
- */
+/** A tool's files may be in the project's folder, or above it in the repository. */
 export async function toolNotes(project: string): Promise<string[]> {
   const { text: prefix } = await run(project, "rev-parse", "--show-prefix");
   const notes: string[] = [];

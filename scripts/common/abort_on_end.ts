@@ -3,16 +3,12 @@ import { lookUpProcess } from "./processes.ts";
 
 const CHECK_EVERY_MS = 1_000;
 
-/** A command line of npm: "npm exec ...", or "node /usr/bin/npx ...". */
+/** "npm exec ...", or "node /usr/bin/npx ...". */
 const NPM = /(^|\/)np[mx](-cli\.js)?( |$)/;
 
-/** A command line of npm or of `deno task`. */
 const LAUNCHER = new RegExp(`${NPM.source}|(^|[ /])deno( -\\S+)* task `);
 
-/**
- * Aborts when this process should end: on Ctrl-C, on a signal, when the terminal
- * is closed, or when the process that launched it has ended.
- */
+/** Aborts on a signal, or when what launched this process has ended. */
 export async function abortOnEnd(
   ending: AbortController,
   env: Environment,

@@ -1,17 +1,11 @@
-/**
- * Parses command lines. Each command has a table of its options, which defines
- * the types of their values and the text of `--help`.
- */
+/** Parses command lines, by a table of options that also makes the text of `--help`. */
 import "./deno_version.ts";
 import { parseArgs } from "node:util";
 import { closest } from "./closest.mjs";
 import { asTyped } from "./how_started.ts";
 import { print, printError, wrap, wrapLong } from "./print.ts";
 
-/**
- * The help text of each option, by how the option is written: "--url URL" takes
- * a value, "--apply" does not.
- */
+/** Help texts: "--url URL" takes a value, "--apply" does not. */
 export type OptionTexts = Readonly<Record<`--${string}`, string>>;
 
 export interface CommandLine<Options extends OptionTexts = OptionTexts> {
@@ -21,6 +15,7 @@ export interface CommandLine<Options extends OptionTexts = OptionTexts> {
   readonly options: Options;
   readonly environment?: Readonly<Record<string, string>>;
   readonly details?: string;
+  readonly exitCodes?: string;
 }
 
 export type Values<Options extends OptionTexts> = {
@@ -32,12 +27,10 @@ type NameOf<Flag> = Flag extends `--${infer Name} ${string}` ? Name
   : Flag extends `--${infer Name}` ? Name
   : never;
 
-/** The command line is wrong; the message says how to correct it. */
 export class UsageError extends Error {
   override name = "UsageError";
 }
 
-/** The command line asks for help; the message is the help text. */
 export class HelpRequest extends Error {
   override name = "HelpRequest";
 }
@@ -52,7 +45,7 @@ const HELP = { "--help": "show this text" };
 /** The column at which the texts of options begin. */
 const TEXT_COLUMN = 23;
 
-/** Parses the arguments of a command. No error repeats a value: it may be secret. */
+/** No error repeats a value: it may be secret. */
 export function parseCommandLine<const Options extends OptionTexts>(
   args: readonly string[],
   command: CommandLine<Options>,
@@ -66,10 +59,7 @@ export function parseCommandLine<const Options extends OptionTexts>(
   return { values: values as Values<Options>, operands: positionals };
 }
 
-/**
- * Prints why a command ended, and returns its exit code: 0 for help, 2 for a
- * wrong command line, else `failed`.
- */
+/** Prints why a command ended, and returns its exit code. */
 export function reportEnd(
   error: unknown,
   { failed = 1, out = print, err = printError }: {
@@ -124,14 +114,23 @@ function describeFault(written: string, flags: readonly string[]): string {
 }
 
 function helpText(
-  { usage, summary, options, environment, details }: CommandLine,
+  {
+    usage,
+    summary,
+    options,
+    environment,
+    details,
+    exitCodes = "0 if it succeeds, else 1",
+  }: CommandLine,
 ): string {
+  const codes = `Exit code: ${exitCodes}; 2 for a wrong command line.`;
   return [
     summary,
     `Usage: ${asTyped(usage)} [options]`,
     `Options:\n${list({ ...options, ...HELP })}`,
     environment && `Environment:\n${list(environment)}`,
     details,
+    wrap(codes, 80).join("\n"),
   ].filter((part) => part !== undefined).join("\n\n");
 }
 

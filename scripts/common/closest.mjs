@@ -13,7 +13,7 @@ export function closest(written, names) {
 }
 
 /**
- * Counts the characters to insert, delete or replace: Levenshtein's distance.
+ * Levenshtein's distance.
  *
  * @param {string} from
  * @param {string} to

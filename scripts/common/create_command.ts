@@ -1,11 +1,7 @@
 import { existsSync } from "node:fs";
 import type { Environment } from "./environment.ts";
 
-/**
- * Returns a command whose process trusts the certificates that this machine
- * trusts. Every process of this project is started here, because Deno and npm's
- * tools may download something at any time.
- */
+/** Starts every process of this project: Deno and npm's tools may download at any time. */
 export function createCommand(
   program: string,
   options: Deno.CommandOptions = {},

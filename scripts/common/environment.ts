@@ -1,7 +1,4 @@
-/**
- * The settings that the functions get on this machine. `start` serves the
- * functions with them, and `trigger` signs with the same secrets.
- */
+/** The settings that the functions get on this machine, and commands sign with. */
 import { join } from "node:path";
 // An import by name would fail in an older Deno, before deno_version.ts does.
 import * as util from "node:util";
@@ -25,10 +22,9 @@ export async function readEnvFile(file = ENV_FILE): Promise<Environment> {
 }
 
 /**
- * Returns the user's settings for the functions. The environment wins over the
- * file, and both win over the local secrets. A secret that is set to an empty
- * text stays empty, so that the user sees the receiver refuse it. Like the
- * platform, this ignores the user's names that begin with SUPABASE_.
+ * The environment wins over the file. A secret that is set to an empty text stays
+ * empty, so that the user sees the receiver refuse it. Like the platform, this ignores
+ * the user's names that begin with SUPABASE_.
  */
 export function functionEnvironment(
   command: Environment,

@@ -1,8 +1,6 @@
 /**
- * How this command was started: in a clone of this repository by `deno task`,
- * with a Deno that is installed or by npx; or from the npm package, whose
- * program sets BILLING_COMMAND to what the user typed before the name of the
- * command.
+ * How this command was started: in a clone by `deno task`, or from the npm package,
+ * whose program sets BILLING_COMMAND to what the user typed before the command.
  */
 import { fileURLToPath } from "node:url";
 
@@ -12,7 +10,7 @@ export const REPOSITORY = fileURLToPath(new URL("../..", import.meta.url))
 
 const PACKAGE_COMMAND = Deno.env.get("BILLING_COMMAND");
 
-/** Whether this is the npm package: then the user is in their own project. */
+/** Then the user is in their own project. */
 export const isFromPackage = PACKAGE_COMMAND !== undefined;
 
 /** The folder that contains the `supabase` folder of the commands. */
@@ -22,7 +20,6 @@ const TASK = Deno.env.get("npm_command") === "exec"
   ? `npx -y deno@${Deno.version.deno} task`
   : "deno task";
 
-/** Returns how the user types a command. */
 export function asTyped(command: string): string {
   return `${PACKAGE_COMMAND ?? TASK} ${command}`;
 }

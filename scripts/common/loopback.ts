@@ -11,7 +11,6 @@ export function isLoopback(url: string): boolean {
   return LOOPBACK.test(URL.parse(url)?.hostname ?? "");
 }
 
-/** Returns whether a `Host` header names this machine, with or without a port. */
 export function isLoopbackHost(host: string): boolean {
   return LOOPBACK.test(host.replace(/:\d{1,5}$/, ""));
 }

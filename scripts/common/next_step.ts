@@ -8,10 +8,7 @@ import { settingsPrefix } from "../../supabase/functions/_shared/billing/setting
 const CLEAR_MESSAGE =
   /^(?:event_invalid|provider_misconfigured|deployment_fault|internal_error)$/;
 
-/**
- * Returns what to do about an error code, in one sentence; undefined if the code
- * is unknown or the error's message says it.
- */
+/** Returns what to do about an error code, in one sentence. */
 export function nextStep(code: string, provider: string): string | undefined {
   if (CLEAR_MESSAGE.test(code)) return undefined;
   return ERRORS[code as ErrorCode]?.todo.split(/(?<=\.) /)[0]

@@ -1,7 +1,4 @@
-/**
- * Reads options and variables that several commands have. A wrong value throws a
- * `UsageError`, which repeats no secret.
- */
+/** Reads options and variables that several commands have. No error repeats a secret. */
 import { checkKey } from "../../supabase/functions/_shared/billing/settings/deployment.ts";
 import { LOCAL_SECRET_KEY } from "../../supabase/functions/billing-webhook/signatures/local_stack.ts";
 import { closest } from "./closest.mjs";
@@ -11,10 +8,8 @@ import { isLoopback, LOCAL_PROJECT_URL } from "./loopback.ts";
 import type { RunningStack } from "./running_stack.ts";
 import { PROVIDER_NAMES, type ProviderName } from "./sign.ts";
 
-/** The context in which a command line is parsed. */
 export interface Surroundings {
   readonly env: Environment;
-  /** Receives warnings, for standard error. */
   readonly warn: (text: string) => void;
   /** The local stack, if one runs. It is used if no URL is given. */
   readonly local?: RunningStack | undefined;
@@ -30,28 +25,20 @@ export function readProvider(value: string = "a"): ProviderName {
   return oneOf(PROVIDER_NAMES, { value, what: "provider" });
 }
 
-/** Returns the choice with this name. The error repeats it, so pass no secret. */
+/** The error repeats the value, so pass no secret. */
 export function oneOf<T extends string>(
   choices: readonly T[],
   { value, what }: { value: string; what: string },
 ): T {
   const choice = choices.find((choice) => choice === value);
   if (choice !== undefined) return choice;
-  const meant = closest(value, choices) ?? closestByEnd(value, choices);
+  const meant = closest(value, choices) ??
+    choices.find((choice) => choice.endsWith(value));
   throw new UsageError(
     `Unknown ${what} "${value}". ${
       meant ? `Did you mean ${meant}?` : chooseOne(choices)
     }`,
   );
-}
-
-/** Returns the name with the closest ending, such as `invoice.paid` for `paid`. */
-function closestByEnd(written: string, names: readonly string[]) {
-  const count = written.split(/[._]/).length;
-  const endOf = (name: string) =>
-    name.split(/(?<=[._])/).slice(-count).join("");
-  const end = closest(written, names.map(endOf));
-  return names.find((name) => endOf(name) === end);
 }
 
 export function chooseOne(choices: readonly string[]): string {
@@ -61,12 +48,7 @@ export function chooseOne(choices: readonly string[]): string {
     : ["Choose one of:", ...choices].join("\n  ");
 }
 
-/**
- * Returns the project's URL from --project-url, or else from SUPABASE_URL, without
- * slashes at its end; undefined if neither is set.
- *
- * @throws {UsageError} Its message omits the URL, which may contain a password.
- */
+/** The error omits the URL, which may contain a password. */
 export function givenProjectUrl(
   option: string | undefined,
   env: Environment,
@@ -94,9 +76,8 @@ export function safeUrl(text: string): URL | undefined {
 }
 
 /**
- * Returns a secret, which can be sent in a header; undefined if its variable is
- * not set. No option takes a secret: every user of the machine could read it in
- * the list of processes, and `deno task` prints it.
+ * Returns a secret, which can be sent in a header. No option takes one: every user of
+ * the machine could read it in the list of processes, and `deno task` prints it.
  */
 export function readSecret(
   variable: string,
@@ -109,10 +90,7 @@ export function readSecret(
   }
 }
 
-/**
- * Returns the secret key of a project: SUPABASE_SECRET_KEY, or by default that of
- * the local stack for a project on this machine.
- */
+/** Returns the secret key of a project; by default, on this machine, the local stack's. */
 export function projectKey(projectUrl: string, env: Environment): string {
   const key = readSecret("SUPABASE_SECRET_KEY", env) ??
     (isLoopback(projectUrl) ? LOCAL_SECRET_KEY : "");
@@ -124,9 +102,8 @@ export function projectKey(projectUrl: string, env: Environment): string {
 
 /**
  * Returns the project that --project-url or SUPABASE_URL names, with the secrets
- * of the environment; or else the local stack with its own secrets. Those of the
- * environment belong to another project then, and must not be sent to a port of
- * this machine: each is reported as not used.
+ * of the environment; or else the local stack with its own. Then those of the
+ * environment belong to another project, and are not sent to a port of this machine.
  */
 export function readProject(
   option: string | undefined,

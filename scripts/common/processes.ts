@@ -9,10 +9,7 @@ export interface ProcessEntry {
 
 const isLinux = Deno.build.os === "linux";
 
-/**
- * Looks up a process. A process that has ended but was not collected by its
- * parent counts as gone: in containers whose process 1 collects none, it stays.
- */
+/** A process that has ended counts as gone even if its parent has not collected it. */
 export async function lookUpProcess(
   id: number,
 ): Promise<ProcessEntry | undefined> {
@@ -61,7 +58,6 @@ async function readProc(id: number): Promise<ProcessEntry | undefined> {
   }
 }
 
-/** The columns that `ps` prints, and how a line of them reads. */
 const COLUMNS = ["pid=", "ppid=", "stat=", "lstart=", "command="];
 const LINE = /^\s*(\d+)\s+(\d+)\s+[^Z\s]\S*\s+(\w+ \w+ +\d+ [\d:]+ \d+)\s+(.*)/;
 

@@ -21,20 +21,18 @@ export type Row<Name extends keyof Views> = Views[Name]["Row"];
 /** Columns and conditions in PostgREST's words, such as `id: "eq.sub_1"`. */
 export type Query = Readonly<Record<string, string>>;
 
-/** An error as PostgREST reports it; the code is its own or Postgres's. */
 interface ApiError {
   readonly code?: string;
   readonly message?: string;
   readonly hint?: string | null;
 }
 
-/** The database refused a call, or did not answer. The message ends with what to do. */
+/** Its message ends with what to do. */
 export class ProjectError extends Error {
   override name = "ProjectError";
 
   constructor(
     message: string,
-    /** PostgREST's or Postgres's code, if there is one. */
     readonly code = "",
     /** Whether the change may have been made. */
     readonly isUnknown = false,
@@ -49,7 +47,7 @@ export function restHeaders(secretKey: string): Record<string, string> {
     : { apikey: secretKey, authorization: `Bearer ${secretKey}` };
 }
 
-/** Returns a project's REST API. Each of its errors is a {@linkcode ProjectError}. */
+/** Each error of the result is a {@linkcode ProjectError}. */
 export function openApi(
   { projectUrl: url, secretKey }: ProjectAccess,
   tools?: RequestTools,
@@ -125,7 +123,7 @@ const LOCAL = `Use the URL and the key that ${
   asTyped("start")
 } prints. It applies the migration when it starts.`;
 
-/** The meaning of each status, and what to do if the project is hosted. */
+/** What each status means, and what to do if the project is hosted. */
 const REFUSALS: Record<number, readonly [string, string]> = {
   401: [
     "the REST API refuses the secret key",
@@ -161,7 +159,7 @@ function meaningOf(
 
   const [text, hosted] = REFUSALS[isMissing ? 404 : status] ?? [
     `the REST API answered ${status}`,
-    "Check that the URL is a Supabase project's, and look at its database (dashboard, Reports) and at https://status.supabase.com.",
+    "Check that the URL is a Supabase project's, and look at its database (dashboard, Reports).",
   ];
   const why = isMissing ? `${text} (${code}: ${message})` : text;
   return `Cannot use ${url}: ${why}. ${isLoopback(url) ? LOCAL : hosted}`;

@@ -12,7 +12,7 @@ export interface Reply extends Pick<Response, "status" | "headers"> {
   readonly endedAtMs: number;
 }
 
-/** Deno's text before and after the reason, such as "Connection refused". */
+/** What Deno puts around the reason. */
 const CONNECTING =
   /^error sending request .*?\): (?:client error \(\w+\): )?(?:tcp connect error: )?/;
 const OS_ERROR = / \(os error \d+\)$/;

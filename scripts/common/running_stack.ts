@@ -1,7 +1,4 @@
-/**
- * The local stack's data folder and URLs. `start` writes the URLs into the folder,
- * and the other commands read them, so that the user need not pass them.
- */
+/** The local stack's data folder, into which `start` writes its URLs for other commands. */
 import { join } from "node:path";
 import process from "node:process";
 import { LOCAL_SECRET_KEY } from "../../supabase/functions/billing-webhook/signatures/local_stack.ts";
@@ -22,10 +19,8 @@ export interface RunningStack extends Place {
 }
 
 /**
- * Returns where the local stack's data is kept by default: in the repository, or
- * below /var/tmp for root and from the npm package. For root, Postgres runs as
- * another account, which may not be able to read the repository's folder; the
- * package leaves nothing in the user's project.
+ * For root, Postgres runs as another account, which may not be able to read the
+ * repository's folder; the npm package leaves nothing in the user's project.
  */
 export async function defaultStateFolder(): Promise<string> {
   if (Deno.uid() !== 0 && !isFromPackage) return join(PROJECT, ".stack");
@@ -49,10 +44,7 @@ export async function publishRunningStack(
   return { [Symbol.asyncDispose]: () => Deno.remove(file).catch(() => {}) };
 }
 
-/**
- * Finds the local stack of this clone, or of the folder in BILLING_STACK_DATA. The
- * file that a killed stack left behind is ignored.
- */
+/** Finds the local stack, but not what a killed one left behind. */
 export async function findRunningStack(
   env: Environment,
 ): Promise<RunningStack | undefined> {

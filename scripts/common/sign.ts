@@ -1,7 +1,4 @@
-/**
- * Signs as the providers do, with Node's HMAC instead of the receiver's code. The
- * tests verify the result with the packages of Stripe and Standard Webhooks.
- */
+/** Signs as the providers do, with Node's HMAC instead of the receiver's code. */
 import { Buffer } from "node:buffer";
 import { createHmac } from "node:crypto";
 import { SCHEMES } from "../../supabase/functions/billing-webhook/signatures/signature_providers.ts";
@@ -17,18 +14,12 @@ import {
 import type { Format } from "../../supabase/functions/_shared/billing/events/format.ts";
 import type { Environment } from "./environment.ts";
 
-/** The names of the receiver's providers, as options take them. */
 export const PROVIDER_NAMES = PROVIDERS.map(({ name }) => name);
 export type ProviderName = typeof PROVIDER_NAMES[number];
 
 type ProviderSettings = ReturnType<typeof providerSettings>;
 
-/**
- * Returns how a provider signs, from the settings of the functions: a receiver
- * with the same settings accepts the signature.
- *
- * @throws {Error} If the secret is missing or the scheme unknown.
- */
+/** Returns how a provider signs, by the settings of the functions. */
 export function providerSettings(
   env: Environment,
   provider: ProviderName,
@@ -60,10 +51,7 @@ export function providerSettings(
   return { scheme, header, secret };
 }
 
-/**
- * Returns the headers that carry the signature of a body. If the secret or the
- * header does not fit the scheme, the receiver's log says what is wrong.
- */
+/** If the secret or the header does not fit the scheme, the receiver's log says so. */
 export function signatureHeaders({
   scheme,
   header,

@@ -1,9 +1,8 @@
 /** @jsxImportSource hono/jsx */
 /**
  * The console's access control, pages and error pages. Only the browser that opened
- * the console's link gets in, and only at the address that the console listens on:
- * another website could point its name at this machine (DNS rebinding), or send a
- * form here.
+ * the link gets in, and only at the console's own address: another website could point
+ * its name at this machine (DNS rebinding), or send a form here.
  */
 import { type Context, Hono, type MiddlewareHandler } from "hono";
 import { bodyLimit } from "hono/body-limit";
@@ -25,7 +24,6 @@ import { type Console, type Notice, visibleLines } from "./ui.tsx";
 /** A repaired payload may be long, and form encoding makes it longer. */
 const MAX_FORM_BYTES = 16 * 1024 * 1024;
 
-/** Headers of every response. Pages contain personal data, so they are not cached. */
 const HEADERS = {
   // No script runs, and nothing is loaded from anywhere else.
   "content-security-policy":
@@ -39,7 +37,6 @@ const HEADERS = {
   "x-frame-options": "DENY",
 };
 
-/** The secrets of the one browser that this process lets in. */
 type Session = ReturnType<typeof createSession>;
 
 export function createSession() {
@@ -124,7 +121,6 @@ export function createConsole(
   return app;
 }
 
-/** Lets through only requests that pages of the console make in the session's browser. */
 function guard(session: Session, host: () => string): MiddlewareHandler {
   const cookieName = () => `billing_console_${host().split(":")[1]}`;
 
@@ -152,7 +148,7 @@ function guard(session: Session, host: () => string): MiddlewareHandler {
       return refuse(
         c,
         403,
-        "This form was not sent by a page of this console. Open the page again, and retry.",
+        "This form was not sent by a page of this console. Open the page again.",
       );
     }
     await next();
@@ -165,7 +161,7 @@ function guard(session: Session, host: () => string): MiddlewareHandler {
       return refuse(
         c,
         401,
-        "This link is wrong or was already used. For a new one, stop the console with Ctrl-C and start it again.",
+        "This link is wrong or was already used. For a new one, start the console again.",
       );
     }
 

@@ -23,7 +23,7 @@ import {
   payloadSection,
   versionOf,
 } from "./payload.tsx";
-import type { Call, Project } from "./project.ts";
+import type { Project } from "./project.ts";
 import { formatOf, repair } from "./repair.ts";
 import * as ui from "./ui.tsx";
 
@@ -32,18 +32,6 @@ const FACTS =
 
 const RETRY_NEXT =
   "retry the event: until then, deliveries of it are refused, so that the old payload is not applied.";
-
-function actionsOn(
-  { provider, event_id }: Failure,
-  { reason = "<reason>", who = "<your name>" }: ui.Fields = {},
-) {
-  const args = { event_id, of_provider: provider };
-  return {
-    retry: { call: "retry_failed_event", args },
-    resolve: { call: "resolve_failed_event", args: { ...args, reason, who } },
-    reopen: { call: "reopen_failed_event", args },
-  } as const satisfies Record<string, Call>;
-}
 
 export function addFailure(console: ui.Console): void {
   const { app, project, show, showResult } = console;
@@ -87,13 +75,16 @@ export function addFailure(console: ui.Console): void {
     const failure = await readFailure(project, fields);
     if (failure === undefined) return c.notFound();
 
-    const actions = actionsOn(failure, fields);
-    const action = c.req.param("action") as keyof typeof actions;
+    const { event_id, provider: of_provider } = failure;
+    const { reason, who } = fields;
+    const action = c.req.param("action");
     let notice: ui.Notice;
     try {
+      const args = { event_id, of_provider, reason, who };
+      const done = await project.call(`${action}_failed_event`, args);
       notice = action === "retry"
-        ? await retryNow(project, failure, actions.retry)
-        : { done: await project.call(actions[action]) };
+        ? await retryNow(project, failure, done)
+        : { done };
     } catch (error) {
       notice = { problem: faultsOf(error).join("\n") };
     }
@@ -115,9 +106,8 @@ function faultsOf(error: unknown): readonly string[] {
 async function retryNow(
   project: Project,
   { provider, event_id: event }: Failure,
-  retry: Call,
+  answer: string,
 ): Promise<ui.Notice> {
-  const answer = await project.call(retry);
   const waking = await project.wakeWorker("retries");
 
   const failure = await readFailure(project, { provider, event });
@@ -166,7 +156,7 @@ function failurePage(
   );
 }
 
-/** Returns the format of an event to which only an account must be added. */
+/** Returns the format of an event that lacks only an account. */
 async function formatLackingAccount(
   project: Project,
   failure: Failure,
@@ -219,16 +209,15 @@ function actionCards(failure: Failure, format: Format | undefined) {
 
 function actionCard(
   failure: Failure,
-  name: keyof ReturnType<typeof actionsOn>,
+  name: string,
   text: string,
   content: Child,
 ) {
   const fields = { provider: failure.provider, event: failure.event_id };
-  const action = actionsOn(failure)[name];
   return (
     <article>
       <p>{text}</p>
-      {ui.form(`/failure/${name}`, fields, content, action)}
+      {ui.form(`/failure/${name}`, fields, content)}
     </article>
   );
 }
@@ -253,10 +242,7 @@ function accountCard(failure: Failure, { names }: Format) {
   );
 }
 
-/**
- * Returns a payload with an account at the place that its format reads; undefined if the
- * payload has another shape or is nested too deeply.
- */
+/** Returns undefined if the payload has another shape or is nested too deeply. */
 function withAccount(
   json: string | null,
   accountId: string,

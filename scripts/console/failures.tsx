@@ -2,7 +2,7 @@
 /** The list of failures, its filter, and the retry of all that match. */
 import type { Child } from "hono/jsx";
 import type { ProjectError, Query, Row } from "../common/project_api.ts";
-import type { Call, Project } from "./project.ts";
+import type { Project } from "./project.ts";
 import * as ui from "./ui.tsx";
 
 type Listed = Row<"billing_failed_events">;
@@ -48,14 +48,6 @@ function conditions({ state, code, type }: Filter): Query {
   };
 }
 
-function retryAll({ code, type }: Filter): Call {
-  const args = {
-    ...(type && { of_type: type }),
-    ...(code && { of_error_code: code }),
-  };
-  return { call: "retry_failed_events", args };
-}
-
 export function addFailures(console: ui.Console): void {
   const { app, project, show, showResult } = console;
 
@@ -91,18 +83,20 @@ export function addFailures(console: ui.Console): void {
   });
 
   app.post("/failures/retry", async (c) => {
-    const filter = readFilter(await ui.readForm(c));
-    const answer = await project.call(retryAll(filter));
+    const { code, type } = await ui.readForm(c);
+    const answer = await project.call("retry_failed_events", {
+      ...(type && { of_type: type }),
+      ...(code && { of_error_code: code }),
+    });
     const problem = await project.wakeWorker("retries");
     const run = problem === ""
-      ? "The worker has run. Events that failed again are at the top; those that wait for its next run show that a retry is requested."
+      ? "The worker has run. Events that failed again are at the top."
       : "";
     const done = `${ui.withoutAdvice(answer)}\n${run}`;
     return showResult(c, "/failures", { done, problem });
   });
 }
 
-/** Returns a form that offers the values in the list, the current choice first. */
 function filterForm(
   { state, code, type }: Filter,
   listed: readonly Listed[],
@@ -152,7 +146,7 @@ function retryForm(filter: Filter, count: number) {
         twice: a retry uses the same ledger as a delivery. Failures whose
         payload was deleted are left out.
       </p>
-      {ui.form("/failures/retry", filter, button, retryAll(filter))}
+      {ui.form("/failures/retry", filter, button)}
     </details>
   );
 }

@@ -2,22 +2,14 @@
 /** The list of notifications that are not sent, and the actions that send them again. */
 import type { Child } from "hono/jsx";
 import type { Row } from "../common/project_api.ts";
-import type { Update } from "./project.ts";
 import * as ui from "./ui.tsx";
 
 const GIVEN_UP = ["dead", "undeliverable"];
 
-type Notification = Row<"billing_notifications">;
+/** "now" is by Postgres's clock: this machine's may be ahead. */
+const DUE = '{"status":"pending","attempts":0,"next_attempt_at":"now"}';
 
-/** Returns the update that makes one given-up notification due again, or all. */
-function sendAgain(id = ""): Update {
-  return {
-    update: "notifications",
-    // "now" is by Postgres's clock: this machine's may be ahead.
-    set: { status: "pending", attempts: 0, next_attempt_at: "now" },
-    where: { ...(id && { id }), status: GIVEN_UP },
-  };
-}
+type Notification = Row<"billing_notifications">;
 
 export function addNotifications(console: ui.Console): void {
   const { app, project, show, showResult } = console;
@@ -53,7 +45,8 @@ export function addNotifications(console: ui.Console): void {
 
   app.post("/notifications/send", async (c) => {
     const { id } = await ui.readForm(c);
-    const count = await project.update(sendAgain(id));
+    const which = { status: `in.(${GIVEN_UP})`, ...(id && { id: `eq.${id}` }) };
+    const count = await project.update("billing_notifications", which, DUE);
     const done = `${ui.counted(count, "notification")} made due again.`;
     const problem = await project.wakeWorker("notifications");
     return showResult(c, "/notifications", { done, problem });
@@ -70,7 +63,7 @@ function sendAllCard(givenUp: number) {
         were given up: they are dead, or undeliverable because
         billing.account_email has no address. First fix what their errors name.
       </p>
-      {ui.form("/notifications/send", {}, send, sendAgain())}
+      {ui.form("/notifications/send", {}, send)}
     </article>
   );
 }
@@ -96,6 +89,6 @@ function statusCell({ id, status, attempts }: Notification) {
   return [
     <strong class={isGivenUp ? "bad" : ""}>{ui.visible(status)}</strong>,
     <small>{ui.counted(attempts, "attempt")}</small>,
-    isGivenUp && ui.form("/notifications/send", { id }, button, sendAgain(id)),
+    isGivenUp && ui.form("/notifications/send", { id }, button),
   ];
 }

@@ -117,10 +117,7 @@ function lastEvent(time?: string | null) {
   );
 }
 
-/**
- * Returns the number of open failures for each code, the largest first. The API
- * cannot group rows, so it is asked for one code after the other.
- */
+/** The API cannot group rows, so it is asked for one code after the other. */
 async function countByCode(project: Project) {
   const open = (error_code: string) =>
     project.count("billing_failed_events", {

@@ -5,7 +5,8 @@ import type { Context } from "hono";
 import type { Child } from "hono/jsx";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
 import { isLoopback } from "../common/loopback.ts";
-import { HIDDEN, type Notice, visibleLines } from "./ui.tsx";
+import { HIDDEN } from "../common/print.ts";
+import { type Notice, visibleLines } from "./ui.tsx";
 
 /** Pico's style sheet, and the console's additions. */
 export const STYLE = `${pico}
@@ -46,7 +47,7 @@ export function html(
       <head>
         <meta charset="utf-8" />
         <meta name="viewport" content="width=device-width, initial-scale=1" />
-        <title>{name.replaceAll(new RegExp(HIDDEN, "gu"), "\uFFFD")}</title>
+        <title>{name.replaceAll(HIDDEN, "\uFFFD")}</title>
         <link rel="icon" href="data:," />
         <link rel="stylesheet" href="/style.css" />
         {head}
@@ -91,10 +92,7 @@ export function page(
       </main>
 
       <footer class="container">
-        <small>
-          All times are UTC. The SQL that an action shows can also be run in the
-          SQL editor.
-        </small>
+        <small>All times are UTC.</small>
       </footer>
     </>
   );

@@ -1,10 +1,9 @@
 /** @jsxImportSource hono/jsx */
-/** The payload of a failure: its text, the changes of a repair, and the form to edit it. */
 import type { Child } from "hono/jsx";
 // An older Deno lacks `diff`; imported by name, it would fail before requireDeno().
 import * as util from "node:util";
+import { printable } from "../common/print.ts";
 import type { Failure } from "./failures.tsx";
-import type { Update } from "./project.ts";
 import * as ui from "./ui.tsx";
 
 const MAX_SHOWN_CHARACTERS = 64 * 1024;
@@ -21,12 +20,8 @@ export interface Draft {
   readonly faults?: readonly string[];
 }
 
-/** Replaces hidden characters by JSON escapes, such as \u202e. */
 function escapeHidden(json: string): string {
-  const hidden = new RegExp(`(?![\\t\\n\\r])${ui.HIDDEN.source}`, "gu");
-  const escape = (unit: string) =>
-    `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
-  return json.replace(hidden, (match) => match.split("").map(escape).join(""));
+  return json.replace(/[^\t\n\r]+/g, printable);
 }
 
 /** Parses JSON, and keeps each number as it is written. */
@@ -99,11 +94,7 @@ function markedLine(line: string) {
   return line.startsWith("+") ? <ins>{line}</ins> : `${line}\n`;
 }
 
-/**
- * Compares the beginnings of two texts. A line of the result begins with "-" if
- * only the first text has it, and with "+" if only the second has it. "…" stands
- * for equal lines that are not near a change.
- */
+/** Marks the lines of only one text; "…" stands for lines that are not near a change. */
 export function compareLines(before: string, after: string): string[] {
   const compared = (text: string) =>
     text.slice(0, MAX_SHOWN_CHARACTERS).split("\n").slice(
@@ -164,21 +155,9 @@ function repairForm(
       <button>Check and save</button>
     </>
   );
-  // The SQL of a longer payload would be too long to read.
-  const shown = text.length > MAX_SHOWN_CHARACTERS
-    ? undefined
-    : repairOf(failure, text);
-  return ui.form("/failure/repair", versionOf(failure), content, shown);
+  return ui.form("/failure/repair", versionOf(failure), content);
 }
 
 export function versionOf({ provider, event_id, version }: Failure): ui.Fields {
   return { provider, event: event_id, version: version ?? "" };
-}
-
-export function repairOf(
-  { provider, event_id }: Failure,
-  text: string,
-): Update {
-  const set = { payload: text.replaceAll("\r\n", "\n") };
-  return { update: "failed_events", set, where: { provider, event_id } };
 }

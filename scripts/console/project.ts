@@ -4,21 +4,6 @@ import { asTyped } from "../common/how_started.ts";
 import * as api from "../common/project_api.ts";
 import { type RequestTools, sendRequest } from "../common/requests.ts";
 
-type Values = Readonly<Record<string, string | number | null>>;
-
-/** A call of an SQL function in schema `billing`. */
-export interface Call {
-  readonly call: string;
-  readonly args: Values;
-}
-
-/** An update of a table in schema `billing`; a list means "one of". */
-export interface Update {
-  readonly update: "failed_events" | "notifications";
-  readonly set: Values;
-  readonly where: Readonly<Record<string, string | readonly string[]>>;
-}
-
 type TrialResult =
   Database["public"]["Functions"]["billing_try_event"]["Returns"][number];
 
@@ -57,41 +42,22 @@ export function openProject(
       return rest<api.Row<Name>[]>("GET", name, { query, prefer });
     },
 
-    call: ({ call, args }: Call) => callSql<string>(call, args),
+    call: (name: string, args: object) => callSql<string>(name, args),
 
-    /** Asks whether an account has access, as apps do, with the default grace. */
+    /** As apps ask, with the default grace. */
     hasAccess: (account_id: string) =>
       callSql<boolean>("has_access", { account_id }),
 
-    /** Asks for the result that an event would have, without any effect. */
+    /** Returns the result that an event would have. */
     tryEvent: async (event: object) =>
       (await callSql<[TrialResult]>("try_event", { event }))[0],
 
-    /**
-     * Updates rows, and returns how many.
-     *
-     * @param options.more Further query parameters.
-     * @param options.body JSON text that is sent instead of the values.
-     */
-    async update(
-      { update, set, where }: Update,
-      { more = {}, body = JSON.stringify(set) } = {},
-    ): Promise<number> {
-      // Only a single value may contain a comma: those in lists are words.
-      const conditions = Object.entries(where).map(([name, value]) => [
-        name,
-        typeof value === "string" ? `eq.${value}` : `in.(${value})`,
-      ]);
-      const { data } = await rest<unknown[]>("PATCH", `billing_${update}`, {
-        query: {
-          ...Object.fromEntries(conditions),
-          ...more,
-          select: "event_id",
-        },
-        body,
-        prefer: "return=representation",
-      });
-      return data.length;
+    /** Updates rows, and returns how many. The body is JSON. */
+    async update(name: keyof api.Views, conditions: api.Query, body: string) {
+      const query = { ...conditions, select: "event_id" };
+      const prefer = "return=representation";
+      const sent = { query, body, prefer };
+      return (await rest<unknown[]>("PATCH", name, sent)).data.length;
     },
 
     async settings() {

@@ -16,7 +16,7 @@ import { whyIgnored } from "../../supabase/functions/_shared/billing/settings/wh
 import { asTyped } from "../common/how_started.ts";
 import { ProjectError } from "../common/project_api.ts";
 import type { Failure } from "./failures.tsx";
-import { type Draft, prettyJson, repairOf } from "./payload.tsx";
+import { type Draft, prettyJson } from "./payload.tsx";
 import type { Project } from "./project.ts";
 
 type Settings = Awaited<ReturnType<Project["settings"]>>;
@@ -29,8 +29,7 @@ const CHANGED =
   "The failure has changed since you opened this page. Compare your text with the payload that is there now, and save again.";
 
 /**
- * Stores a repaired payload exactly as written, if the event would have an effect
- * and the failure has not changed meanwhile.
+ * Stores a repaired payload exactly as written, if the event would have an effect.
  *
  * @returns why a retry would fail now, or an empty text
  * @throws {ProjectError} With a line for each fault.
@@ -44,7 +43,7 @@ export async function repair(
   const settings = await project.settings();
   const event = readRepair(text, failure, settings);
 
-  const { provider } = failure;
+  const { provider, event_id } = failure;
   const tried = await project.tryEvent({ provider, ...event });
   const { outcome } = tried;
   if (outcome === "erased" || outcome === "duplicate") {
@@ -61,11 +60,13 @@ export async function repair(
     throw new ProjectError(message);
   }
 
-  const changed = await project.update(repairOf(failure, text), {
+  const changed = await project.update("billing_failed_events", {
+    provider: `eq.${provider}`,
+    event_id: `eq.${event_id}`,
+    version: `eq.${version}`,
     // The API stores only this column, whatever else the text sets.
-    more: { version: `eq.${version}`, columns: "payload" },
-    body: `{"payload":${text}}`,
-  });
+    columns: "payload",
+  }, `{"payload":${text}}`);
   if (changed !== 1) throw new ProjectError(CHANGED);
   return hasFailed ? `A retry would fail now: ${code}: ${message}` : "";
 }
@@ -75,10 +76,7 @@ export function formatOf({ provider }: Failure, settings: Settings): Format {
   return FORMATS[settings?.formats?.[provider] ?? "stripe"];
 }
 
-/**
- * Reads a repaired payload as the receiver does: it must have an effect, differ from
- * what is stored, and still be about the same event.
- */
+/** It must have an effect, differ from what is stored, and be about the same event. */
 function readRepair(
   json: string,
   failure: Failure,

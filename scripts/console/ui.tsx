@@ -6,7 +6,8 @@
 import type { Context, Hono } from "hono";
 import type { Child } from "hono/jsx";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
-import type { Call, Project, Update } from "./project.ts";
+import { HIDDEN } from "../common/print.ts";
+import type { Project } from "./project.ts";
 
 export const PAGE_SIZE = 50;
 
@@ -40,28 +41,22 @@ export async function readForm(c: Context): Promise<Fields> {
   return Object.fromEntries(fields.map(([name, text]) => [name, `${text}`]));
 }
 
-/** Returns a count with its noun, such as "1 failure" or "2,000 failures". */
 export function counted(count: number, one: string, many = `${one}s`): string {
   return `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
 }
 
-/** Removes the advice for the SQL editor from the answer of an SQL function. */
+/** The advice is for the SQL editor. */
 export function withoutAdvice(answer: string): string {
   return answer.replace(/ (?:The worker|See:).*$/s, "");
 }
 
-/** Control and format characters, line separators and lone surrogates. */
-export const HIDDEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/u;
-
-function hex(character: string, length: number): string {
-  return character.codePointAt(0)!.toString(16).padStart(length, "0");
-}
-
 /** Returns a text with each hidden character replaced by its code, as U+202E. */
 export function visible(text: string): Child {
+  const codeOf = (hidden: string) =>
+    hidden.codePointAt(0)!.toString(16).toUpperCase().padStart(4, "0");
   const parts = text.split(new RegExp(`(${HIDDEN.source})`, "u"));
   const shown = parts.map((part, i) =>
-    i % 2 === 0 ? part : <mark>U+{hex(part, 4).toUpperCase()}</mark>
+    i % 2 === 0 ? part : <mark>U+{codeOf(part)}</mark>
   );
   return <bdi>{shown}</bdi>;
 }
@@ -78,7 +73,6 @@ export function shortened(text: string, length: number): string {
 }
 
 export function value(text: unknown): Child {
-  // As long as the reason for a resolution may be.
   return text === null ? "–" : visible(shortened(String(text), 1_000));
 }
 
@@ -154,25 +148,13 @@ export function table<Row>(
   );
 }
 
-export function form(
-  path: string,
-  fields: Fields,
-  content: Child,
-  action?: Call | Update,
-): Child {
+export function form(path: string, fields: Fields, content: Child): Child {
   return (
     <form action={path} method="post">
       {Object.entries(fields).map(([name, value]) => (
         <input type="hidden" name={name} value={value} />
       ))}
       <fieldset>{content}</fieldset>
-
-      {action && (
-        <details>
-          <summary>The SQL that this runs</summary>
-          <pre tabindex={0}>{sqlOf(action)}</pre>
-        </details>
-      )}
     </form>
   );
 }
@@ -183,39 +165,4 @@ export function field(label: string, attributes: Record<string, unknown>) {
       {label} <input {...attributes} />
     </label>
   );
-}
-
-/**
- * Returns a text as an SQL string constant: an escape string if the text contains
- * backslashes or hidden characters, which are then visible.
- */
-export function sqlString(text: string): string {
-  const unseen = new RegExp(`\\\\|(?!\\n)${HIDDEN.source}`, "gu");
-  const escaped = text.replace(
-    unseen,
-    (match) => match === "\\" ? "\\\\" : `\\U${hex(match, 8)}`,
-  );
-  const prefix = escaped === text ? "" : "e";
-  return `${prefix}'${escaped.replaceAll("'", "''")}'`;
-}
-
-function sqlOf(action: Call | Update): string {
-  const constant = (value: string | number | null) =>
-    typeof value === "string" ? sqlString(value) : `${value}`;
-  const pairs = (values: Call["args"], sign: string) =>
-    Object.entries(values)
-      .map(([name, value]) => `${name} ${sign} ${constant(value)}`);
-
-  if ("call" in action) {
-    const args = pairs(action.args, "=>").join(", ");
-    return `select billing.${action.call}(${args});`;
-  }
-
-  const where = Object.entries(action.where).map(([name, values]) => {
-    const list = [values].flat().map(constant);
-    return list.length === 1 ? `${name} = ${list}` : `${name} in (${list})`;
-  });
-  return `update billing.${action.update}
-set ${pairs(action.set, "=").join(", ")}
-where ${where.join(" and ")};`;
 }

@@ -1,6 +1,6 @@
 /**
- * `deno task build`: writes each function as one file, which `add` puts into a project.
- * The same sources and packages give the same bytes on any machine.
+ * `deno task build`: writes each function as one file, with the same bytes on any
+ * machine.
  */
 import { dirname, join, relative } from "node:path";
 import { build } from "esbuild";
@@ -54,10 +54,7 @@ async function writeAll(): Promise<void> {
   }
 }
 
-/**
- * Returns a function as the text of one module. The packages are in it, without what
- * nothing calls, and their licences are at its end.
- */
+/** Returns a function as one module, with its packages, and their licences at its end. */
 export async function buildFunction(name: string): Promise<string> {
   const { outputFiles: [bundle], metafile } = await build({
     entryPoints: [`supabase/functions/${name}/index.ts`],
@@ -125,7 +122,6 @@ async function manifestOf(folder: string): Promise<PackageManifest> {
   return JSON.parse(await Deno.readTextFile(path));
 }
 
-/** Returns a package's licence, or what its manifest says if it has no such file. */
 async function licenceOf(folder: string): Promise<string> {
   const { name, version, license, author } = await manifestOf(folder);
   const files = await Array.fromAsync(Deno.readDir(join(REPOSITORY, folder)));

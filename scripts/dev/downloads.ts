@@ -1,8 +1,4 @@
-/**
- * Downloads for the tests, besides the packages of `deno install`: the Deno that
- * Supabase's edge runtime is built on; a browser; and the Deno that npm installs with
- * the npm package.
- */
+/** What the tests download, besides the packages of `deno install`. */
 import { existsSync } from "node:fs";
 import { basename, join } from "node:path";
 import denoConfig from "../../deno.json" with { type: "json" };
@@ -11,11 +7,7 @@ import { REPOSITORY } from "../common/how_started.ts";
 
 export const EDGE_DENO_VERSION = "2.1.4";
 
-/**
- * Folders of tests in a browser, with the providers' packages, and on another Postgres.
- * They have their own import maps and lock files, so that `deno install`, and with it
- * `start`, need not download their packages.
- */
+/** They have their own import maps, so that `start` need not download their packages. */
 export const OWN_PACKAGES = [
   "tests/console",
   "tests/judges",
@@ -40,7 +32,6 @@ export function ownDownload(folder: string): string[] {
 export const COMMANDS = Object.keys(denoConfig.tasks)
   .filter((name) => existsSync(join(REPOSITORY, "scripts", `${name}.ts`)));
 
-/** The environment in which a test cannot reach the registry. */
 export const NO_DOWNLOADS = {
   npm_config_offline: "true",
   // The discard port, where nothing listens, because Deno has no switch that its
@@ -51,12 +42,7 @@ export const NO_DOWNLOADS = {
   no_proxy: "127.0.0.1,localhost",
 };
 
-/**
- * Downloads what is missing, except for {@linkcode OWN_PACKAGES}.
- *
- * @returns the path of the Deno that Supabase's edge runtime is built on
- * @throws {Error} if the registry cannot be reached
- */
+/** Downloads what is missing, except for {@linkcode OWN_PACKAGES}. */
 export async function downloadForTests(signal?: AbortSignal): Promise<string> {
   console.log("\n== downloads, if missing: packages");
   // npm installs this Deno with the npm package. If npx started the tests, it has
@@ -68,13 +54,12 @@ export async function downloadForTests(signal?: AbortSignal): Promise<string> {
   return await edgeDenoPath(signal);
 }
 
-/** Downloads the packages of a folder in {@linkcode OWN_PACKAGES}. */
 export async function downloadOwn(folder: string, signal?: AbortSignal) {
   console.log(`\n== downloads, if missing: packages of ${folder}`);
   await run(Deno.execPath(), [...ownDownload(folder), "--frozen"], signal);
 }
 
-/** Returns the path of the edge runtime's Deno, which npm downloads if needed. */
+/** Returns the path of the Deno that Supabase's edge runtime is built on. */
 export async function edgeDenoPath(signal?: AbortSignal): Promise<string> {
   const path = await run("npx", [
     "-y",

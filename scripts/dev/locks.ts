@@ -1,10 +1,4 @@
-/**
- * `deno task locks`: writes the lock files besides `deno.lock`, of the test folders
- * with their own packages.
- *
- * With `--latest`, first takes the newest versions of the dependencies, in every
- * file that names them. The tests show whether they work.
- */
+/** `deno task locks`: writes the lock files of the test folders with their own packages. */
 import { join } from "node:path";
 import {
   type CommandLine,
@@ -37,13 +31,7 @@ const COMMAND_LINE = {
 } as const satisfies CommandLine;
 
 if (import.meta.main) {
-  try {
-    const { values } = parseCommandLine(Deno.args, COMMAND_LINE);
-    if (values.latest) await takeLatest();
-    await writeLocks();
-  } catch (error) {
-    Deno.exit(reportEnd(error));
-  }
+  await writeLocks().catch((error) => Deno.exit(reportEnd(error)));
 }
 
 async function takeLatest(): Promise<void> {
@@ -66,6 +54,8 @@ async function takeLatest(): Promise<void> {
 }
 
 async function writeLocks(): Promise<void> {
+  const { values } = parseCommandLine(Deno.args, COMMAND_LINE);
+  if (values.latest) await takeLatest();
   for (const folder of OWN_PACKAGES) {
     const file = `${folder}/deno.lock`;
     await Deno.remove(join(REPOSITORY, file)).catch(() => {});

@@ -1,8 +1,6 @@
 /**
- * `deno task test`: runs all checks and tests, on real Postgres and PostgREST.
- *
- * In parallel: formatting, lint and types; unit tests; and, in lanes, tests that
- * need a stack. With arguments, only the named test files or folders run.
+ * `deno task test`: in parallel, the checks of the source, the unit tests, and in lanes
+ * the tests that need a stack.
  */
 import { existsSync } from "node:fs";
 import { glob } from "node:fs/promises";
@@ -45,7 +43,6 @@ only their tests. Those in tests/unit need no database and start none.`,
   },
 } as const satisfies CommandLine;
 
-/** One process of `deno`. */
 interface Run {
   readonly name: string;
   readonly args: readonly string[];
@@ -56,10 +53,7 @@ interface Run {
 
 const PGTAP = "tests/pgtap.test.ts";
 
-/**
- * Suits two cores, because tests wait a lot. Each lane has its own stack: tests
- * rely on empty tables, and stop its services.
- */
+/** Suits two cores, because tests wait a lot. Each lane has its own stack. */
 const LANES = 4;
 
 const ending = new AbortController();
@@ -115,9 +109,8 @@ async function testOnStacks(opened: AsyncDisposableStack): Promise<void> {
   await settle([downloads, makeStackTemplate(template, signal)]);
   const denoPath = await downloads;
 
-  // What takes long or waits comes first, so that the lanes end together. The
-  // functions are served by the Deno that Supabase's runtime is built on. The cases
-  // that a server may answer by itself also run on the local stack's Deno.
+  // What takes long or waits comes first, so that the lanes end together. The cases
+  // that a server may answer by itself run on both versions of Deno.
   const all = (name: string) => asOneModule(name, opened);
   await runInLanes(template, [
     tests("deployment", await all("deploy"), { denoPath }),
@@ -195,7 +188,6 @@ function tests(
   return { name, args, packages, env };
 }
 
-/** Runs tests that need a stack. A lane that is done takes the next run. */
 async function runInLanes(template: string, queue: Run[], lanes: number) {
   await settle(Array.from({ length: lanes }, async () => {
     await using lane = await openLane(template, signal);
@@ -214,10 +206,7 @@ async function settle(work: Promise<unknown>[]): Promise<void> {
   }
 }
 
-/**
- * Runs `deno`, shows its output, and counts its tests. A run that prints no count of
- * tests counts as one.
- */
+/** Runs `deno`. A run that prints no count of tests counts as one. */
 async function run({ name, args, env }: Run): Promise<void> {
   signal.throwIfAborted();
   await using opened = new AsyncDisposableStack(); // removes what a test leaves

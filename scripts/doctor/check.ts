@@ -9,7 +9,6 @@ import {
 } from "../common/requests.ts";
 
 export interface Target {
-  /** The endpoint, as it is registered at the provider. */
   readonly url: string;
   /** Without a slash at its end; undefined if `url` does not contain it. */
   readonly projectUrl: string | undefined;
@@ -33,7 +32,6 @@ export interface Finding {
 
 export type Findings = AsyncGenerator<Finding>;
 
-/** Thrown by a check that fails. */
 export class Failed extends Error {}
 
 class Down extends Failed {}
@@ -44,7 +42,7 @@ export class Warned extends Error {}
 /** Thrown by a check that cannot be made; the message says why. */
 export class Skipped extends Error {}
 
-/** Makes a check. `look` returns the text of a success, or throws. */
+/** `look` returns the text of a success, or throws. */
 export async function check(
   name: string,
   look: () => string | Promise<string>,
@@ -66,12 +64,7 @@ export function orSkip<T>(value: T | undefined, why: string): T {
   return value;
 }
 
-/**
- * Returns the answer to a request.
- *
- * @param todo What to do without an answer, if this address has not answered before.
- * @throws {Failed} Without an answer.
- */
+/** @param todo What to do without an answer, if this address has not answered before. */
 export async function answerTo(
   url: string,
   init: RequestInit,
@@ -84,7 +77,7 @@ export async function answerTo(
   const { fault } = reply;
   if (todo === undefined) {
     throw new Failed(
-      `no answer: ${fault}. Run this again; if it fails again, look at the function's log`,
+      `no answer: ${fault}. Run this again, or look at the function's log`,
     );
   }
 
@@ -94,6 +87,25 @@ export async function answerTo(
     : `cannot reach ${place}: ${fault}. ${todo}`;
   const isSlow = fault.startsWith("no answer within");
   throw isSlow ? new Failed(text) : new Down(text);
+}
+
+/** Explains an answer to a call without a key or signature, which is not the function's. */
+export function notRefused(
+  { status }: Reply,
+  url: string,
+  functionName: string,
+): Failed {
+  const { deploy, log } = instructionsFor(url, functionName);
+  if (status === 401) {
+    return new Failed(
+      `refused with 401 by Supabase's key check. Keep "verify_jwt = false" in supabase/config.toml, and ${deploy}`,
+    );
+  }
+  return new Failed(
+    status >= 500
+      ? `answered ${status}: the function does not start. Its log says why (${log})`
+      : `answered ${status} instead of 401. If the URL is right, ${deploy}`,
+  );
 }
 
 export function instructionsFor(url: string, functionName = "") {
@@ -119,14 +131,13 @@ export function instructionsFor(url: string, functionName = "") {
         `deploy from the root of the repository: supabase functions deploy ${functionName} --use-api`,
       migrate: "supabase db push --remote",
       query: "In the SQL editor",
-      schedule:
-        "See the check of the schedule below, which needs SUPABASE_DB_URL",
+      schedule: "See the schedule below, which needs SUPABASE_DB_URL",
       reach:
         "Compare its project ref with the dashboard, and check that the project is not paused",
       secretKey:
         "Use one that begins with sb_secret_ (dashboard, Project Settings, API Keys)",
       database:
-        "Check in the dashboard that the project is not paused and its database is healthy, and https://status.supabase.com",
+        "Check in the dashboard that the project is not paused and its database is healthy",
       databaseUrl: "Copy the URL from Connect in the dashboard",
     };
 }

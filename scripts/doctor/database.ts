@@ -81,13 +81,12 @@ async function supportedVersion(sql: postgres.Sql): Promise<string> {
   );
 }
 
-/** Explains a failed connection; the URL is the project's, or the database's. */
 function notConnected(error: CodedError, url: string): Failed {
   const { message, code = "" } = error;
   const { database, databaseUrl } = instructionsFor(url);
   if (/^(?:CONNECT_TIMEOUT|ECONNREFUSED|57P0[1-5])$/.test(code)) {
     return new Failed(
-      `does not answer: ${message}. ${database}. If no command could ever connect, the URL is wrong. ${databaseUrl}`,
+      `does not answer: ${message}. ${database}. Or the URL is wrong. ${databaseUrl}`,
     );
   }
   if (/CERT|UNABLE_TO_(VERIFY|GET)/.test(code)) {
@@ -101,32 +100,23 @@ function notConnected(error: CodedError, url: string): Failed {
 }
 
 /**
- * Returns a database's URL, and the options of `tls.connect()`, or false without
- * TLS. The password is sent only to a server that proves its name with a certificate
- * that this machine, `sslrootcert` or `PGSSLROOTCERT` trusts. `sslmode=require` skips
- * that, as in libpq (PostgreSQL's documentation, "SSL Support"). A database on this
- * machine needs no TLS.
+ * Returns a database's URL, and the options of `tls.connect()`, or false without TLS,
+ * which a database on this machine need not have. The password is sent only to a server
+ * that proves its name, whatever the URL says, unless that is `sslmode=require`.
  */
 async function databaseTls(databaseUrl: string, env: Environment) {
   const url = new URL(databaseUrl);
   const isHere = isLoopback(databaseUrl);
-  const usual = isHere ? "disable" : "verify-full";
-  const mode = url.searchParams.get("sslmode") ?? usual;
-  const file = url.searchParams.get("sslrootcert") ?? env["PGSSLROOTCERT"];
-  // `postgres` would pass these on to the server.
+  const mode = url.searchParams.get("sslmode") ?? (isHere && "disable");
+  const file = env["PGSSLROOTCERT"];
+  // `postgres` would pass it on to the server.
   url.searchParams.delete("sslmode");
-  url.searchParams.delete("sslrootcert");
   const { href } = url;
 
-  if (mode === "disable" && isHere) return { url: href, ssl: false as const };
-  const isVerified = mode === "verify-full" || mode === "verify-ca";
-  if (!isVerified && mode !== "require") {
-    throw new Error("the sslmode in its URL may send the password unencrypted");
-  }
-
+  if (isHere && mode === "disable") return { url: href, ssl: false as const };
   const host = url.hostname.replace(/^\[|\]$/g, "");
-  const ssl = { host, rejectUnauthorized: isVerified };
-  if (!isVerified || !file || file === "system") return { url: href, ssl };
+  const ssl = { host, rejectUnauthorized: mode !== "require" };
+  if (!ssl.rejectUnauthorized || !file) return { url: href, ssl };
   try {
     const ca = await Deno.readTextFile(file);
     return { url: href, ssl: { ...ssl, ca } };
@@ -141,14 +131,11 @@ function failCheck(error: CodedError, url: string): never {
   if (error instanceof Failed || error instanceof Skipped) throw error;
   const todo = error.code === "42501" // insufficient_privilege
     ? `The check needs the role postgres. ${instructionsFor(url).databaseUrl}`
-    : "Run this again; if it fails again, look at the database's log";
+    : "Run this again, or look at the database's log";
   throw new Failed(`cannot be checked: ${error.message}. ${todo}`);
 }
 
-/**
- * Checks that schema public has what the migration creates. The history of migrations
- * is no proof, because a squash removes the migration from it.
- */
+/** Looks at schema public: a squash removes the migration from the history. */
 async function checkMigration(sql: postgres.Sql, url: string): Promise<string> {
   const migrations = Array.from(
     Deno.readDirSync(MIGRATIONS),
@@ -219,19 +206,11 @@ async function checkSchedule(
       : error;
   });
 
-  const [last] = await sql`
-    select
-      (select count(*)::int from net.http_request_queue) as queued,
-      (
-        select string_agg(coalesce(r.status_code::text, r.error_msg), ', ')
-        from (
-          select status_code, error_msg from net._http_response
-          order by created desc limit 3
-        ) as r
-      ) as answers`;
-  if (last?.queued > MOST_QUEUED) {
+  const [net] = await sql`
+    select count(*)::int as queued from net.http_request_queue`;
+  if (net?.queued > MOST_QUEUED) {
     throw new Failed(
-      `${last?.queued} calls wait in pg_net, whose process has ended. ${query}: select net.worker_restart(); The last answers to this project's calls: ${last?.answers}`,
+      `${net?.queued} calls wait in pg_net, whose process has ended. ${query}: select net.worker_restart();`,
     );
   }
   return "wakes the worker every minute and prunes old rows";

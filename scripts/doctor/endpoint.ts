@@ -11,12 +11,13 @@ import {
   type Findings,
   type Here,
   instructionsFor,
+  notRefused,
   orSkip,
   Skipped,
   type Target,
 } from "./check.ts";
 
-/** Much more than a network's delay, much less than the 300 s that a signature lasts. */
+/** Far above a network's delay, and below the 300 s that a signature lasts. */
 const MAX_SKEW_SECONDS = 30;
 
 export async function* checkEndpoint(target: Target, here: Here): Findings {
@@ -53,24 +54,11 @@ async function sendUnsigned(url: string, here: Here): Promise<Reply> {
   return reply;
 }
 
-function checkUnsigned(url: string, { status, body }: Reply): string {
-  const { deploy, log } = instructionsFor(url, "billing-webhook");
-  if (status === 401 && body === "Invalid signature") {
+function checkUnsigned(url: string, reply: Reply): string {
+  if (reply.status === 401 && reply.body === "Invalid signature") {
     return "refused with 401; this check caused the signature_missing in the receiver's log";
   }
-  if (status === 401) {
-    throw new Failed(
-      `refused with 401 by Supabase's key check, before it reached the receiver. Keep "verify_jwt = false" in supabase/config.toml, and ${deploy}`,
-    );
-  }
-  if (status >= 500) {
-    throw new Failed(
-      `answered ${status}: the function does not start. The first lines of its log name what is missing (${log})`,
-    );
-  }
-  throw new Failed(
-    `answered ${status} instead of 401: this is not the receiver. Check what runs at this URL; a rewrite in front of the receiver must lead to /functions/v1/billing-webhook`,
-  );
+  throw notRefused(reply, url, "billing-webhook");
 }
 
 function checkClock({ headers, startedAtMs, endedAtMs }: Reply): string {
@@ -86,7 +74,7 @@ function checkClock({ headers, startedAtMs, endedAtMs }: Reply): string {
 
   const way = aheadMs > 0 ? "ahead of" : "behind";
   throw new Failed(
-    `this machine's clock is ${seconds} s ${way} the endpoint's. Synchronize it (timedatectl set-ntp true): the receiver refuses signatures that are off by more than SIGNATURE_TOLERANCE_SECONDS`,
+    `this machine's clock is ${seconds} s ${way} the endpoint's. Synchronize it (timedatectl set-ntp true)`,
   );
 }
 
@@ -113,7 +101,6 @@ async function checkAcknowledged(target: Target, here: Here): Promise<string> {
   );
 }
 
-/** Returns the request with a signed event; undefined if no secret is known. */
 function signedPing(
   { url, provider }: Target,
   here: Here,

@@ -13,6 +13,7 @@ import {
   type Findings,
   type Here,
   instructionsFor,
+  notRefused,
   orSkip,
   Skipped,
   type Target,
@@ -141,7 +142,7 @@ export async function* checkProject(
   if (purchases) {
     yield check("erased accounts", () => {
       throw new Warned(
-        `events that would have created records for erased accounts: ${purchases}. Someone may be paying for nothing: docs/operate.md, "Delete an account"`,
+        `events of erased accounts that would have made records: ${purchases}. Someone may be paying for nothing: docs/operate.md, "Delete an account"`,
       );
     });
   }
@@ -156,31 +157,17 @@ export async function* checkProject(
 }
 
 async function checkWorker(url: string, here: Here): Promise<string> {
-  const { deploy, log, reach } = instructionsFor(url, "billing-worker");
-  const init = { method: "POST" };
-  const { status, headers } = await answerTo(url, init, here, reach);
+  const { reach } = instructionsFor(url);
+  const reply = await answerTo(url, { method: "POST" }, here, reach);
 
   // @supabase/server sends this header with a refusal. Supabase's gateway does not,
   // and would refuse the schedule's key as well.
-  if (status === 401 && headers.has("x-supabase-server-error")) {
+  if (reply.status === 401 && reply.headers.has("x-supabase-server-error")) {
     return "refuses a call without a key with 401";
   }
-  if (status === 401) {
-    throw new Failed(
-      `refused with 401 by Supabase's key check, before it reached the worker. Keep "verify_jwt = false" in supabase/config.toml, and ${deploy}`,
-    );
-  }
-  if (status >= 500) {
-    throw new Failed(
-      `answered ${status}: the worker does not start. The first lines of its log name the setting (${log})`,
-    );
-  }
-  throw new Failed(
-    `answered ${status} instead of 401. If the project's URL is right, ${deploy}`,
-  );
+  throw notRefused(reply, url, "billing-worker");
 }
 
-/** Returns the worker's settings, which it reports to the schedule's key. */
 export async function readSettings(url: string, key: string, here: Here) {
   const to = instructionsFor(url, "billing-worker");
   const init = { method: "POST", headers: { apikey: key } };
@@ -240,7 +227,7 @@ function checkHandlers(
     faults.push(
       `no listed type calls ${
         list(idle)
-      }, so what it would do for new events is lost. Add its type to HANDLE_EVENT_TYPES ${set}, or drop the function`,
+      }, so it never runs. Add its type to HANDLE_EVENT_TYPES ${set}, or drop the function`,
     );
   }
 
@@ -276,7 +263,7 @@ async function checkNotifications(
   });
   if (overdue !== undefined && sent === undefined) {
     throw new Failed(
-      `one has been due since ${overdue.next_attempt_at}. Set a channel, NOTIFICATION_URL or RESEND_API_KEY; if one is set, look at the worker's log: the channel may have asked for a pause`,
+      `one has been due since ${overdue.next_attempt_at}. Set a channel, NOTIFICATION_URL or RESEND_API_KEY; if one is set, look at the worker's log`,
     );
   }
 
@@ -294,7 +281,7 @@ async function checkNotifications(
     const error = failing.last_error?.replace(/\.$/, "")
       .replace(/^(.{160}).+/su, "$1…");
     throw new Failed(
-      `one keeps failing, with the error: ${error}. Fix what the error names. It is sent at the next attempt, which may be hours away, or at once: docs/operate.md, "Notifications that do not arrive"`,
+      `one keeps failing, with the error: ${error}. Fix what it names: docs/operate.md, "Notifications that do not arrive"`,
     );
   }
 
@@ -302,7 +289,7 @@ async function checkNotifications(
   return `${waiting} waiting to be sent, none given up or failing`;
 }
 
-/** Checks the mode of recorded subscriptions: the deployment's setting cannot be read. */
+/** By the recorded subscriptions: the deployment's setting cannot be read. */
 async function checkModes(
   provider: ProviderName,
   read: Read,

@@ -23,7 +23,6 @@ export interface InvoiceEventOptions extends templates.EventOptions {
   readonly customer?: string | null;
 }
 
-/** Returns an event of the invoice for a monthly renewal. */
 export function invoiceEvent(
   options: InvoiceEventOptions = {},
   type: Extract<templates.EventType, `invoice.${string}`> =

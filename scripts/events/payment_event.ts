@@ -10,7 +10,6 @@ export interface PaymentEventOptions extends templates.EventOptions {
   readonly status?: string;
 }
 
-/** Returns an event of a payment: its checkout, failure or refund. */
 export function paymentEvent(
   type: Extract<
     templates.EventType,

@@ -1,7 +1,4 @@
-/**
- * Events as Paddle, Polar, Dodo Payments and Lemon Squeezy send them, with the fields
- * that the formats, the providers' packages and handlers read.
- */
+/** Events with the fields that the formats, the providers' packages and handlers read. */
 import type { JsonObject } from "./event_types.ts";
 
 /** Times are in ISO 8601. */

@@ -8,7 +8,6 @@ import * as bodies from "./provider_bodies.ts";
 import { EVENT_TYPES } from "./templates.ts";
 import { uniqueId } from "./unique_id.ts";
 
-/** By default, the ID is new, the time is now, and the type implies the status. */
 export type ProviderEventOptions = Partial<
   Omit<bodies.EventFacts, "startedAt">
 >;
@@ -26,9 +25,8 @@ const STATUSES = [
 ];
 
 /**
- * For each provider: the types that have an effect here, and one that people write a
- * handler for; IDs in its form; its statuses; and its words for those that the receiver
- * stores in Stripe's words.
+ * `types` has one more, that people write a handler for. `words` are for statuses that
+ * the receiver stores in Stripe's words.
  */
 export const PROVIDERS = {
   paddle: {
@@ -124,7 +122,7 @@ export function providerEvent(
   });
 }
 
-/** Returns the status that a type's name implies, or else the usual one. */
+/** Returns the status that a type's name implies. */
 export function statusOfType(provider: Provider, type: string): string {
   const [, word] = /[._]([a-z]+(?:_(?:due|hold))?)$/.exec(type) ?? [];
   const { statuses } = PROVIDERS[provider];

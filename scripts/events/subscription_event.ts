@@ -7,10 +7,7 @@ import type {
 import * as templates from "./templates.ts";
 import { uniqueId } from "./unique_id.ts";
 
-/**
- * For null, the event has null or lacks the field, as Stripe's events do. Times are in
- * Unix seconds.
- */
+/** For null, the event has null or lacks the field. Times are in Unix seconds. */
 export interface SubscriptionEventOptions extends templates.EventOptions {
   readonly subscription?: string;
   readonly account?: string | null;
@@ -43,7 +40,6 @@ export interface AddOn {
   readonly usageType?: string;
 }
 
-/** The former values of the fields that an update changed. */
 export type PreviousValues = Omit<
   SubscriptionEventOptions,
   | keyof templates.EventOptions
@@ -143,9 +139,8 @@ function itemsOf(
 }
 
 /**
- * Returns the `data.previous_attributes` of an update that still has the template's.
- * If an item changed, Stripe sends all items whole; since 2025-03-31.basil, the period
- * is part of an item.
+ * Returns the `data.previous_attributes` of an update. If an item changed, Stripe sends
+ * all items whole; since 2025-03-31.basil, the period is part of an item.
  */
 function previousAttributes(
   event: StripeEvent<SubscriptionObject>,

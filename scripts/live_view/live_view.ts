@@ -27,11 +27,7 @@ export function plainLine(line: string, source: string): string {
   return printable(`[${source}] ${line}`);
 }
 
-/**
- * Returns a view of the functions' log, with one line per delivery. If a second has
- * many, the webhook itself logs the remaining successes as one line. A terminal of
- * less than 80 columns gets plain lines.
- */
+/** Returns a view of the functions' log, with one line per delivery. */
 export function createLiveView(
   { print, columns, paint, clock }: {
     print: (line: string) => void;
@@ -41,7 +37,6 @@ export function createLiveView(
     clock: () => number;
   },
 ) {
-  /** Takes a line of the webhook, the worker or the notification receiver. */
   function onLog(line: string, source: string) {
     if (columns() < MIN_COLUMNS) return print(plainLine(line, source));
 
@@ -118,9 +113,8 @@ export function createLiveView(
 }
 
 /**
- * Pads a text to a width, or cuts out its middle: the beginning of an ID shows its
- * kind, and the end tells it apart. A character outside ASCII may be two columns
- * wide, so it is shown as "?".
+ * Pads a text to a width, or cuts out its middle. A character outside ASCII may be two
+ * columns wide, so it is shown as "?".
  */
 function fit(text: unknown, width: number): string {
   const plain = `${text ?? "-"}`.replace(/[^ -~]/gu, "?");

@@ -17,10 +17,7 @@ import type { Stack } from "./stack.ts";
 
 type Fact = readonly [name: string, value: string];
 
-/**
- * Returns the text that `start` prints when the stack is ready: URLs, keys,
- * secrets, and what to do next. Only long paths are wider than 80 columns.
- */
+/** Returns the text that `start` prints when the stack is ready. */
 export function announcement(
   stack: Pick<Stack, "urls" | "keys" | "dbUrl">,
   { env, dataDir, isDefault }: {

@@ -29,20 +29,59 @@ const ROLES_SQL = `
 `;
 
 /**
- * Creates what each database of Supabase has: from Auth the functions that
- * policies call, but no users; from Realtime only the publication.
+ * Creates what a project's migrations usually expect of each database: Supabase's
+ * usual extensions; from Auth and Storage the tables and functions that foreign
+ * keys, triggers and policies name, with neither users nor files; from Realtime
+ * only the publication.
  */
 export const DATABASE_SQL = `
   create schema extensions authorization postgres;
-  grant usage on schema extensions to anon, authenticated, service_role;
-  grant usage on schema public to anon, authenticated, service_role;
+  create extension pgcrypto schema extensions;
+  create extension "uuid-ossp" schema extensions;
 
   create schema auth authorization postgres;
-  grant usage on schema auth to anon, authenticated, service_role;
+  create table auth.users (
+    id uuid primary key,
+    email text,
+    raw_app_meta_data jsonb,
+    raw_user_meta_data jsonb,
+    created_at timestamptz,
+    updated_at timestamptz
+  );
+  grant all on auth.users to postgres;
   create function auth.jwt() returns jsonb language sql stable
     return nullif(current_setting('request.jwt.claims', true), '')::jsonb;
   create function auth.uid() returns uuid language sql stable
-    return (nullif(current_setting('request.jwt.claims', true), '')::jsonb ->> 'sub')::uuid;
+    return (auth.jwt() ->> 'sub')::uuid;
+  create function auth.role() returns text language sql stable
+    return auth.jwt() ->> 'role';
+
+  create schema storage authorization postgres
+    create table buckets (
+      id text primary key,
+      name text,
+      public boolean,
+      file_size_limit bigint,
+      allowed_mime_types text[]
+    )
+    create table objects (
+      id uuid primary key,
+      bucket_id text,
+      name text,
+      owner uuid,
+      owner_id text,
+      metadata jsonb,
+      path_tokens text[]
+    );
+  create function storage.foldername(name text) returns text[] language sql
+    return trim_array(string_to_array(name, '/'), 1);
+  create function storage.filename(name text) returns text language sql
+    return split_part(name, '/', -1);
+  create function storage.extension(name text) returns text language sql
+    return split_part(name, '.', -1);
+
+  grant usage on schema public, extensions, auth, storage
+    to anon, authenticated, service_role;
 
   create publication supabase_realtime;
   alter publication supabase_realtime owner to postgres;

@@ -8,13 +8,12 @@ import type { ServiceSpec } from "./service.ts";
 
 /** Matches lines of Deno itself, which cannot be quiet while it watches. */
 export const DENO_LINES =
-  /^(?:deno serve: Listening|Watcher Process (?:started|finished)|Download )/;
+  /^(?:deno serve: Listening|Watcher (?:Process (?:started|finished)|Waiting)|Download )/;
 
 /**
- * Returns how to serve a function: in its own process, which may use the network
- * and read its environment, and nothing else, as on the platform. This Deno serves
- * a clone's sources; another one, such as the platform's, what `deno task build` has
- * made of them; and from the npm package, what `add` has put into the project.
+ * A function may use the network and read its environment, and nothing else, as on the
+ * platform. This Deno serves a clone's sources; another one, such as the platform's,
+ * what is built of them; and the npm package, what `add` has put into the project.
  */
 export function functionService(
   name: string,

@@ -34,10 +34,7 @@ type ServiceName = typeof PREFIXES[number][1];
 const FORWARDED =
   /^(forwarded|x-forwarded-for|x-forwarded-host|cf-connecting-ip)$/;
 
-/**
- * Headers about a single connection (RFC 9110, section 7.6.1). Transfer-Encoding
- * is kept, because the body is encoded the same on both sides.
- */
+/** RFC 9110, section 7.6.1, but Transfer-Encoding: the body is passed on as it is. */
 const HOP_BY_HOP =
   /^(connection|keep-alive|proxy-.*|te|trailer|upgrade|expect)$/i;
 
@@ -45,10 +42,7 @@ const NO_LIMIT = { keepAliveTimeout: 0, headersTimeout: 0, requestTimeout: 0 };
 const MAX_HEAD_BYTES = 65_536;
 const CLOSE_WITHIN_MS = 2_000;
 
-/**
- * Listens on 127.0.0.1 and passes requests on as Supabase's gateway does. It
- * streams their bodies. Port 0 stands for any free port.
- */
+/** Passes requests on as Supabase's gateway does. Port 0 stands for any free port. */
 export async function startGateway(
   port: number,
   { targets, keys }: {
@@ -65,9 +59,8 @@ export async function startGateway(
     const target = route && targets[route.to];
     if (!target) return refuse(answer, 404);
 
-    // The keys of the local stack are public, so only this machine may use
-    // them: no tunnel, and no web page whose name resolves to 127.0.0.1 (DNS
-    // rebinding). The webhook verifies signatures instead.
+    // The keys of the local stack are public, so no tunnel may use them, and no web
+    // page whose name resolves to 127.0.0.1. The webhook verifies signatures.
     if (route.to !== "webhook" && !isLocal(request)) {
       return refuse(answer, 403);
     }
@@ -98,7 +91,6 @@ export async function startGateway(
     server.on("error", reject).listen(port, "127.0.0.1", resolve);
   });
 
-  /** Accepts no more requests, and waits two seconds for those in progress. */
   async function close() {
     const closed = new Promise((resolve) => server.close(resolve));
     server.closeIdleConnections();
@@ -147,11 +139,7 @@ function passOn(
   request.pipe(upstream);
 }
 
-/**
- * Returns the service that a request is for, and the path that the service sees.
- * The target of the request line (RFC 9112, section 3.2) is cut, but never
- * decoded or normalized.
- */
+/** The target of the request line is cut, but never decoded or normalized. */
 export function routeOf(
   target: string,
 ): { readonly to: ServiceName; readonly path: string } | undefined {
@@ -165,9 +153,8 @@ export function routeOf(
 }
 
 /**
- * Returns the Authorization header for PostgREST, as Supabase's gateway does:
- * `apikey` must be a key, and a key of the new kind is replaced by its role's
- * token, unless the request has its own token. Undefined without a valid key.
+ * Returns the Authorization header for PostgREST: the request's own token, or else its
+ * key, which if it is of the new kind is replaced by its role's token.
  */
 async function authorize(
   { apikey, authorization }: http.IncomingHttpHeaders,

@@ -9,8 +9,7 @@ export const LOCAL_JWT_SECRET =
 
 const SECRET_BYTES = new TextEncoder().encode(LOCAL_JWT_SECRET);
 
-// `supabase start` gives these to everyone, with tokens that are valid until
-// 2032-11-18.
+// `supabase start` gives these to everyone, with tokens valid until 2032-11-18.
 const PUBLISHABLE = "sb_publishable_ACJWlzQHlZjBrEguHvfOxg_3BJgxAaH";
 const DEMO = { iss: "supabase-demo", exp: 1983812996 };
 
@@ -25,7 +24,6 @@ export async function localKeys() {
   };
 }
 
-/** Signs a JSON Web Token (RFC 7519) with HS256 and the local secret. */
 export async function signToken(claims: JWTPayload): Promise<string> {
   return await new SignJWT(claims)
     .setProtectedHeader({ alg: "HS256", typ: "JWT" })

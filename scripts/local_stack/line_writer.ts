@@ -6,11 +6,7 @@ const MAX_WAITING = 10_000;
 /** Pause if the output is full: another process may have made it non-blocking. */
 const FULL_RETRY_MS = 50;
 
-/**
- * Returns a writer that does not make the rest of the process wait for a reader.
- * If the reader is too slow, lines are dropped; if it has ended, `onGone` is
- * called.
- */
+/** If a reader is too slow, lines are dropped; if it has ended, `onGone` is called. */
 export function createLineWriter(to: typeof Deno.stdout, onGone: () => void) {
   let waiting = 0;
   let last = Promise.resolve();

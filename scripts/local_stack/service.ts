@@ -107,7 +107,7 @@ export function createService(
     await kill();
   }
 
-  /** Kills the service and its children, and waits until they are gone. */
+  /** Kills the service and its children. */
   async function kill(): Promise<void> {
     wanted = false;
     if (!running) return;

@@ -1,4 +1,5 @@
 import type { Environment } from "../common/environment.ts";
+import { isFromPackage } from "../common/how_started.ts";
 import { localKeys } from "./keys.ts";
 import { databaseUrls, setUpServer } from "./databases.ts";
 import {
@@ -7,7 +8,7 @@ import {
   platformEnvironment,
 } from "./functions.ts";
 import { startGateway } from "./gateway.ts";
-import { updateDatabase } from "./migrations.ts";
+import { updateDatabase, updateProjectDatabase } from "./migrations.ts";
 import { holdPorts, type StackPorts } from "./ports.ts";
 import {
   copyPostgresBinaries,
@@ -98,10 +99,12 @@ export async function startStack(options: StackOptions) {
     await setUpServer(ports.db);
   });
 
-  await step(
-    "Migrations are applied",
-    () => updateDatabase(dbUrl, { cliHome: folder.cli, signal }),
-  );
+  let notes: readonly string[] = [];
+  await step("Migrations are applied", async () => {
+    if (isFromPackage) notes = await updateProjectDatabase(dbUrl, { signal });
+    else await updateDatabase(dbUrl, { cliHome: folder.cli, signal });
+  });
+  for (const note of notes) options.onProgress?.(note);
 
   await step("PostgREST runs", async () => {
     running.defer(postgrest.stop);

@@ -6,10 +6,7 @@ import {
 } from "../common/cli.ts";
 import type { Environment } from "../common/environment.ts";
 
-/**
- * The first two are the ports of `supabase start`. Only the stack itself uses the
- * last two, so they are any free ports (0).
- */
+/** The first two are those of `supabase start`. 0 is any free port. */
 const DEFAULTS = {
   api: 54321,
   db: 54322,
@@ -52,10 +49,7 @@ request in progress is cut off.
 The functions get the environment of this command, and supabase/functions/.env
 for variables that are not set there. The other commands find the stack by
 themselves; if its data is elsewhere, they need the same BILLING_STACK_DATA. Two
-stacks need two folders and two bases.
-
-Exit code: 0 if it was stopped, 1 if it could not start or if a part of it
-ended, 2 for a wrong command line.`,
+stacks need two folders and two bases.`,
 } as const satisfies CommandLine;
 
 export function parseStartArguments(

@@ -11,10 +11,8 @@ const OUR_NAMES = /^(binaries|cli|database|lock|running)(\.|$)/;
 const RECORD = /^(\d+) (.+)$/gm;
 
 /**
- * Locks a state folder for this process, and creates it if it is missing. Ends
- * the processes that a killed stack left running. The lock is released when this
- * process ends, even if it is killed. Throws if another stack uses the folder, or if
- * it is not a state folder of this account.
+ * Locks a state folder until this process ends, even if it is killed, and ends the
+ * processes that a killed stack left running.
  */
 export async function openStateFolder(given: string) {
   await Deno.mkdir(given, { recursive: true });
@@ -58,7 +56,7 @@ export async function openStateFolder(given: string) {
   };
 }
 
-/** Locks a state folder. Returns what the last stack wrote into the lock, too. */
+/** Also returns what the last stack wrote into the lock. */
 async function takeLock(path: string) {
   const file = join(path, LOCK);
   const lock = await Deno.open(file, {
@@ -77,9 +75,8 @@ async function takeLock(path: string) {
 }
 
 /**
- * Checks that a folder is a state folder of this account, before anything in it
- * is changed. For root, the default folder has a predictable name below a folder
- * that everyone can write to, so someone else may have created it, or a link.
+ * For root, the default folder has a predictable name below a folder that everyone can
+ * write to, so someone else may have created it, or a link.
  */
 function checkFolder(given: string): void {
   const { isSymlink, uid } = Deno.lstatSync(given);
@@ -100,7 +97,6 @@ async function startOf(id: number): Promise<string | undefined> {
   return (await lookUpProcess(id))?.started;
 }
 
-/** Ends the processes of the last stack that still run. */
 async function endRecorded(text: string): Promise<void> {
   const records = text.matchAll(RECORD);
   await Promise.all(Array.from(records, async ([, id, started]) => {

@@ -19,10 +19,8 @@ const NEEDED = [
 const PACKAGE = "@supabase/cli-linux-x64";
 
 /**
- * Returns the command that runs the Supabase CLI. On Linux for x64 that is the
- * program from its npm package. Elsewhere Deno fetches the same version from
- * npm: `deno.lock` cannot name that package, because Deno requires the programs
- * for all platforms, and not every registry has them.
+ * Elsewhere than on Linux for x64, Deno fetches the same version from npm: `deno.lock`
+ * cannot name that package, because Deno would require the programs for all platforms.
  */
 export function supabaseCli(): readonly [command: string, ...args: string[]] {
   if (Deno.build.target.startsWith("x86_64-unknown-linux")) {
@@ -69,9 +67,8 @@ export async function runSupabaseCli(
 }
 
 /**
- * Returns the part of this process's environment that Deno and the Supabase CLI
- * need to find their caches and the package registry, without anything that a
- * function could read as one of its own settings.
+ * Returns what Deno and the Supabase CLI need to find their caches and the registry,
+ * without anything that a function could read as a setting of its own.
  */
 export function toolEnvironment(): Environment {
   return Object.fromEntries(
@@ -84,9 +81,8 @@ export function toolEnvironment(): Environment {
 export type ProcessGroup = ReturnType<typeof spawnGroup>;
 
 /**
- * Starts a program in its own session, so that Ctrl-C at the terminal does not
- * reach it. Aborting the signal ends it together with the programs that it has
- * started. Its standard input is empty.
+ * Starts a program in its own session, so that Ctrl-C at the terminal does not reach
+ * it. Aborting the signal also ends the programs that it has started.
  */
 export function spawnGroup(
   { command, args, options, signal }: {
@@ -112,11 +108,7 @@ export function spawnGroup(
   return { child, ended, kill };
 }
 
-/**
- * Runs a command to its end, and returns its standard output. Throws `Cannot
- * <purpose>: ...` with its output if it fails, and the signal's reason if the
- * signal ended it.
- */
+/** Runs a command to its end, and returns its standard output. */
 export async function runTool(
   { purpose, command, args, env, cwd, user }: {
     purpose: string;

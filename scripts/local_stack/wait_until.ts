@@ -1,9 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
-/**
- * Waits until a condition holds, by checking it repeatedly. Returns false if the
- * time is up, and throws the signal's reason once it is aborted.
- */
+/** Returns false if the time is up. */
 export async function waitUntil(
   isMet: () => boolean | Promise<boolean>,
   { timeoutMs, intervalMs = 25, signal }: {

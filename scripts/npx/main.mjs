@@ -1,8 +1,5 @@
 #!/usr/bin/env node
-/**
- * The program of the npm package, on Node.js: runs a command with the Deno that
- * the package depends on, in the folder that the user is in.
- */
+/** The npm package's program, on Node.js: runs a command with the package's Deno. */
 import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -17,15 +14,11 @@ const INSTALLED = dirname(dirname(ROOT));
 const require = createRequire(import.meta.url);
 const { name, version, optionalDependencies } = require("../../package.json");
 const { tasks } = require("../../deno.json");
-/** The tasks whose scripts are in the package. */
 const COMMANDS = Object.entries(tasks)
   .filter(([command]) => existsSync(scriptOf(command)));
 
 const [command = "--help", ...args] = process.argv.slice(2);
-/**
- * Options with which Deno finds the packages, whatever the project's configuration:
- * those that the command imports, or for `start`, which runs Postgres, all of them.
- */
+/** So Deno finds the packages that the command imports, or all for `start`. */
 const PACKAGES = command === "start"
   ? [`--config=${join(ROOT, "deno.json")}`]
   : [
@@ -53,7 +46,7 @@ function run() {
   const deno = findDeno();
   if (deno === undefined) {
     return refuse(
-      `Deno ${optionalDependencies.deno} is missing: npm could not download it, or has none for this platform. Check the connection, delete ${INSTALLED}, and try again.`,
+      `Deno ${optionalDependencies.deno} is missing: npm could not download it. Check the connection, delete ${INSTALLED}, and try again.`,
     );
   }
 
@@ -73,7 +66,6 @@ function run() {
   });
 }
 
-/** Returns the path of the Deno that npm installed; undefined if npm did not. */
 function findDeno() {
   try {
     return require("deno/install_api.cjs").runInstall();
@@ -82,10 +74,7 @@ function findDeno() {
   }
 }
 
-/**
- * Returns the environment of Deno, which does not trust the system's certificates
- * by itself, and does not know npm's registry.
- */
+/** Deno does not trust the system's certificates, nor know npm's registry, by itself. */
 function environment() {
   const { SSL_CERT_FILE: file, npm_config_registry: registry } = process.env;
   return {

@@ -13,13 +13,7 @@ import type { Difference } from "./differences.ts";
 import { comparePage, missedEvents } from "./find_differences.ts";
 import type { Page } from "./stripe_source.ts";
 
-/**
- * Brings the records to the state of Stripe's subscriptions, page by page.
- *
- * @returns the number of subscriptions read, the differences found, the errors of
- * those that could not be recorded, both by ID, and those of erased accounts.
- * @throws {DeliveryError} If the database keeps failing.
- */
+/** Brings the records to the state of Stripe's subscriptions, page by page. */
 export async function importPages(
   pages: AsyncIterable<Page>,
   context: Context,
@@ -88,7 +82,6 @@ export async function importPages(
  *
  * @param undelivered The newest first, as Stripe lists them.
  * @returns the reasons why events were not applied, by ID.
- * @throws {DeliveryError} If the database keeps failing.
  */
 export async function applyMissed(
   undelivered: readonly Stripe.Event[],

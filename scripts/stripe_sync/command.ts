@@ -1,7 +1,4 @@
-/**
- * The common part of `deno task import` and `deno task reconcile`: their options,
- * and how they run.
- */
+/** The common part of `deno task import` and `deno task reconcile`. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { readEventSettings } from "../../supabase/functions/_shared/billing/events/event_settings.ts";
 import { createClient } from "../../supabase/functions/_shared/billing/database/client.ts";
@@ -67,12 +64,7 @@ const CHECK_LIMIT_MS = 10_000;
 /** The exit code after an error; 1 means that something differs. */
 const FAILED = 3;
 
-/**
- * Runs `import` or `reconcile`, and ends the process. It may be interrupted at any
- * moment: nothing is applied in part, and the next run does the rest.
- *
- * @param work Returns the exit code.
- */
+/** May be interrupted: nothing is applied in part, and the next run does the rest. */
 export async function runCommand<Arguments extends Target>(
   parse: (args: readonly string[], here: Surroundings) => Arguments,
   work: (context: Arguments & Context) => Promise<number>,
@@ -133,7 +125,7 @@ function readSettings(env: Surroundings["env"], provider: ProviderName) {
   }
 }
 
-/** Returns a key's mode. Only a test key for a local project needs no `--mode`. */
+/** Only a test key for a local project needs no `--mode`. */
 function readMode(
   apiKey: string,
   confirmed: string | undefined,
@@ -146,7 +138,7 @@ function readMode(
   const mode = /^[sr]k_(test|live)_\S+$/.exec(apiKey)?.[1];
   if (mode === undefined) {
     throw new UsageError(
-      "STRIPE_API_KEY must begin with sk_test_, rk_test_, sk_live_ or rk_live_. Copy a key from Stripe's dashboard (Developers, API keys).",
+      "STRIPE_API_KEY must begin with sk_test_, rk_test_, sk_live_ or rk_live_ (Stripe's dashboard, Developers, API keys).",
     );
   }
 
@@ -163,7 +155,7 @@ function readMode(
   );
 }
 
-/** Opens Stripe and the project. Fails at once if the project refuses a call. */
+/** Fails at once if the project refuses a call. */
 async function openContext<Arguments extends Target>(
   target: Arguments,
 ): Promise<Arguments & Context> {

@@ -100,10 +100,7 @@ export async function compare(
   }
 }
 
-/**
- * Returns the account that a subscription names: `metadata.accountId`, or else what
- * `accountFrom` says, a key of the metadata or `customer` for the customer's ID.
- */
+/** @param accountFrom Another key of the metadata, or `customer` for the customer's ID. */
 export function accountOf(
   subscription: Stripe.Subscription,
   accountFrom = "accountId",
@@ -161,7 +158,6 @@ function changes(
     .filter(({ here, there }) => here !== there);
 }
 
-/** Returns items as text: the values of each, sorted by their names. */
 function textOf(items: unknown): string | null {
   if (!Array.isArray(items)) return null;
   const texts = items.map((item) =>
@@ -170,7 +166,7 @@ function textOf(items: unknown): string | null {
   return texts.join("; ");
 }
 
-/** Returns a value in one notation for times: the database has its own. */
+/** The database has its own notation for times. */
 function comparable(value: FieldValue): FieldValue {
   const isTime = /^\d{4}-\d\d-\d\dT[\d:.]+(Z|[+-]\d\d:\d\d)$/.test(`${value}`);
   const ms = isTime ? Date.parse(`${value}`) : NaN;
@@ -182,12 +178,9 @@ function isoTime(milliseconds: number): string {
 }
 
 /**
- * Returns an event that makes a record match Stripe's subscription. The same
- * correction has the same ID. It is dated between two seconds, before Stripe was
- * asked, so it wins against every event that the answer is certain to contain, and
- * loses against every event that may be newer (docs/decisions.md).
- *
- * @throws {DeliveryError} If the subscription lacks a field that is needed.
+ * Returns an event that makes a record match Stripe's subscription. It is dated between
+ * two seconds, before Stripe was asked, so it wins against every event that the answer
+ * is certain to contain, and loses against every event that may be newer.
  */
 function correctionEvent(
   change: "created" | "updated" | "deleted",

@@ -1,5 +1,3 @@
-/** The differences between Stripe and the tables, and how they are shown. */
-
 /** The value of a field. Times are in ISO 8601. */
 export type FieldValue = string | number | boolean | null;
 
@@ -36,7 +34,7 @@ export interface Difference {
   readonly error_code?: string;
 }
 
-/** Advice on differences that have to be solved by hand. */
+/** On differences that have to be solved by hand. */
 const ADVICE: { [Kind in Difference["kind"]]?: string } = {
   unmapped:
     "no account: set metadata.accountId at Stripe and run this again, or use --account-from <metadata key> or --account-from customer. For subscriptions of another product, set UNMAPPED_SUBSCRIPTIONS=ignore (docs/reconcile.md).",

@@ -12,10 +12,7 @@ import type { Page } from "./stripe_source.ts";
 
 export type Found = Awaited<ReturnType<typeof findDifferences>>;
 
-/**
- * An event in transit causes a difference that disappears by itself, so
- * differences are checked again after this time.
- */
+/** A difference that an event in transit causes has disappeared by then. */
 const SECOND_LOOK_AFTER_MS = 2_000;
 
 export async function findDifferences(context: Context) {
@@ -105,12 +102,7 @@ export async function comparePage(
   }));
 }
 
-/**
- * Returns the undelivered events that would change the tables, and were neither
- * applied nor resolved by hand. Events that the receiver acknowledges without
- * an effect are not missed; Stripe lists them if another endpoint of the account
- * fails.
- */
+/** Returns the events that would change the tables, and were not applied or resolved. */
 export async function missedEvents(
   undelivered: readonly Stripe.Event[],
   { tables, unmappedSubscriptions }: Context,

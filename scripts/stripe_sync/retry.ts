@@ -10,12 +10,7 @@ const WAITS_MS = [500, 1_000, 2_000, 4_000, 8_000, 16_000];
 /** A longer `Retry-After` is cut to this. */
 const LONGEST_RETRY_AFTER_MS = 60_000;
 
-/**
- * Makes a call to Stripe or the database, and repeats it after failures that may
- * pass by themselves.
- *
- * @throws The error of the last call.
- */
+/** Repeats a call to Stripe or the database after failures that may pass. */
 export async function retry<T>(call: () => Promise<T>, wait: Wait): Promise<T> {
   for (const usualMs of WAITS_MS) {
     try {
@@ -38,7 +33,7 @@ export function isTransient(error: unknown): error is Error {
       error instanceof Stripe.errors.StripeAPIError;
 }
 
-/** Reads `Retry-After` (RFC 9110, section 10.2.3). Stripe sends seconds, not a date. */
+/** Stripe sends seconds, not a date. */
 function retryAfterMs(error: Error): number | undefined {
   if (!(error instanceof Stripe.errors.StripeError)) return undefined;
   const text = error.headers?.["retry-after"] ?? "";

@@ -8,10 +8,9 @@ const ITEMS_PER_PAGE = 100;
 /** A page of a busy account may take long. */
 const TIMEOUT_MS = 60_000;
 
-/** Stripe's answer, and the time on Stripe's clock when it was asked. */
 export interface StripeAnswer<T> {
   readonly data: T;
-  /** In Unix seconds, no later than when Stripe read its data. */
+  /** By Stripe's clock, no later than when it read its data. */
   readonly askedAtSeconds: number;
 }
 
@@ -20,11 +19,9 @@ export type Page = StripeAnswer<Stripe.Subscription[]>;
 export type StripeSource = ReturnType<typeof openStripeSource>;
 
 /**
- * Returns a reader of the account that an API key belongs to. It does not use the retries
- * and the paging of Stripe's package, which ignore 429, `Retry-After` and answers that
- * break off, and do not give the time of each page.
- *
- * @throws {Error} While reading, if an object is of the other mode.
+ * Reads the account of an API key, without the retries and the paging of Stripe's
+ * package, which ignore 429, `Retry-After` and answers that break off, and do not give
+ * the time of each page.
  */
 export function openStripeSource(
   { apiKey, mode, stripeUrl }: {
@@ -74,7 +71,7 @@ export function openStripeSource(
     );
   }
 
-  /** Reads all subscriptions, also canceled ones, the newest first. */
+  /** Also canceled ones, the newest first. */
   function subscriptions(): AsyncGenerator<Page> {
     return pages((position) =>
       stripe.subscriptions.list({ status: "all", ...position })

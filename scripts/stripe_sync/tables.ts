@@ -34,12 +34,7 @@ function* parts<T>(items: readonly T[], size: number): Generator<T[]> {
   for (let i = 0; i < items.length; i += size) yield items.slice(i, i + size);
 }
 
-/**
- * Returns the tables of a provider. Each call has a time limit, and is repeated while
- * the database has trouble.
- *
- * @throws {DeliveryError} In each call, if the last try fails.
- */
+/** Each call has a time limit, and is repeated while the database has trouble. */
 export function openTables(
   { database, provider, oncePerInvoice }: {
     database: DatabaseClient;
@@ -117,7 +112,7 @@ export function openTables(
       return new Set(health?.handlers);
     },
 
-    /** Returns which events were applied, or resolved by hand after a failure. */
+    /** Returns which events were applied, or resolved by hand. */
     async settledEvents(ids: readonly string[]): Promise<Set<string>> {
       const applied = await readByIds(
         ids,
@@ -165,12 +160,7 @@ export function openTables(
       );
     },
 
-    /**
-     * Applies events as the receiver does, each group in one call. A call is also
-     * repeated while one of its events may still succeed: the others are then duplicates.
-     *
-     * @returns the events that failed, and why.
-     */
+    /** A call is repeated while one of its events may succeed: the others are duplicates. */
     async apply(groups: readonly (readonly BillingEvent[])[]) {
       const failed: [BillingEvent, string][] = [];
       const waiting = groups.filter(({ length }) => length > 0);

@@ -64,10 +64,11 @@ const COMMAND_LINE = {
     "--plan ID": "the subscription's plan",
     "--quantity NUMBER": "the quantity of the plan",
     "--cancel-at TIME":
-      "a planned end: 2027-01-31, 2027-01-31T12:00:00Z or Unix seconds; --cancel-at= withdraws it",
+      "a planned end, such as 2027-01-31; --cancel-at= withdraws it",
     "--payload FILE": "sign and send the bytes of a file, instead of an event",
     "--print": "print the event, and send nothing",
   },
+  exitCodes: "0 for a 2xx answer, else 1",
 } as const satisfies CommandLine;
 
 const DETAILS =
@@ -79,9 +80,6 @@ To test your own handler, use --print: docs/handlers.md.
 Standard output has the status and the body of the answer. Standard error has
 the result of the event, and the row: on the local stack, or with SUPABASE_URL
 and SUPABASE_SECRET_KEY for a --url of that project.
-
-Exit code: 0 for a 2xx answer, 1 for any other or none, 2 for a wrong command
-line.
 
 The signing secrets are those of the functions: from the environment, from
 supabase/functions/.env, or else the local stack's.`;
@@ -118,21 +116,22 @@ export function parseTriggerArguments(
     throw new UsageError("--url takes an http or https URL.");
   }
 
+  if (payload !== undefined) {
+    return { provider, format, url, print, source: { payload } };
+  }
+  const type = eventType(operands, format);
+  requireFitting(type, event, format);
   const { quantity, "cancel-at": cancelAt, ...texts } = event;
-  const source = payload === undefined
-    ? {
-      type: eventType(operands, format),
-      subscription: defaultSubscription(provider),
-      ...texts,
-      ...(quantity !== undefined && { quantity: readQuantity(quantity) }),
-      ...(cancelAt !== undefined && { cancelAt: readTime(cancelAt) }),
-    }
-    : { payload };
-  if ("type" in source) requireFitting(source, format);
+  const source = {
+    type,
+    subscription: defaultSubscription(provider),
+    ...texts,
+    ...(quantity !== undefined && { quantity: readQuantity(quantity) }),
+    ...(cancelAt !== undefined && { cancelAt: readTime(cancelAt) }),
+  };
   return { provider, format, url, print, source };
 }
 
-/** Returns the event types of the chosen format, for the help text. */
 function typesOfFormat(args: readonly string[], env: Environment): string {
   const text = { type: "string" } as const;
   const { values: { format, provider = "a" } } = parseArgs({
@@ -147,7 +146,7 @@ function typesOfFormat(args: readonly string[], env: Environment): string {
   return [head, ...eventTypesOf(name)].join("\n  ");
 }
 
-/** Returns a subscription for each provider, since a subscription belongs to one. */
+/** A subscription belongs to one provider. */
 export function defaultSubscription(provider: ProviderName): string {
   return `sub_local_${provider}`;
 }
@@ -175,13 +174,11 @@ function readQuantity(text: string): number {
 
 function readTime(text: string): number | null {
   if (text === "") return null;
-  const isDate = /^\d{4}-\d{2}-\d{2}(?:T.+)?$/.test(text);
-  const seconds = /^\d{9,11}$/.test(text)
-    ? Number(text)
-    : Date.parse(isDate ? text : "") / 1000;
+  const seconds = Date.parse(/^\d{4}-\d{2}-\d{2}/.test(text) ? text : "") /
+    1000;
   if (!Number.isNaN(seconds)) return Math.floor(seconds);
   throw new UsageError(
-    "--cancel-at takes a time such as 2027-01-31, 2027-01-31T12:00:00Z or 1801396800.",
+    "--cancel-at takes a time such as 2027-01-31 or 2027-01-31T12:00:00Z.",
   );
 }
 
@@ -189,31 +186,27 @@ type EventSource = Extract<TriggerArguments["source"], { type: string }>;
 
 const CHECKOUT_STATUSES = ["paid", "unpaid", "no_payment_required"];
 
-// Types that have a status or a plan, besides those that change a subscription.
-const WITH_STATUS = /\bsubscription\.|^checkout\./;
-const WITH_PLAN = /\bsubscription\.|^(?:transaction|order)\./;
+/** The types that have an option, besides those that change a subscription. */
+const TYPES_WITH = {
+  "status": /\bsubscription\.|^checkout\./,
+  "plan": /\bsubscription\.|^(?:transaction|order)\./,
+  "quantity": /^$/,
+  "cancel-at": /^$/,
+};
 
 /** Refuses options that do not fit the type, and a misspelt status. */
 function requireFitting(
-  { type, status, plan, quantity, cancelAt }: EventSource,
+  type: string,
+  options: { readonly status?: string },
   format: FormatName,
 ): void {
   const isChange = isOfSubscription(format, type);
-  if (!isChange && (quantity !== undefined || cancelAt !== undefined)) {
-    throw new UsageError(
-      `--quantity and --cancel-at are for a subscription, and ${type} has neither.`,
-    );
+  for (const [name, types] of Object.entries(TYPES_WITH)) {
+    if (name in options && !isChange && !types.test(type)) {
+      throw new UsageError(`${type} takes no --${name}.`);
+    }
   }
-  if (status !== undefined && !isChange && !WITH_STATUS.test(type)) {
-    throw new UsageError(
-      `--status is for a subscription or a checkout, and ${type} is neither.`,
-    );
-  }
-  if (plan !== undefined && !isChange && !WITH_PLAN.test(type)) {
-    throw new UsageError(
-      `--plan is for a subscription, and ${type} has no plan to choose.`,
-    );
-  }
+  const { status } = options;
   if (status === undefined) return;
 
   const known = isChange ? statusesOf(format) : CHECKOUT_STATUSES;
@@ -223,12 +216,7 @@ function requireFitting(
   throw new UsageError(`Unknown status "${status}". Did you mean ${meant}?`);
 }
 
-/**
- * Returns the event that the arguments describe.
- *
- * @param options.created Unix time in seconds, by default now.
- * @param options.record The subscription's record, if it is known.
- */
+/** @param options.created Unix time in seconds, by default now. */
 export function buildEvent(
   { type, subscription, event, ...given }: EventSource,
   { created, format = "stripe", record }: {

@@ -30,7 +30,7 @@ export interface Result {
   readonly isClaimed?: boolean;
 }
 
-/** Returns the project that a URL belongs to, if its secret key is known. */
+/** Returns the project of a URL, if its secret key is known. */
 export function projectOf(
   url: string,
   { local, env }: { local: RunningStack | undefined; env: Environment },
@@ -122,11 +122,7 @@ export async function readLedger(
   return row?.outcome ?? undefined;
 }
 
-/**
- * Returns the result of an event, and the row that it changed or left.
- *
- * @param options.wasApplied Whether the ledger had the event before it was sent.
- */
+/** @param options.wasApplied Whether the ledger had the event before it was sent. */
 export async function readResult(
   project: ProjectAccess,
   event: SentEvent,
@@ -175,7 +171,7 @@ async function readFailure(
   };
 }
 
-/** Returns the table and the query of an event's row; undefined for a handler's event. */
+/** Returns where the row of an event is; undefined for a handler's event. */
 function placeOf(event: SentEvent) {
   const { format, type } = event;
   const provider = `eq.${event.provider}`;

@@ -1,6 +1,6 @@
 /**
- * Events that state all values of a subscription: the values given on the command
- * line, and otherwise the record's, so that an event changes nothing else.
+ * Events of a subscription, with the values given on the command line, and else the
+ * record's, so that nothing else changes.
  */
 import { kindOf } from "../../supabase/functions/_shared/billing/events/format.ts";
 import {
@@ -41,7 +41,6 @@ interface Stated {
   readonly given: Values;
   readonly ids: { readonly subscription: string; readonly id?: string };
   readonly format: FormatName;
-  /** By default now. */
   readonly created: number | undefined;
   readonly record: SubscriptionRecord | undefined;
 }

@@ -121,12 +121,6 @@ comment on column billing.subscriptions.cancel_at is
   'When it is going to end, also by cancel_at_period_end.';
 comment on column billing.subscriptions.paused is
   'pause_collection.behavior; null if payments are collected.';
-comment on column billing.subscriptions.items_complete is
-  'False if the provider''s event did not have all items.';
-comment on column billing.subscriptions.past_due_since is
-  'Since when provider_status is past_due, as events show.';
-comment on column billing.subscriptions.created_at is
-  'When this record was made.';
 comment on column billing.subscriptions.recovered_as_of is
   'When an update last ended past_due, unpaid or incomplete.';
 
@@ -293,8 +287,7 @@ create type billing.work as (
   lacking integer[] -- places of events whose account is not known
 );
 
--- Returns the place of an event in the order of events: microseconds since 1970 times 4, plus 0 for
--- a creation, 1 for an update and 2 for a deletion. Null without a time.
+-- Returns the place of an event in the order of events; null without a time.
 create or replace function billing.mark(event billing.event)
 returns bigint
 language sql stable
@@ -322,8 +315,6 @@ return event.kind in ('creation', 'opening_update')
 -- The rule: what an event does to the record of its subscription. Nothing here reads or writes a
 -- table, so a list of cases tests it (supabase/tests/rule.test.sql).
 
--- Returns the next step: the outcome of an event, and the record after it.
---
 -- Each field belongs to the newest event that sets it: the account to a creation that names it,
 -- what the provider reports to a creation or update, the status to a creation, update or deletion,
 -- canceled_at to a deletion. An opening_update makes the record if there is none, and names the
@@ -331,8 +322,7 @@ return event.kind in ('creation', 'opening_update')
 -- until a creation or update brings its own, however old. An event that is older than all that it
 -- would set is stale. One without a time is never older; as a second creation, it is stale.
 --
--- before is the step before it, stored the record in the table; null if there is none. Failures:
--- BW001, BW002, BW003 and BW005 (02).
+-- before is the step before it, stored the record in the table; null if there is none.
 create or replace function billing.next(
   before billing.step,
   stored billing.records,
@@ -345,7 +335,7 @@ declare
   record billing.records := coalesce(before.record, stored);
   payment jsonb := event.payment;
   outcome text := 'applied';
-  fault text;
+  fault text[];
   settled billing.records;
 
   mark constant bigint := billing.mark(event);
@@ -378,23 +368,21 @@ begin
 
   fault := case
     when (opens or event.kind in ('update', 'deletion', 'payment_failed', 'notice')) is not true
-      then 'BW003'
-    when record.id is null and not opens then 'BW001'
-    when record.provider <> event.provider then 'BW002'
-    when coalesce(record.account_id, event.account_id, event.customers_account) is null then 'BW005'
-  end;
-  if fault is not null then
-    return (null, record, null, null, 'failed', fault, case fault
-      when 'BW001' then format('No subscription %s is recorded.', event.subscription_id)
-      when 'BW002' then format(
+      then array['BW003', format('No function applies events of type %s.', event.type)]
+    when record.id is null and not opens
+      then array['BW001', format('No subscription %s is recorded.', event.subscription_id)]
+    when record.provider <> event.provider
+      then array['BW002', format(
         'Subscription %s belongs to provider %s, not %s.',
         record.id,
         record.provider,
         event.provider
-      )
-      when 'BW003' then format('No function applies events of type %s.', event.type)
-      else 'No account is known.'
-    end)::billing.step;
+      )]
+    when coalesce(record.account_id, event.account_id, event.customers_account) is null
+      then array['BW005', 'No account is known.']
+  end;
+  if fault is not null then
+    return (null, record, null, null, 'failed', fault[1], fault[2])::billing.step;
   end if;
 
   if event.kind = 'creation' then
@@ -629,12 +617,11 @@ return coalesce(
   case when record.unpaid_as_of is not null then record.recovered_as_of end
 );
 
--- Returns the record after another update with the mark of its newest one: providers date events in
--- whole seconds, and one change of a subscription causes several. Each field has the value that
--- some update states and none replaced. A previous value that equals the update's own replaced
--- nothing: Stripe sends all old items if any part of them changed. Unless a field changed back
--- within the second, or an update does not say what it replaced, that leaves one value; else the
--- later arrival wins. changed_in_second (01) keeps the last 50 updates.
+-- Returns the record after another update with the mark of its newest one ("Updates of the same
+-- second" in docs/decisions.md). Each field has the value that some update states and none
+-- replaced; of several, that of the later arrival. A previous value that equals the update's own
+-- replaced nothing: Stripe sends all old items if any part of them changed. changed_in_second (01)
+-- keeps the last 50 updates.
 create or replace function billing.settle(record billing.records, event billing.event)
 returns billing.records
 language plpgsql stable
@@ -727,9 +714,8 @@ $$;
 --   customer_group_lock    a failure that lacks an account    who adds such customers
 --
 -- A call waits for the ledger and advisory locks: up to 0.5 s; after step 2 or halving 20 ms; late
--- in the call 1 ms. All are below deadlock_timeout: no call is the victim of a deadlock. It never
--- waits for other rows: a person who has locked a record must not hold up other events. The webhook
--- tries those of a locked record again.
+-- in the call 1 ms. All are below deadlock_timeout: no call is the victim of a deadlock. It waits
+-- for no other row ("No function waits for a row" in docs/decisions.md).
 --
 -- The planner's policy: a plan that was made while a table was empty would read all of it, and be
 -- kept. So plans that suit small tables are off (enable_...) for all that such a function calls,
@@ -948,7 +934,7 @@ begin
 end;
 $$;
 
--- Returns the events with is_erased. Those of a subscription come one after the other.
+-- Sets is_erased. The events of a subscription come one after the other.
 create or replace function billing.mark_erased(claimed billing.event[])
 returns billing.event[]
 language plpgsql volatile
@@ -974,8 +960,7 @@ begin
 end;
 $$;
 
--- Folds the rule over the events of each subscription; returns what is to be written. Locks the
--- records without waiting (55P03).
+-- Returns what is to be written. Locks the records without waiting (55P03).
 create or replace function billing.work_out(claimed billing.event[])
 returns billing.work
 language plpgsql volatile
@@ -1057,7 +1042,6 @@ begin
 end;
 $$;
 
--- Returns the events with customers_account where an account is lacking.
 create or replace function billing.with_accounts(claimed billing.event[], lacking integer[])
 returns billing.event[]
 language plpgsql volatile
@@ -1163,7 +1147,6 @@ begin
 end;
 $$;
 
--- Writes what events do besides changing records.
 create or replace function billing.write_effects(work billing.work)
 returns void
 language plpgsql volatile
@@ -1611,8 +1594,6 @@ comment on column billing.failed_events.next_retry_at is
   'When the worker retries it without being asked; null if it does not.';
 comment on column billing.failed_events.resolution is
   'The outcome of the event; ignored: it has no effect (UNMAPPED_SUBSCRIPTIONS); or by hand.';
-comment on column billing.failed_events.kind is
-  'What the event does (billing.event); null if it cannot be read.';
 
 -- Stores a failure, or counts one more attempt and opens it again. In a call of its own, because
 -- what should have applied the event was rolled back.
@@ -1738,8 +1719,7 @@ begin
       else excluded.error
     end,
 
-    -- The schedule: none if the code is permanent or the row was repaired; anew if it was resolved;
-    -- else it goes on.
+    -- The schedule begins anew if it was resolved; else it goes on.
     next_retry_at = case
       when excluded.next_retry_at is null or f.original_payload is not null then null
       when f.resolved_at is not null then excluded.next_retry_at
@@ -1775,8 +1755,8 @@ return exists (
 );
 
 -- Keeps the received payload when a person repairs it. It ends the claim of a run that has read the
--- old payload: billing.check_claims then refuses its event. A resolved row cannot be repaired: it
--- would look as if the repaired payload had been applied.
+-- old payload: billing.resolve_failures then refuses its event. A resolved row cannot be repaired:
+-- it would look as if the repaired payload had been applied.
 create or replace function billing.keep_original_payload()
 returns trigger
 language plpgsql volatile
@@ -1815,42 +1795,13 @@ when (
 )
 execute function billing.keep_original_payload();
 
--- Resolves the open failures of events that were applied; for billing.write_effects.
-create or replace function billing.resolve_failures(steps billing.step[])
-returns void
-language plpgsql volatile
-set search_path = ''
-as $$
-begin
-  perform billing.check_claims(steps);
-
-  update billing.failed_events f set
-    resolved_at = now(),
-    resolution = s.outcome,
-    next_retry_at = null,
-    retry_requested_at = null,
-    retry_lease_id = null
-  from unnest(steps) as s
-  where f.provider = (s.event).provider
-    and f.event_id = any (array[(s.event).event_id, (s.event).retry ->> 'event_id'])
-    and f.resolution is null
-    and s.outcome not in ('failed', 'erased');
-
-  -- Nothing of an erased account is kept.
-  delete from billing.failed_events f
-  using unnest(steps) as s
-  where f.provider = (s.event).provider
-    and f.event_id = any (array[(s.event).event_id, (s.event).retry ->> 'event_id'])
-    and f.resolution is null
-    and s.outcome = 'erased';
-end;
-$$;
-
+-- Resolves the open failures of events that were applied.
+--
 -- Raises BW004 for the first event that must not be applied now: its failure was repaired, and only
 -- the run that has claimed the repair may apply it; or it comes from a run whose claim is gone,
 -- because the row was repaired, resolved, cured or claimed again. Each of these ends the claim, so
 -- the lease tells.
-create or replace function billing.check_claims(steps billing.step[])
+create or replace function billing.resolve_failures(steps billing.step[])
 returns void
 language plpgsql volatile
 set search_path = ''
@@ -1897,6 +1848,26 @@ begin
     raise exception 'The row of % in failed_events was changed after its claim.', refused.row_id
       using errcode = 'BW004';
   end if;
+
+  update billing.failed_events f set
+    resolved_at = now(),
+    resolution = s.outcome,
+    next_retry_at = null,
+    retry_requested_at = null,
+    retry_lease_id = null
+  from unnest(steps) as s
+  where f.provider = (s.event).provider
+    and f.event_id = any (array[(s.event).event_id, (s.event).retry ->> 'event_id'])
+    and f.resolution is null
+    and s.outcome not in ('failed', 'erased');
+
+  -- Nothing of an erased account is kept.
+  delete from billing.failed_events f
+  using unnest(steps) as s
+  where f.provider = (s.event).provider
+    and f.event_id = any (array[(s.event).event_id, (s.event).retry ->> 'event_id'])
+    and f.resolution is null
+    and s.outcome = 'erased';
 end;
 $$;
 
@@ -1988,13 +1959,12 @@ end;
 $$;
 
 comment on function billing.retry_failed_event is
-  'Run in the SQL editor: requests a retry of an open failure, through the code that handles '
-  'deliveries. of_provider: if both providers have one with this ID.';
+  'Requests a retry of an open failure, through the code that handles deliveries. '
+  'of_provider: if both providers have one with this ID.';
 
--- Requests retries of many failures; the schedule of each begins anew. This locks many rows, so it
--- must not wait for a locked one: the transaction that holds the lock may wait for one of these
--- rows (a deadlock), and deliveries of these events would wait as well. With old statistics, any
--- join but by hash may compare each row with each other one.
+-- This locks many rows, so it must not wait for a locked one: the transaction that holds the lock
+-- may wait for one of these rows (a deadlock), and deliveries of these events would wait as well.
+-- With old statistics, any join but by hash may compare each row with each other one.
 create or replace function billing.retry_failed_events(
   of_type text default null,
   of_error_code text default null,
@@ -2055,8 +2025,8 @@ end;
 $$;
 
 comment on function billing.retry_failed_events is
-  'Run in the SQL editor: requests a retry of all open failures, or of those with a type, an error '
-  'code or a time of failure, in the order in which the events occurred.';
+  'Requests a retry of all open failures, or of those with a type, an error code or a time of '
+  'failure, in the order in which the events occurred; the schedule of each begins anew.';
 
 create or replace function billing.retry_request_answer(requested integer)
 returns text
@@ -2105,10 +2075,9 @@ end;
 $$;
 
 comment on function billing.resolve_failed_event is
-  'Run in the SQL editor: resolves an open failure without applying the event; stores the reason '
-  'and the name.';
+  'Resolves an open failure without applying the event; stores the reason and the name.';
 
--- Opens a failure again. It then waits for a person, because its schedule has ended.
+-- The failure then waits for a person, because its schedule has ended.
 create or replace function billing.reopen_failed_event(
   event_id text,
   of_provider text default null
@@ -2161,17 +2130,10 @@ end;
 $$;
 
 comment on function billing.reopen_failed_event is
-  'Run in the SQL editor: opens a failure again that was resolved by hand or ignored.';
+  'Opens a failure again that was resolved by hand or ignored.';
 -- supabase/schemas/billing_07_retries.sql
 -- Retries of failures: by the schedule, by what cures them, and at the request of a person. A run
 -- of the worker claims them, tries their events in calls as deliveries make them, and settles them.
-
--- Returns the waits of the schedule, each from the attempt before it.
-create or replace function billing.retry_waits()
-returns interval[]
-language sql immutable
-set search_path = ''
-return '{1 min,5 min,30 min,2 h,6 h,12 h,24 h}'::interval[];
 
 -- Returns when the schedule retries a failure. Null if no retry can help: the code is permanent,
 -- the payload was repaired, or the last retry has failed. retries: how many of the schedule have
@@ -2189,14 +2151,15 @@ return case
     'record_locked', 'database_unavailable', 'overloaded', 'apply_failed', 'subscription_unknown',
     'creation_pending', 'handler_missing', 'deployment_fault', 'internal_error'
   )
-  then clock_timestamp() + (billing.retry_waits())[retries + 1]
+  -- Each wait is from the attempt before it.
+  then clock_timestamp()
+    + ('{1 min,5 min,30 min,2 h,6 h,12 h,24 h}'::interval[])[retries + 1]
 end;
 
 -- Requests a retry of the failures that lacked one of these subscriptions, or the account of one of
--- these customers; returns whether there is one. Whichever came first: what stores such a failure
--- takes the same lock, so either that sees what has come, or this finds the failure. A repaired one
--- is left to the person who repaired it. A run that is trying one of them loses its claim: it has
--- read the state before, and must not settle it as failed.
+-- these customers; returns whether there is one. A repaired one is left to the person who repaired
+-- it. A run that is trying one of them loses its claim: it has read the state before, and must not
+-- settle it as failed.
 --
 -- The arrays are searched each by itself, so a failure of the other provider with the same ID may
 -- be among them; its retry only fails again.
@@ -2219,7 +2182,7 @@ begin
   for waiting in
     select f.provider, f.event_id
     from billing.failed_events f
-    -- "is true", so that a plan cannot take the primary key.
+    -- "is true": the planner's policy (04).
     where (f.provider = any (providers)) is true
       and f.resolution is null
       and f.original_payload is null
@@ -2241,9 +2204,8 @@ begin
 end;
 $$;
 
--- Requests the retries of failures that lacked the account of a customer, who is new or corrected,
--- by a checkout or by the app. The lock is shared: transactions that add different customers, in
--- whatever order, must not wait for each other.
+-- For a customer who is new or corrected, by a checkout or by the app. The lock is shared:
+-- transactions that add different customers, in whatever order, must not wait for each other.
 create or replace function billing.retry_for_customer()
 returns trigger
 language plpgsql volatile
@@ -2268,7 +2230,8 @@ execute function billing.retry_for_customer();
 
 -- Returns whether what a failure lacked has come since: the record of its subscription, or the
 -- account of its customer. Each is added under a lock, which this takes, too, until the end of the
--- transaction. Transactions that add customers queue behind it, so the caller limits the wait.
+-- transaction: so either this sees it, or request_retries finds the failure. Transactions that add
+-- customers queue behind it, so the caller limits the wait.
 create or replace function billing.is_cured(
   provider text,
   error_code text,
@@ -2321,7 +2284,7 @@ begin
 end;
 $$;
 
--- Claims up to batch_size failures for a run; none while another run has the queue.
+-- Claims up to batch_size failures for a run.
 --
 -- Requested ones come before scheduled ones, each in the order in which the events occurred; at the
 -- same time, creations first. Two things change that, for all failures of a subscription:
@@ -2409,7 +2372,7 @@ begin
     from billing.failed_events f
     where f.provider = waiting.provider
       and f.event_id = waiting.event_id
-      -- "is true", so that a plan cannot take another index than the primary key.
+      -- "is true": the planner's policy (04).
       and (
         f.retry_lease_id is distinct from run
         and f.resolved_at is null
@@ -2519,7 +2482,7 @@ begin
         error_code = r.error_code,
         error = r.error,
         resolved_at = case when r.outcome <> 'failed' then coalesce(f.resolved_at, now()) end,
-        resolution = case when r.outcome <> 'failed' then coalesce(f.resolution, r.outcome) end,
+        resolution = nullif(r.outcome, 'failed'),
         attempts = f.attempts + (r.outcome = 'failed')::integer,
         last_failed_at = case when r.outcome = 'failed' then now() else f.last_failed_at end,
         next_retry_at = case
@@ -2616,7 +2579,7 @@ where
   status <> 'pending';
 
 comment on table billing.notifications is
-  'The outbox: one per event that NOTIFY asks for, stored with its effect.';
+  'The outbox: one per event that NOTIFY asks for.';
 comment on column billing.notifications.id is
   'The same for every attempt, also after a restored backup.';
 comment on column billing.notifications.status is
@@ -2633,10 +2596,10 @@ comment on column billing.notifications.still_has_access is
 comment on column billing.notifications.attempts is
   'Counted before sending. An attempt that the destination answers with 429 does not count.';
 
--- Writes the notifications of events that were applied; for billing.write_effects. With
--- once_per_invoice, the first event of an invoice creates the only one of its kind; one that was
--- withdrawn told the account nothing, and does not count. Two events of an invoice cannot both find
--- none: it belongs to one subscription, whose lock the caller holds.
+-- Writes the notifications of events that were applied. With once_per_invoice, the first event of
+-- an invoice creates the only one of its kind; one that was withdrawn told the account nothing, and
+-- does not count. Two events of an invoice cannot both find none: it belongs to one subscription,
+-- whose lock the caller holds.
 create or replace function billing.notify_accounts(steps billing.step[])
 returns void
 language plpgsql volatile
@@ -2678,7 +2641,7 @@ begin
         select true
         from billing.notifications n
         where n.invoice_id = o.only_of
-          -- "is true", so that a plan cannot take the index by provider and event.
+          -- "is true": the planner's policy (04).
           and (n.provider = e.provider and n.kind = p.kind and n.status <> 'withdrawn') is true
         limit 1
       ) is null
@@ -2698,8 +2661,7 @@ language sql immutable
 set search_path = ''
 return '{5 s,5 min,30 min,2 h,5 h,10 h,14 h,20 h,24 h}'::interval[];
 
--- Claims up to batch_size due notifications for a run; none while another run has the queue, or the
--- destination has a pause.
+-- Claims up to batch_size due notifications for a run.
 --
 -- The attempt is counted here, before sending, so that a notification that crashes every worker is
 -- given up in the end. One that is not settled is due again after a minute, which is as long as a
@@ -2810,8 +2772,7 @@ $$;
 -- failed, dead, undeliverable, limited or unsent), error, retry_after_seconds.
 --
 -- A failed one is due again after the next wait plus up to 10 %, so that those that failed together
--- are not all due at the same time; Retry-After can make it later, at most by a day. `limited` and
--- `unsent` do not count as attempts.
+-- are not all due at the same time. `limited` and `unsent` do not count as attempts.
 create or replace function public.billing_settle_notifications(
   lease_id uuid,
   destination text,
@@ -2868,8 +2829,7 @@ end;
 $$;
 
 -- Locks the queue, and returns the results of a run, to be stored; none if another run has claimed
--- since. Pauses the destination if a result is `limited` (429): for a minute, or what it asked for,
--- from a second to a day. For alerts, too.
+-- since. Pauses the destination if a result is `limited` (429). For alerts, too.
 create or replace function billing.accept_results(lease_id uuid, destination text, results jsonb)
 returns jsonb
 language plpgsql volatile
@@ -2917,8 +2877,7 @@ create table billing.alerts (
 comment on table billing.alerts is
   'What the operator was told about failures, per error code, and about handlers.';
 
--- Claims the alerts that are due; none while another run has the queue, or the destination has a
--- pause.
+-- Claims the alerts that are due.
 --   failure_opened: counts the open failures of a code that have no retry ahead, or whose first
 --     scheduled retry failed. Sent if there are more than the operator was told, or a newer one; at
 --     most once per code and hour.
@@ -3065,7 +3024,6 @@ create table billing.leases (
   queue text primary key check (queue in ('retries', 'notifications')),
   -- The run that has the queue: only it can settle what it claimed.
   lease_id uuid not null,
-  -- After this time, another run may take over.
   held_until timestamptz not null,
   -- Whether another run has asked for the queue meanwhile: there may be more to do.
   is_wanted boolean not null default false,
@@ -3310,8 +3268,7 @@ comment on function billing.unschedule_worker is
   'Undoes billing.schedule_worker, and deletes its secrets from Vault.';
 
 -- One batch per table and call, so that no call holds locks for long. A provider lets a person
--- resend an event for 30 days, so the ledger still has every event that can arrive again. Payloads
--- contain personal data and go first.
+-- resend an event for 30 days, so the ledger still has every event that can arrive again.
 create or replace function billing.prune(
   ledger_keeps interval default '90 days',
   settled_rows_keep interval default '90 days',
@@ -3322,53 +3279,43 @@ returns table (ledger_rows bigint, payloads bigint, failures bigint, notificatio
 language plpgsql volatile
 set search_path = ''
 as $$
-begin
+declare
   -- By ctid, which cannot change while the row is locked. With a join by key, a plan may read the
   -- whole table, or select the batch again for every row.
-  delete from billing.processed_events t
-  where t.ctid = any (array(
-    select o.ctid
-    from billing.processed_events o
-    where o.processed_at < now() - ledger_keeps
-    order by o.processed_at
-    limit batch_size
-    for update skip locked
-  ));
+  batch constant text := $sql$
+    where ctid = any (array(
+      select ctid
+      from billing.%1$I
+      where %2$I < now() - $1 and %3$s
+      order by %2$I
+      limit $2
+      for update skip locked
+    ))
+  $sql$;
+begin
+  execute 'delete from billing.processed_events'
+    || format(batch, 'processed_events', 'processed_at', 'true')
+  using ledger_keeps, batch_size;
   get diagnostics ledger_rows = row_count;
 
-  update billing.failed_events t
-  set payload = null, original_payload = null
-  where t.ctid = any (array(
-    select o.ctid
-    from billing.failed_events o
-    where o.resolved_at < now() - payloads_keep
-      and (o.payload is not null or o.original_payload is not null)
-    order by o.resolved_at
-    limit batch_size
-    for update skip locked
-  ));
+  execute 'update billing.failed_events set payload = null, original_payload = null'
+    || format(
+      batch,
+      'failed_events',
+      'resolved_at',
+      'num_nonnulls(payload, original_payload) > 0'
+    )
+  using payloads_keep, batch_size;
   get diagnostics payloads = row_count;
 
-  delete from billing.failed_events t
-  where t.ctid = any (array(
-    select o.ctid
-    from billing.failed_events o
-    where o.resolved_at < now() - settled_rows_keep
-    order by o.resolved_at
-    limit batch_size
-    for update skip locked
-  ));
+  execute 'delete from billing.failed_events'
+    || format(batch, 'failed_events', 'resolved_at', 'true')
+  using settled_rows_keep, batch_size;
   get diagnostics failures = row_count;
 
-  delete from billing.notifications t
-  where t.ctid = any (array(
-    select o.ctid
-    from billing.notifications o
-    where o.status <> 'pending' and o.created_at < now() - settled_rows_keep
-    order by o.created_at
-    limit batch_size
-    for update skip locked
-  ));
+  execute 'delete from billing.notifications'
+    || format(batch, 'notifications', 'created_at', 'status <> ''pending''')
+  using settled_rows_keep, batch_size;
   get diagnostics notifications = row_count;
 
   -- pg_cron keeps a row of each run for ever; that of a run that could not connect has no end.
@@ -3445,7 +3392,7 @@ declare
   customer constant text := e.report ->> 'customer_id';
   account constant text := coalesce(e.account_id, e.named_account, e.customers_account);
   erased bytea[] := array(
-    -- A subquery, so that a plan can only take the index.
+    -- A subquery: the planner's policy (04).
     select (
       select o.hash
       from billing.erasures o
@@ -3502,8 +3449,6 @@ create or replace function billing.ids_of(account text)
 returns table (name text, id text, lock bigint, is_shared boolean)
 language sql stable
 set search_path = ''
-set jit = off
-set enable_seqscan = off
 as $$
   with ids as (
     select s.provider, s.id as subscription, s.customer_id as customer
@@ -3548,8 +3493,8 @@ as $$
 $$;
 
 -- Remembers by hashes the account's ID and those of its subscriptions and customers, but not those
--- that another account has, too. It does not find failures that could not be read. force: also if a
--- subscription is not canceled; its end will have no effect then.
+-- that another account has, too. force: also if a subscription is not canceled; its end will have
+-- no effect then.
 --
 -- It takes all locks or none, so that no delivery waits for what it waits for. The search of the
 -- payloads, which takes seconds, comes before them. It misses a failure that is stored meanwhile
@@ -3714,14 +3659,8 @@ comment on function billing.forget_erasure is
 -- of the caller's right to it. plpgsql keeps a plan: to plan it at each call takes more time than
 -- the rest.
 
--- What an app may show.
---
--- paid_until is the rule of access (docs/app.md). infinity: paid; a time: past due since then, and
--- access ends a grace later; null: no access, as for an unknown status. By provider_status, because
--- a creation sets status to active even if the first payment has not been made; but a deletion
--- decides. Not by current_period_end, unless nothing else is known: Stripe moves it on about an
--- hour before it tries to collect, and the event may be late. From cancel_at on null, because the
--- deletion's event may be late, too.
+-- What an app may show. paid_until is the rule of access, which "Who has access" in docs/app.md
+-- states with its reasons.
 create or replace view public.billing_subscriptions
 with (security_invoker = true)
 as
@@ -3761,7 +3700,7 @@ select
 from billing.subscriptions s;
 
 comment on view public.billing_subscriptions is
-  'paid_until: infinity while paid, when it became past due, or null.';
+  'paid_until: infinity if paid; when it became past due (access ends a grace later); or null.';
 
 create or replace view public.billing_subscription_items
 with (security_invoker = true)
@@ -4121,8 +4060,7 @@ set search_path = ''
 as 'select billing.end_grant(grant_id, reason, who)';
 -- supabase/schemas/billing_13_access.sql
 -- What the Data API reaches: windows (views) and functions with the caller's rights; and who may do
--- what. Only service_role may use schema billing, so default privileges on a window or function are
--- worth nothing by themselves.
+-- what. Default privileges on these are worth nothing: only service_role may use schema billing.
 
 -- For monitoring ----------------------------------------------------------------------------------
 
@@ -4166,7 +4104,7 @@ return set_config(
 );
 
 -- Fast with a large ledger, too.
-create or replace view billing.health
+create or replace view public.billing_health
 with (security_invoker = true)
 as
 select
@@ -4191,7 +4129,8 @@ select
     from billing.erasures e
     where e.purchases > 0
   ) as erased_purchases,
-  (select count(*) from billing.double_subscribed) as double_subscribed
+  (select count(*) from billing.double_subscribed) as double_subscribed,
+  billing.schema_version() as schema_version
 from (
     select
       count(*) as open_failures,
@@ -4208,27 +4147,14 @@ from (
     where w.status = 'pending'
   ) as n;
 
+create or replace view billing.health
+with (security_invoker = true)
+as
+table public.billing_health;
+
 comment on view billing.health is
   'last_scheduled_run_at: when the schedule last ran both queues without a fault. '
   'erased_purchases: events of erased accounts that would have made a record.';
-
-create or replace view public.billing_health
-with (security_invoker = true)
-as
-select
-  last_event_at,
-  open_failures,
-  oldest_open_failure,
-  retries_requested,
-  notifications_pending,
-  oldest_pending_notification,
-  notifications_given_up,
-  last_scheduled_run_at,
-  handlers,
-  erased_purchases,
-  double_subscribed,
-  billing.schema_version() as schema_version
-from billing.health;
 
 
 -- For commands ------------------------------------------------------------------------------------
@@ -4492,13 +4418,11 @@ as $$
   )
 $$;
 
-comment on function billing.account_of_customer is
-  'Returns which account a customer belongs to; null if unknown. Yours to replace.';
+comment on function billing.account_of_customer is 'Yours to replace.';
 
 -- Returns the e-mail address of an account; null if it has none. By default, an account is a user
 -- of Supabase Auth. service_role may not read auth.users, so this function runs with the rights of
--- its owner (security definer). Without an auth schema, as on the local stack, no account has an
--- address.
+-- its owner (security definer). Without an auth schema, no account has an address.
 create or replace function billing.account_email(account_id text)
 returns text
 language plpgsql stable security definer
@@ -4518,8 +4442,7 @@ begin
 end;
 $$;
 
-comment on function billing.account_email is
-  'Returns the e-mail address of an account, or null. Yours to replace.';
+comment on function billing.account_email is 'Yours to replace.';
 
 -- Returns how long past_due keeps access where no grace is given.
 create or replace function public.billing_default_grace()

@@ -79,12 +79,6 @@ comment on column billing.subscriptions.cancel_at is
   'When it is going to end, also by cancel_at_period_end.';
 comment on column billing.subscriptions.paused is
   'pause_collection.behavior; null if payments are collected.';
-comment on column billing.subscriptions.items_complete is
-  'False if the provider''s event did not have all items.';
-comment on column billing.subscriptions.past_due_since is
-  'Since when provider_status is past_due, as events show.';
-comment on column billing.subscriptions.created_at is
-  'When this record was made.';
 comment on column billing.subscriptions.recovered_as_of is
   'When an update last ended past_due, unpaid or incomplete.';
 

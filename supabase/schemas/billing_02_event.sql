@@ -112,8 +112,7 @@ create type billing.work as (
   lacking integer[] -- places of events whose account is not known
 );
 
--- Returns the place of an event in the order of events: microseconds since 1970 times 4, plus 0 for
--- a creation, 1 for an update and 2 for a deletion. Null without a time.
+-- Returns the place of an event in the order of events; null without a time.
 create or replace function billing.mark(event billing.event)
 returns bigint
 language sql stable

@@ -1,8 +1,6 @@
 -- The rule: what an event does to the record of its subscription. Nothing here reads or writes a
 -- table, so a list of cases tests it (supabase/tests/rule.test.sql).
 
--- Returns the next step: the outcome of an event, and the record after it.
---
 -- Each field belongs to the newest event that sets it: the account to a creation that names it,
 -- what the provider reports to a creation or update, the status to a creation, update or deletion,
 -- canceled_at to a deletion. An opening_update makes the record if there is none, and names the
@@ -10,8 +8,7 @@
 -- until a creation or update brings its own, however old. An event that is older than all that it
 -- would set is stale. One without a time is never older; as a second creation, it is stale.
 --
--- before is the step before it, stored the record in the table; null if there is none. Failures:
--- BW001, BW002, BW003 and BW005 (02).
+-- before is the step before it, stored the record in the table; null if there is none.
 create or replace function billing.next(
   before billing.step,
   stored billing.records,
@@ -24,7 +21,7 @@ declare
   record billing.records := coalesce(before.record, stored);
   payment jsonb := event.payment;
   outcome text := 'applied';
-  fault text;
+  fault text[];
   settled billing.records;
 
   mark constant bigint := billing.mark(event);
@@ -57,23 +54,21 @@ begin
 
   fault := case
     when (opens or event.kind in ('update', 'deletion', 'payment_failed', 'notice')) is not true
-      then 'BW003'
-    when record.id is null and not opens then 'BW001'
-    when record.provider <> event.provider then 'BW002'
-    when coalesce(record.account_id, event.account_id, event.customers_account) is null then 'BW005'
-  end;
-  if fault is not null then
-    return (null, record, null, null, 'failed', fault, case fault
-      when 'BW001' then format('No subscription %s is recorded.', event.subscription_id)
-      when 'BW002' then format(
+      then array['BW003', format('No function applies events of type %s.', event.type)]
+    when record.id is null and not opens
+      then array['BW001', format('No subscription %s is recorded.', event.subscription_id)]
+    when record.provider <> event.provider
+      then array['BW002', format(
         'Subscription %s belongs to provider %s, not %s.',
         record.id,
         record.provider,
         event.provider
-      )
-      when 'BW003' then format('No function applies events of type %s.', event.type)
-      else 'No account is known.'
-    end)::billing.step;
+      )]
+    when coalesce(record.account_id, event.account_id, event.customers_account) is null
+      then array['BW005', 'No account is known.']
+  end;
+  if fault is not null then
+    return (null, record, null, null, 'failed', fault[1], fault[2])::billing.step;
   end if;
 
   if event.kind = 'creation' then
@@ -308,12 +303,11 @@ return coalesce(
   case when record.unpaid_as_of is not null then record.recovered_as_of end
 );
 
--- Returns the record after another update with the mark of its newest one: providers date events in
--- whole seconds, and one change of a subscription causes several. Each field has the value that
--- some update states and none replaced. A previous value that equals the update's own replaced
--- nothing: Stripe sends all old items if any part of them changed. Unless a field changed back
--- within the second, or an update does not say what it replaced, that leaves one value; else the
--- later arrival wins. changed_in_second (01) keeps the last 50 updates.
+-- Returns the record after another update with the mark of its newest one ("Updates of the same
+-- second" in docs/decisions.md). Each field has the value that some update states and none
+-- replaced; of several, that of the later arrival. A previous value that equals the update's own
+-- replaced nothing: Stripe sends all old items if any part of them changed. changed_in_second (01)
+-- keeps the last 50 updates.
 create or replace function billing.settle(record billing.records, event billing.event)
 returns billing.records
 language plpgsql stable

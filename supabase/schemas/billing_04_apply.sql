@@ -23,9 +23,8 @@
 --   customer_group_lock    a failure that lacks an account    who adds such customers
 --
 -- A call waits for the ledger and advisory locks: up to 0.5 s; after step 2 or halving 20 ms; late
--- in the call 1 ms. All are below deadlock_timeout: no call is the victim of a deadlock. It never
--- waits for other rows: a person who has locked a record must not hold up other events. The webhook
--- tries those of a locked record again.
+-- in the call 1 ms. All are below deadlock_timeout: no call is the victim of a deadlock. It waits
+-- for no other row ("No function waits for a row" in docs/decisions.md).
 --
 -- The planner's policy: a plan that was made while a table was empty would read all of it, and be
 -- kept. So plans that suit small tables are off (enable_...) for all that such a function calls,
@@ -244,7 +243,7 @@ begin
 end;
 $$;
 
--- Returns the events with is_erased. Those of a subscription come one after the other.
+-- Sets is_erased. The events of a subscription come one after the other.
 create or replace function billing.mark_erased(claimed billing.event[])
 returns billing.event[]
 language plpgsql volatile
@@ -270,8 +269,7 @@ begin
 end;
 $$;
 
--- Folds the rule over the events of each subscription; returns what is to be written. Locks the
--- records without waiting (55P03).
+-- Returns what is to be written. Locks the records without waiting (55P03).
 create or replace function billing.work_out(claimed billing.event[])
 returns billing.work
 language plpgsql volatile
@@ -353,7 +351,6 @@ begin
 end;
 $$;
 
--- Returns the events with customers_account where an account is lacking.
 create or replace function billing.with_accounts(claimed billing.event[], lacking integer[])
 returns billing.event[]
 language plpgsql volatile
@@ -459,7 +456,6 @@ begin
 end;
 $$;
 
--- Writes what events do besides changing records.
 create or replace function billing.write_effects(work billing.work)
 returns void
 language plpgsql volatile

@@ -103,8 +103,6 @@ comment on column billing.failed_events.next_retry_at is
   'When the worker retries it without being asked; null if it does not.';
 comment on column billing.failed_events.resolution is
   'The outcome of the event; ignored: it has no effect (UNMAPPED_SUBSCRIPTIONS); or by hand.';
-comment on column billing.failed_events.kind is
-  'What the event does (billing.event); null if it cannot be read.';
 
 -- Stores a failure, or counts one more attempt and opens it again. In a call of its own, because
 -- what should have applied the event was rolled back.
@@ -230,8 +228,7 @@ begin
       else excluded.error
     end,
 
-    -- The schedule: none if the code is permanent or the row was repaired; anew if it was resolved;
-    -- else it goes on.
+    -- The schedule begins anew if it was resolved; else it goes on.
     next_retry_at = case
       when excluded.next_retry_at is null or f.original_payload is not null then null
       when f.resolved_at is not null then excluded.next_retry_at
@@ -267,8 +264,8 @@ return exists (
 );
 
 -- Keeps the received payload when a person repairs it. It ends the claim of a run that has read the
--- old payload: billing.check_claims then refuses its event. A resolved row cannot be repaired: it
--- would look as if the repaired payload had been applied.
+-- old payload: billing.resolve_failures then refuses its event. A resolved row cannot be repaired:
+-- it would look as if the repaired payload had been applied.
 create or replace function billing.keep_original_payload()
 returns trigger
 language plpgsql volatile
@@ -307,42 +304,13 @@ when (
 )
 execute function billing.keep_original_payload();
 
--- Resolves the open failures of events that were applied; for billing.write_effects.
-create or replace function billing.resolve_failures(steps billing.step[])
-returns void
-language plpgsql volatile
-set search_path = ''
-as $$
-begin
-  perform billing.check_claims(steps);
-
-  update billing.failed_events f set
-    resolved_at = now(),
-    resolution = s.outcome,
-    next_retry_at = null,
-    retry_requested_at = null,
-    retry_lease_id = null
-  from unnest(steps) as s
-  where f.provider = (s.event).provider
-    and f.event_id = any (array[(s.event).event_id, (s.event).retry ->> 'event_id'])
-    and f.resolution is null
-    and s.outcome not in ('failed', 'erased');
-
-  -- Nothing of an erased account is kept.
-  delete from billing.failed_events f
-  using unnest(steps) as s
-  where f.provider = (s.event).provider
-    and f.event_id = any (array[(s.event).event_id, (s.event).retry ->> 'event_id'])
-    and f.resolution is null
-    and s.outcome = 'erased';
-end;
-$$;
-
+-- Resolves the open failures of events that were applied.
+--
 -- Raises BW004 for the first event that must not be applied now: its failure was repaired, and only
 -- the run that has claimed the repair may apply it; or it comes from a run whose claim is gone,
 -- because the row was repaired, resolved, cured or claimed again. Each of these ends the claim, so
 -- the lease tells.
-create or replace function billing.check_claims(steps billing.step[])
+create or replace function billing.resolve_failures(steps billing.step[])
 returns void
 language plpgsql volatile
 set search_path = ''
@@ -389,6 +357,26 @@ begin
     raise exception 'The row of % in failed_events was changed after its claim.', refused.row_id
       using errcode = 'BW004';
   end if;
+
+  update billing.failed_events f set
+    resolved_at = now(),
+    resolution = s.outcome,
+    next_retry_at = null,
+    retry_requested_at = null,
+    retry_lease_id = null
+  from unnest(steps) as s
+  where f.provider = (s.event).provider
+    and f.event_id = any (array[(s.event).event_id, (s.event).retry ->> 'event_id'])
+    and f.resolution is null
+    and s.outcome not in ('failed', 'erased');
+
+  -- Nothing of an erased account is kept.
+  delete from billing.failed_events f
+  using unnest(steps) as s
+  where f.provider = (s.event).provider
+    and f.event_id = any (array[(s.event).event_id, (s.event).retry ->> 'event_id'])
+    and f.resolution is null
+    and s.outcome = 'erased';
 end;
 $$;
 
@@ -480,13 +468,12 @@ end;
 $$;
 
 comment on function billing.retry_failed_event is
-  'Run in the SQL editor: requests a retry of an open failure, through the code that handles '
-  'deliveries. of_provider: if both providers have one with this ID.';
+  'Requests a retry of an open failure, through the code that handles deliveries. '
+  'of_provider: if both providers have one with this ID.';
 
--- Requests retries of many failures; the schedule of each begins anew. This locks many rows, so it
--- must not wait for a locked one: the transaction that holds the lock may wait for one of these
--- rows (a deadlock), and deliveries of these events would wait as well. With old statistics, any
--- join but by hash may compare each row with each other one.
+-- This locks many rows, so it must not wait for a locked one: the transaction that holds the lock
+-- may wait for one of these rows (a deadlock), and deliveries of these events would wait as well.
+-- With old statistics, any join but by hash may compare each row with each other one.
 create or replace function billing.retry_failed_events(
   of_type text default null,
   of_error_code text default null,
@@ -547,8 +534,8 @@ end;
 $$;
 
 comment on function billing.retry_failed_events is
-  'Run in the SQL editor: requests a retry of all open failures, or of those with a type, an error '
-  'code or a time of failure, in the order in which the events occurred.';
+  'Requests a retry of all open failures, or of those with a type, an error code or a time of '
+  'failure, in the order in which the events occurred; the schedule of each begins anew.';
 
 create or replace function billing.retry_request_answer(requested integer)
 returns text
@@ -597,10 +584,9 @@ end;
 $$;
 
 comment on function billing.resolve_failed_event is
-  'Run in the SQL editor: resolves an open failure without applying the event; stores the reason '
-  'and the name.';
+  'Resolves an open failure without applying the event; stores the reason and the name.';
 
--- Opens a failure again. It then waits for a person, because its schedule has ended.
+-- The failure then waits for a person, because its schedule has ended.
 create or replace function billing.reopen_failed_event(
   event_id text,
   of_provider text default null
@@ -653,4 +639,4 @@ end;
 $$;
 
 comment on function billing.reopen_failed_event is
-  'Run in the SQL editor: opens a failure again that was resolved by hand or ignored.';
+  'Opens a failure again that was resolved by hand or ignored.';

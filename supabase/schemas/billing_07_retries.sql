@@ -1,13 +1,6 @@
 -- Retries of failures: by the schedule, by what cures them, and at the request of a person. A run
 -- of the worker claims them, tries their events in calls as deliveries make them, and settles them.
 
--- Returns the waits of the schedule, each from the attempt before it.
-create or replace function billing.retry_waits()
-returns interval[]
-language sql immutable
-set search_path = ''
-return '{1 min,5 min,30 min,2 h,6 h,12 h,24 h}'::interval[];
-
 -- Returns when the schedule retries a failure. Null if no retry can help: the code is permanent,
 -- the payload was repaired, or the last retry has failed. retries: how many of the schedule have
 -- failed.
@@ -24,14 +17,15 @@ return case
     'record_locked', 'database_unavailable', 'overloaded', 'apply_failed', 'subscription_unknown',
     'creation_pending', 'handler_missing', 'deployment_fault', 'internal_error'
   )
-  then clock_timestamp() + (billing.retry_waits())[retries + 1]
+  -- Each wait is from the attempt before it.
+  then clock_timestamp()
+    + ('{1 min,5 min,30 min,2 h,6 h,12 h,24 h}'::interval[])[retries + 1]
 end;
 
 -- Requests a retry of the failures that lacked one of these subscriptions, or the account of one of
--- these customers; returns whether there is one. Whichever came first: what stores such a failure
--- takes the same lock, so either that sees what has come, or this finds the failure. A repaired one
--- is left to the person who repaired it. A run that is trying one of them loses its claim: it has
--- read the state before, and must not settle it as failed.
+-- these customers; returns whether there is one. A repaired one is left to the person who repaired
+-- it. A run that is trying one of them loses its claim: it has read the state before, and must not
+-- settle it as failed.
 --
 -- The arrays are searched each by itself, so a failure of the other provider with the same ID may
 -- be among them; its retry only fails again.
@@ -54,7 +48,7 @@ begin
   for waiting in
     select f.provider, f.event_id
     from billing.failed_events f
-    -- "is true", so that a plan cannot take the primary key.
+    -- "is true": the planner's policy (04).
     where (f.provider = any (providers)) is true
       and f.resolution is null
       and f.original_payload is null
@@ -76,9 +70,8 @@ begin
 end;
 $$;
 
--- Requests the retries of failures that lacked the account of a customer, who is new or corrected,
--- by a checkout or by the app. The lock is shared: transactions that add different customers, in
--- whatever order, must not wait for each other.
+-- For a customer who is new or corrected, by a checkout or by the app. The lock is shared:
+-- transactions that add different customers, in whatever order, must not wait for each other.
 create or replace function billing.retry_for_customer()
 returns trigger
 language plpgsql volatile
@@ -103,7 +96,8 @@ execute function billing.retry_for_customer();
 
 -- Returns whether what a failure lacked has come since: the record of its subscription, or the
 -- account of its customer. Each is added under a lock, which this takes, too, until the end of the
--- transaction. Transactions that add customers queue behind it, so the caller limits the wait.
+-- transaction: so either this sees it, or request_retries finds the failure. Transactions that add
+-- customers queue behind it, so the caller limits the wait.
 create or replace function billing.is_cured(
   provider text,
   error_code text,
@@ -156,7 +150,7 @@ begin
 end;
 $$;
 
--- Claims up to batch_size failures for a run; none while another run has the queue.
+-- Claims up to batch_size failures for a run.
 --
 -- Requested ones come before scheduled ones, each in the order in which the events occurred; at the
 -- same time, creations first. Two things change that, for all failures of a subscription:
@@ -244,7 +238,7 @@ begin
     from billing.failed_events f
     where f.provider = waiting.provider
       and f.event_id = waiting.event_id
-      -- "is true", so that a plan cannot take another index than the primary key.
+      -- "is true": the planner's policy (04).
       and (
         f.retry_lease_id is distinct from run
         and f.resolved_at is null
@@ -354,7 +348,7 @@ begin
         error_code = r.error_code,
         error = r.error,
         resolved_at = case when r.outcome <> 'failed' then coalesce(f.resolved_at, now()) end,
-        resolution = case when r.outcome <> 'failed' then coalesce(f.resolution, r.outcome) end,
+        resolution = nullif(r.outcome, 'failed'),
         attempts = f.attempts + (r.outcome = 'failed')::integer,
         last_failed_at = case when r.outcome = 'failed' then now() else f.last_failed_at end,
         next_retry_at = case

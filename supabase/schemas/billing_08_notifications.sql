@@ -66,7 +66,7 @@ where
   status <> 'pending';
 
 comment on table billing.notifications is
-  'The outbox: one per event that NOTIFY asks for, stored with its effect.';
+  'The outbox: one per event that NOTIFY asks for.';
 comment on column billing.notifications.id is
   'The same for every attempt, also after a restored backup.';
 comment on column billing.notifications.status is
@@ -83,10 +83,10 @@ comment on column billing.notifications.still_has_access is
 comment on column billing.notifications.attempts is
   'Counted before sending. An attempt that the destination answers with 429 does not count.';
 
--- Writes the notifications of events that were applied; for billing.write_effects. With
--- once_per_invoice, the first event of an invoice creates the only one of its kind; one that was
--- withdrawn told the account nothing, and does not count. Two events of an invoice cannot both find
--- none: it belongs to one subscription, whose lock the caller holds.
+-- Writes the notifications of events that were applied. With once_per_invoice, the first event of
+-- an invoice creates the only one of its kind; one that was withdrawn told the account nothing, and
+-- does not count. Two events of an invoice cannot both find none: it belongs to one subscription,
+-- whose lock the caller holds.
 create or replace function billing.notify_accounts(steps billing.step[])
 returns void
 language plpgsql volatile
@@ -128,7 +128,7 @@ begin
         select true
         from billing.notifications n
         where n.invoice_id = o.only_of
-          -- "is true", so that a plan cannot take the index by provider and event.
+          -- "is true": the planner's policy (04).
           and (n.provider = e.provider and n.kind = p.kind and n.status <> 'withdrawn') is true
         limit 1
       ) is null
@@ -148,8 +148,7 @@ language sql immutable
 set search_path = ''
 return '{5 s,5 min,30 min,2 h,5 h,10 h,14 h,20 h,24 h}'::interval[];
 
--- Claims up to batch_size due notifications for a run; none while another run has the queue, or the
--- destination has a pause.
+-- Claims up to batch_size due notifications for a run.
 --
 -- The attempt is counted here, before sending, so that a notification that crashes every worker is
 -- given up in the end. One that is not settled is due again after a minute, which is as long as a
@@ -260,8 +259,7 @@ $$;
 -- failed, dead, undeliverable, limited or unsent), error, retry_after_seconds.
 --
 -- A failed one is due again after the next wait plus up to 10 %, so that those that failed together
--- are not all due at the same time; Retry-After can make it later, at most by a day. `limited` and
--- `unsent` do not count as attempts.
+-- are not all due at the same time. `limited` and `unsent` do not count as attempts.
 create or replace function public.billing_settle_notifications(
   lease_id uuid,
   destination text,
@@ -318,8 +316,7 @@ end;
 $$;
 
 -- Locks the queue, and returns the results of a run, to be stored; none if another run has claimed
--- since. Pauses the destination if a result is `limited` (429): for a minute, or what it asked for,
--- from a second to a day. For alerts, too.
+-- since. Pauses the destination if a result is `limited` (429). For alerts, too.
 create or replace function billing.accept_results(lease_id uuid, destination text, results jsonb)
 returns jsonb
 language plpgsql volatile

@@ -15,8 +15,7 @@ create table billing.alerts (
 comment on table billing.alerts is
   'What the operator was told about failures, per error code, and about handlers.';
 
--- Claims the alerts that are due; none while another run has the queue, or the destination has a
--- pause.
+-- Claims the alerts that are due.
 --   failure_opened: counts the open failures of a code that have no retry ahead, or whose first
 --     scheduled retry failed. Sent if there are more than the operator was told, or a newer one; at
 --     most once per code and hour.

@@ -6,7 +6,6 @@ create table billing.leases (
   queue text primary key check (queue in ('retries', 'notifications')),
   -- The run that has the queue: only it can settle what it claimed.
   lease_id uuid not null,
-  -- After this time, another run may take over.
   held_until timestamptz not null,
   -- Whether another run has asked for the queue meanwhile: there may be more to do.
   is_wanted boolean not null default false,
@@ -251,8 +250,7 @@ comment on function billing.unschedule_worker is
   'Undoes billing.schedule_worker, and deletes its secrets from Vault.';
 
 -- One batch per table and call, so that no call holds locks for long. A provider lets a person
--- resend an event for 30 days, so the ledger still has every event that can arrive again. Payloads
--- contain personal data and go first.
+-- resend an event for 30 days, so the ledger still has every event that can arrive again.
 create or replace function billing.prune(
   ledger_keeps interval default '90 days',
   settled_rows_keep interval default '90 days',
@@ -263,53 +261,43 @@ returns table (ledger_rows bigint, payloads bigint, failures bigint, notificatio
 language plpgsql volatile
 set search_path = ''
 as $$
-begin
+declare
   -- By ctid, which cannot change while the row is locked. With a join by key, a plan may read the
   -- whole table, or select the batch again for every row.
-  delete from billing.processed_events t
-  where t.ctid = any (array(
-    select o.ctid
-    from billing.processed_events o
-    where o.processed_at < now() - ledger_keeps
-    order by o.processed_at
-    limit batch_size
-    for update skip locked
-  ));
+  batch constant text := $sql$
+    where ctid = any (array(
+      select ctid
+      from billing.%1$I
+      where %2$I < now() - $1 and %3$s
+      order by %2$I
+      limit $2
+      for update skip locked
+    ))
+  $sql$;
+begin
+  execute 'delete from billing.processed_events'
+    || format(batch, 'processed_events', 'processed_at', 'true')
+  using ledger_keeps, batch_size;
   get diagnostics ledger_rows = row_count;
 
-  update billing.failed_events t
-  set payload = null, original_payload = null
-  where t.ctid = any (array(
-    select o.ctid
-    from billing.failed_events o
-    where o.resolved_at < now() - payloads_keep
-      and (o.payload is not null or o.original_payload is not null)
-    order by o.resolved_at
-    limit batch_size
-    for update skip locked
-  ));
+  execute 'update billing.failed_events set payload = null, original_payload = null'
+    || format(
+      batch,
+      'failed_events',
+      'resolved_at',
+      'num_nonnulls(payload, original_payload) > 0'
+    )
+  using payloads_keep, batch_size;
   get diagnostics payloads = row_count;
 
-  delete from billing.failed_events t
-  where t.ctid = any (array(
-    select o.ctid
-    from billing.failed_events o
-    where o.resolved_at < now() - settled_rows_keep
-    order by o.resolved_at
-    limit batch_size
-    for update skip locked
-  ));
+  execute 'delete from billing.failed_events'
+    || format(batch, 'failed_events', 'resolved_at', 'true')
+  using settled_rows_keep, batch_size;
   get diagnostics failures = row_count;
 
-  delete from billing.notifications t
-  where t.ctid = any (array(
-    select o.ctid
-    from billing.notifications o
-    where o.status <> 'pending' and o.created_at < now() - settled_rows_keep
-    order by o.created_at
-    limit batch_size
-    for update skip locked
-  ));
+  execute 'delete from billing.notifications'
+    || format(batch, 'notifications', 'created_at', 'status <> ''pending''')
+  using settled_rows_keep, batch_size;
   get diagnostics notifications = row_count;
 
   -- pg_cron keeps a row of each run for ever; that of a run that could not connect has no end.

@@ -50,7 +50,7 @@ declare
   customer constant text := e.report ->> 'customer_id';
   account constant text := coalesce(e.account_id, e.named_account, e.customers_account);
   erased bytea[] := array(
-    -- A subquery, so that a plan can only take the index.
+    -- A subquery: the planner's policy (04).
     select (
       select o.hash
       from billing.erasures o
@@ -107,8 +107,6 @@ create or replace function billing.ids_of(account text)
 returns table (name text, id text, lock bigint, is_shared boolean)
 language sql stable
 set search_path = ''
-set jit = off
-set enable_seqscan = off
 as $$
   with ids as (
     select s.provider, s.id as subscription, s.customer_id as customer
@@ -153,8 +151,8 @@ as $$
 $$;
 
 -- Remembers by hashes the account's ID and those of its subscriptions and customers, but not those
--- that another account has, too. It does not find failures that could not be read. force: also if a
--- subscription is not canceled; its end will have no effect then.
+-- that another account has, too. force: also if a subscription is not canceled; its end will have
+-- no effect then.
 --
 -- It takes all locks or none, so that no delivery waits for what it waits for. The search of the
 -- payloads, which takes seconds, comes before them. It misses a failure that is stored meanwhile

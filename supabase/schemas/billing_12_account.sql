@@ -7,14 +7,8 @@
 -- of the caller's right to it. plpgsql keeps a plan: to plan it at each call takes more time than
 -- the rest.
 
--- What an app may show.
---
--- paid_until is the rule of access (docs/app.md). infinity: paid; a time: past due since then, and
--- access ends a grace later; null: no access, as for an unknown status. By provider_status, because
--- a creation sets status to active even if the first payment has not been made; but a deletion
--- decides. Not by current_period_end, unless nothing else is known: Stripe moves it on about an
--- hour before it tries to collect, and the event may be late. From cancel_at on null, because the
--- deletion's event may be late, too.
+-- What an app may show. paid_until is the rule of access, which "Who has access" in docs/app.md
+-- states with its reasons.
 create or replace view public.billing_subscriptions
 with (security_invoker = true)
 as
@@ -54,7 +48,7 @@ select
 from billing.subscriptions s;
 
 comment on view public.billing_subscriptions is
-  'paid_until: infinity while paid, when it became past due, or null.';
+  'paid_until: infinity if paid; when it became past due (access ends a grace later); or null.';
 
 create or replace view public.billing_subscription_items
 with (security_invoker = true)

@@ -1,6 +1,5 @@
 -- What the Data API reaches: windows (views) and functions with the caller's rights; and who may do
--- what. Only service_role may use schema billing, so default privileges on a window or function are
--- worth nothing by themselves.
+-- what. Default privileges on these are worth nothing: only service_role may use schema billing.
 
 -- For monitoring ----------------------------------------------------------------------------------
 
@@ -44,7 +43,7 @@ return set_config(
 );
 
 -- Fast with a large ledger, too.
-create or replace view billing.health
+create or replace view public.billing_health
 with (security_invoker = true)
 as
 select
@@ -69,7 +68,8 @@ select
     from billing.erasures e
     where e.purchases > 0
   ) as erased_purchases,
-  (select count(*) from billing.double_subscribed) as double_subscribed
+  (select count(*) from billing.double_subscribed) as double_subscribed,
+  billing.schema_version() as schema_version
 from (
     select
       count(*) as open_failures,
@@ -86,27 +86,14 @@ from (
     where w.status = 'pending'
   ) as n;
 
+create or replace view billing.health
+with (security_invoker = true)
+as
+table public.billing_health;
+
 comment on view billing.health is
   'last_scheduled_run_at: when the schedule last ran both queues without a fault. '
   'erased_purchases: events of erased accounts that would have made a record.';
-
-create or replace view public.billing_health
-with (security_invoker = true)
-as
-select
-  last_event_at,
-  open_failures,
-  oldest_open_failure,
-  retries_requested,
-  notifications_pending,
-  oldest_pending_notification,
-  notifications_given_up,
-  last_scheduled_run_at,
-  handlers,
-  erased_purchases,
-  double_subscribed,
-  billing.schema_version() as schema_version
-from billing.health;
 
 
 -- For commands ------------------------------------------------------------------------------------

@@ -31,13 +31,11 @@ as $$
   )
 $$;
 
-comment on function billing.account_of_customer is
-  'Returns which account a customer belongs to; null if unknown. Yours to replace.';
+comment on function billing.account_of_customer is 'Yours to replace.';
 
 -- Returns the e-mail address of an account; null if it has none. By default, an account is a user
 -- of Supabase Auth. service_role may not read auth.users, so this function runs with the rights of
--- its owner (security definer). Without an auth schema, as on the local stack, no account has an
--- address.
+-- its owner (security definer). Without an auth schema, no account has an address.
 create or replace function billing.account_email(account_id text)
 returns text
 language plpgsql stable security definer
@@ -57,8 +55,7 @@ begin
 end;
 $$;
 
-comment on function billing.account_email is
-  'Returns the e-mail address of an account, or null. Yours to replace.';
+comment on function billing.account_email is 'Yours to replace.';
 
 -- Returns how long past_due keeps access where no grace is given.
 create or replace function public.billing_default_grace()

@@ -181,7 +181,6 @@ select set_eq(
       ('has_long_number', 'i'),
       ('is_update', 'i'),
       ('notification_waits', 'i'),
-      ('retry_waits', 'i'),
       ('opens', 'i'),
       ('recovered', 'i'),
       ('runs_deallocate', 'i'),

@@ -3,7 +3,7 @@
  * retries. Time passes by moving next_retry_at back.
  */
 begin;
-select plan(77);
+select plan(73);
 truncate billing.failed_events, billing.leases, billing.subscriptions, billing.processed_events;
 
 create function pg_temp.file(
@@ -145,9 +145,10 @@ select is(
 );
 
 select is(
-  pg_temp.file('early_8', 'subscription_unknown', 'sub_3', 'b'),
-  'stored',
-  'a failure of another provider is only stored'
+  pg_temp.file('early_8', 'subscription_unknown', 'sub_3', 'b')
+    || pg_temp.file('early_9', 'event_invalid', 'sub_3'),
+  'storedstored',
+  'a failure of another provider, or of another code, is only stored'
 );
 select is(
   pg_temp.requested(),
@@ -283,36 +284,17 @@ select is(
 );
 
 select is(
-  pg_temp.fail('nobody', 'late', 'account_unknown'),
-  'stored',
+  pg_temp.fail('nobody', 'late', 'account_unknown')
+    || pg_temp.fail('row', 'later', 'subscription_unknown'),
+  'storedstored',
   'a failure that nothing cures is only stored'
 );
 
 -- A creation that comes while a run tries what waits for it.
-create function pg_temp.claimed(run integer)
-returns text language sql as $$
-  select string_agg(event_id, ' ')
-  from public.billing_claim_failed_events(lpad(run::text, 32, '0')::uuid, 9)
-$$;
-
-create function pg_temp.settle_unknown(run integer, event_id text, provider text default 'a')
-returns void language sql as $$
-  select public.billing_settle_failed_events(
-    lpad(run::text, 32, '0')::uuid,
-    jsonb_build_array(jsonb_build_object(
-      'provider', provider,
-      'event_id', event_id,
-      'outcome', 'failed',
-      'error_code', 'subscription_unknown',
-      'error', 'Unknown'
-    ))
-  );
-  update billing.leases set held_until = '-infinity'
-$$;
 truncate billing.failed_events, billing.leases;
 select pg_temp.file('during_1', 'subscription_unknown', 'sub_d');
 select billing.retry_failed_event('during_1');
-select is(pg_temp.claimed(1), 'during_1', 'a run claims a failure without a record');
+select public.billing_claim_failed_events(lpad('1', 32, '0')::uuid, 9);
 
 select is(
   pg_temp.apply('event_4', 'creation', 'sub_d'),
@@ -320,34 +302,20 @@ select is(
   'a creation comes while a run retries its failure'
 );
 
-select pg_temp.settle_unknown(1, 'during_1');
+select public.billing_settle_failed_events(lpad('1', 32, '0')::uuid, '[{
+  "provider": "a",
+  "event_id": "during_1",
+  "outcome": "failed",
+  "error_code": "subscription_unknown",
+  "error": "Unknown"
+}]');
 select is(
   (select concat_ws(' ', pg_temp.requested(), attempts) from billing.failed_events),
   'during_1 1',
   'that failure stays requested, and counts no attempt'
 );
 
-truncate billing.failed_events;
-select pg_temp.file('during_2', 'apply_failed', 'sub_d');
-select billing.retry_failed_event('during_2');
-select is(pg_temp.claimed(2), 'during_2', 'a run claims a failure of another code');
-
-select pg_temp.settle_unknown(2, 'during_2');
-select is(
-  pg_temp.requested(),
-  'during_2',
-  'a run that settles a failure requests it if the record is there by then'
-);
-
-truncate billing.failed_events;
-select
-  pg_temp.file('during_4', 'apply_failed', 'sub_d', 'b'),
-  billing.retry_failed_event('during_4'),
-  pg_temp.claimed(3),
-  pg_temp.settle_unknown(3, 'during_4', 'b');
-select is(pg_temp.requested(), null, 'the record of another provider requests nothing');
-
-truncate billing.failed_events;
+truncate billing.failed_events, billing.leases;
 select pg_temp.file('during_3', 'subscription_unknown', 'sub_r');
 update billing.failed_events set payload = '{"n": 2}' where event_id = 'during_3';
 select is(

@@ -396,7 +396,7 @@ cross join (
       null, 'A10 active P20', false, '%s: of a value that changes back, the later arrival wins')
 ) as c (arriving, not_applied, after, any_order, why);
 
-select plan(60 + count(*)::integer) from cases;
+select plan(66 + count(*)::integer) from cases;
 
 select is(
   pg_temp.check_case(c.arriving),
@@ -529,6 +529,8 @@ from (
     ('opening 10 active', 10),
     ('opening 10 past_due', null),
     ('opening 10 past_due, opening 30, opening 20', 20),
+    ('creation 5, opening 10 incomplete, opening 20', 20),
+    ('opening 10, opening 30 trialing, opening 20 unpaid', 30),
     ('opening 10, opening 30, opening 20 unpaid', 30),
     ('creation 10, opening 20', null),
     ('opening 10 past_due, opening 20, opening 30 unpaid', 20),
@@ -545,7 +547,7 @@ from (
     ('creation 10, update 20 unpaid was past_due', null)
 ) as c (arriving, recovered);
 
--- A deletion is news, unless another one has told of the same end.
+-- A deletion is news, unless another one has told of the same end; so is a payment that was late.
 select is(
   (
     select string_agg(
@@ -557,7 +559,7 @@ select is(
         select jsonb_populate_record(paid, '{"payment": {}}')
         from unnest(pg_temp.parse_all(c.arriving)) as paid
       ))) with ordinality as s
-    where e.ordinality = s.ordinality and e.kind = 'deletion' and s.payment is not null
+    where e.ordinality = s.ordinality and e.kind <> 'creation' and s.payment is not null
   ),
   c.told,
   'told of: ' || c.arriving
@@ -594,7 +596,11 @@ from (
     ('creation 10, deletion 20, update 30, update 50, deletion 40', '20'),
     -- Dodo sends two events of one end.
     ('opening 10, opening 20 canceled, deletion 20', '20'),
-    ('opening 10, deletion 20, opening 20 canceled', '20')
+    ('opening 10, deletion 20, opening 20 canceled', '20'),
+    ('creation 10, update 20 past_due, update 30, update 40', '30'),
+    ('creation 10, update 20 unpaid, update 30 trialing, update 40 was unpaid', '40'),
+    ('creation 10 incomplete, update 20', null),
+    ('opening 10 unpaid, opening 20', '20')
 ) as c (arriving, told);
 
 -- Calls may have different time zones.

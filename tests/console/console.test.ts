@@ -207,25 +207,6 @@ Deno.test("the console in a browser", async (test) => {
     assertEquals(row?.["status"], "sent");
   });
 
-  await test.step("the statements that are shown run as they are", async () => {
-    const run = async (path: string, count: number) => {
-      await open(path);
-      const statements = await texts("form pre");
-      assertEquals(statements.length, count, path);
-      for (const statement of statements) await sql.unsafe(statement);
-    };
-    await sql`
-      update billing.notifications set status = 'dead'
-      where event_id = 'evt_dead'`;
-    await run("/notifications", 2);
-    await run("/failures", 1);
-    await run(pathOf(lateUpdate.id), 3);
-    const resolved = await failureOf(sql, lateUpdate.id);
-    assertEquals(resolved.resolution, "by hand");
-    await run(pathOf(lateUpdate.id), 1);
-    assertEquals((await failureOf(sql, lateUpdate.id)).resolved_at, null);
-  });
-
   await test.step("a subscription is found by each ID, with all that it has", async () => {
     await sql`
       update billing.subscriptions set customer_id = 'cus_42'

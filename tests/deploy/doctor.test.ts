@@ -207,7 +207,7 @@ Deno.test("a database's password goes to a server that proves its name, and to n
         {
           at: named,
           sslmode: "prefer",
-          says: "may send the password unencrypted",
+          says: "password was not sent",
         },
         {
           at: named,

@@ -8,13 +8,7 @@ import { openStripeSource } from "../../scripts/stripe_sync/stripe_source.ts";
 import { openTables } from "../../scripts/stripe_sync/tables.ts";
 import { createClient } from "../../supabase/functions/_shared/billing/database/client.ts";
 import { LOCAL_SECRET_KEY } from "../../supabase/functions/billing-webhook/signatures/local_stack.ts";
-import { eventBody } from "../property/histories/event_body.ts";
-import {
-  eventsOf,
-  type HistoryEvent,
-  sampleHistories,
-  type Values,
-} from "../property/histories/history.ts";
+import type { Values } from "../property/histories/history.ts";
 import { serveHere } from "../support/machine.ts";
 import { TEST_API_KEY } from "../support/run_script.ts";
 import { setting } from "../support/test_environment.ts";
@@ -29,13 +23,10 @@ export interface Created {
 export interface StripeAccount {
   /** By id, the oldest first. */
   readonly subscriptions: Map<string, ShownSubscription>;
+  /** Of which none was delivered. */
   readonly events: Map<string, Created>;
-  /** The IDs of the acknowledged events. */
-  readonly delivered: Set<string>;
   /** The account's clock, in Unix seconds. */
   nowSeconds: number;
-  /** Changes the account as an event says, and sets the clock to its time. */
-  happen(event: HistoryEvent): void;
   change(id: string, values: object): ShownSubscription;
 }
 
@@ -46,21 +37,7 @@ export function createStripeAccount(
   const account: StripeAccount = {
     subscriptions: new Map(),
     events: new Map(),
-    delivered: new Set(),
-    nowSeconds: count === 0 ? 0 : Math.floor(Date.now() / 1000) - 60,
-    happen(event) {
-      const { id, type, subscription, created } = event;
-      account.nowSeconds = Math.max(account.nowSeconds, created);
-      account.events.set(id, eventBody(event) as Created);
-      if (type === "invoice.payment_failed") return;
-
-      const isDeletion = type === "customer.subscription.deleted";
-      const first = account.subscriptions.get(subscription) ?? event;
-      show(subscription, event.account, first.created, {
-        ...event.values,
-        ...(isDeletion && { status: "canceled" }),
-      });
-    },
+    nowSeconds: Math.floor(Date.now() / 1000) - 60,
     change(id, values) {
       const changed = { ...account.subscriptions.get(id)!, ...values };
       account.subscriptions.set(changed.id, changed);
@@ -68,44 +45,26 @@ export function createStripeAccount(
     },
   };
 
-  function show(
-    subscription: string,
-    owner: string,
-    created: number,
-    values: Partial<Values>,
-  ): void {
-    const { data: { object } } = subscriptionEvent(
-      "customer.subscription.updated",
-      // The version that the `stripe` package asks for.
-      { apiVersion: API_VERSIONS[1]!, subscription, account: owner, ...values },
-    );
-    const shown = { ...object as ShownSubscription, created };
-    account.subscriptions.set(subscription, shown);
-  }
-
   const run = uniqueId("sub");
   for (let i = 0; i < count; i++) {
-    show(`${run}_${i}`, `acc_${i}`, 1_700_000_000 + i, {
-      plan: "price_1",
-      periodEnd: 1_800_000_000,
-      status: "active",
-      ...valuesOf(i),
-    });
+    const { data: { object } } = subscriptionEvent(
+      "customer.subscription.updated",
+      {
+        // The version that the `stripe` package asks for.
+        apiVersion: API_VERSIONS[1]!,
+        subscription: `${run}_${i}`,
+        account: `acc_${i}`,
+        plan: "price_1",
+        periodEnd: 1_800_000_000,
+        status: "active",
+        ...valuesOf(i),
+      },
+    );
+    const created = 1_700_000_000 + i;
+    const shown = { ...object as ShownSubscription, created };
+    account.subscriptions.set(shown.id, shown);
   }
   return account;
-}
-
-/** Returns the events of random histories, in the order in which they occurred. */
-export function randomEvents(histories: number, seed: number): HistoryEvent[] {
-  const prefix = uniqueId("random");
-  // The sort is stable: the events of a second stay in order.
-  return eventsOf(sampleHistories(histories, { seed, prefix }))
-    .sort((one, other) => one.created - other.created)
-    .map((event) => ({
-      ...event,
-      // All events of an account are of one mode.
-      values: { ...event.values, livemode: false },
-    }));
 }
 
 interface ApiOptions {
@@ -118,16 +77,13 @@ interface ApiOptions {
   /** Awaited after the account was read. */
   readonly beforeAnswer?: (path: string) => Promise<void>;
   readonly key?: string;
-  /** How far the clock of what answers is ahead of the account's. */
-  readonly clockAheadSeconds?: number;
 }
 
 export function serveStripeApi(
   account: StripeAccount,
   options: ApiOptions = {},
 ) {
-  const { busy, beforeAnswer, key = TEST_API_KEY, clockAheadSeconds = 0 } =
-    options;
+  const { busy, beforeAnswer, key = TEST_API_KEY } = options;
   let requests = 0;
 
   function answer({ url, headers }: Request) {
@@ -143,7 +99,7 @@ export function serveStripeApi(
   const server = serveHere(async (request) => {
     const { status, body } = answer(request);
     const text = JSON.stringify(body);
-    const seconds = account.nowSeconds + clockAheadSeconds;
+    const seconds = account.nowSeconds;
     await beforeAnswer?.(new URL(request.url).pathname);
     return new Response(text, {
       status,
@@ -177,8 +133,7 @@ function lookUp(
   let items: Created[];
   if (what === "events") {
     const isDelivered = query.get("delivery_success") === "true";
-    items = [...account.events.values()]
-      .filter(({ id }) => account.delivered.has(id) === isDelivered);
+    items = isDelivered ? [] : [...account.events.values()];
   } else {
     items = [...account.subscriptions.values()].filter(({ id, status }) =>
       !unlisted?.has(id) &&

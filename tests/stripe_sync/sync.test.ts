@@ -10,17 +10,11 @@ import type { Difference } from "../../scripts/stripe_sync/differences.ts";
 import { findDifferences } from "../../scripts/stripe_sync/find_differences.ts";
 import { fillIn, readPage, sqlBlocks } from "../support/docs.ts";
 import { edited, withoutAccount } from "../support/edited.ts";
-import { startReceiver } from "../support/functions.ts";
-import { eventBody } from "../property/histories/event_body.ts";
-import type { HistoryEvent } from "../property/histories/history.ts";
-import { freshSeed, seededRandom } from "../support/random.ts";
 import { runScript } from "../support/run_script.ts";
-import { deliver } from "../support/send.ts";
 import { connect, emptyTables } from "../support/tables.ts";
 import {
   type Created,
   createStripeAccount,
-  randomEvents,
   serveStripeApi,
   type StripeAccount,
   testContext,
@@ -29,13 +23,9 @@ import {
 /** More than Stripe gives, and the database answers, in one page. */
 const MANY = 1_200;
 const sql = connect();
-const receiver = await startReceiver();
 // reconcile compares all records, those of other tests included.
 Deno.test.beforeEach(() => emptyTables(sql));
-Deno.test.afterAll(async () => {
-  await receiver[Symbol.asyncDispose]();
-  await sql.end();
-});
+Deno.test.afterAll(() => sql.end());
 
 async function recorded(count: number) {
   const account = createStripeAccount(count);
@@ -166,70 +156,6 @@ Deno.test("import ends with an error for the wrong mode or project, or a subscri
     assertStringIncludes(ended.err + ended.out, reason);
   }
   assertEquals([...await sql`select from billing.subscriptions`], []);
-});
-
-Deno.test("imports while random events arrive end in the state of the account", async () => {
-  const seed = freshSeed();
-  const random = seededRandom(seed);
-  // About 700 events, of which the second half is yet to happen.
-  const events = randomEvents(60, seed);
-  const account = createStripeAccount();
-  const present = events.splice(events.length / 2);
-  events.forEach(account.happen);
-  // Events of the past do not arrive any more.
-  account.events.clear();
-
-  const waiting: HistoryEvent[] = [];
-  // Eight are on their way at once; they overtake each other.
-  async function deliverSome(count: number): Promise<void> {
-    for (let i = 0; i < count && waiting.length > 0; i += 8) {
-      const together = Array.from(
-        { length: 8 },
-        () => waiting.splice(Math.floor(random() * waiting.length), 1),
-      ).flat();
-      await Promise.all(together.map(async (event) => {
-        const { status } = await deliver(receiver.url, eventBody(event));
-        if (status === 200) account.delivered.add(event.id);
-        else waiting.push(event);
-      }));
-    }
-  }
-  function happenSome(): void {
-    const happening = present.splice(0, 10 + Math.floor(random() * 20));
-    happening.forEach(account.happen);
-    waiting.push(...happening);
-  }
-
-  await using api = serveStripeApi(account, {
-    // Smaller than Stripe's, so that more events arrive between two pages.
-    maxPage: 25,
-    // Corrections are then dated half a second before the account was read, without
-    // their margin.
-    clockAheadSeconds: 6,
-    beforeAnswer: async () => {
-      happenSome();
-      await deliverSome(Math.floor(random() * 50));
-    },
-  });
-
-  const context = testContext(api.url);
-  const kinds: string[] = [];
-  while (present.length > 0) {
-    const pages = context.stripe.subscriptions();
-    const { errors, different } = await importPages(pages, context);
-    // The next event may be a day later, and then its mark is ahead.
-    const others = [...errors.values()]
-      .filter((error) => !/^first set/.test(error));
-    assertEquals(others, [], `seed ${seed}`);
-    kinds.push(...kindsOf([...different.values()]));
-  }
-  const during = account.delivered.size;
-  while (waiting.length > 0) await deliverSome(100);
-
-  const missing = kinds.filter((kind) => kind === "missing_here").length;
-  assert(missing > 20, `${kinds}`);
-  assert(during > 20, `${during} delivered during the imports`);
-  assertEquals(await found(context), [], `seed ${seed}`);
 });
 
 Deno.test("reconcile lists each kind of difference, fixes what it can, and deletes nothing", async () => {
@@ -418,15 +344,15 @@ Deno.test("reconcile records subscriptions without an account ID of known custom
 
 Deno.test("reconcile applies the events of a subscription that Stripe no longer has, the oldest first", async () => {
   const account = createStripeAccount();
-  const [creation] = randomEvents(1, freshSeed()) as [HistoryEvent];
-  account.happen(creation);
+  const subscription = uniqueId("sub");
+  const event = (type: "created" | "updated", second: number) =>
+    subscriptionEvent(`customer.subscription.${type}`, {
+      subscription,
+      created: account.nowSeconds - 600 + second,
+    });
+  undelivered(account, event("created", 0));
   // More than one call takes, of changes and of IDs.
-  const type = "customer.subscription.updated";
-  for (let i = 1; i <= 250; i++) {
-    const created = creation.created + i;
-    account.happen({ ...creation, id: uniqueId("evt"), type, created });
-  }
-  account.subscriptions.clear();
+  for (let i = 1; i <= 250; i++) undelivered(account, event("updated", i));
   await using api = serveStripeApi(account);
   assertEquals(kindsOf(await fixed(testContext(api.url))), ["missing_there"]);
 });

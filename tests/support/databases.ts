@@ -4,6 +4,11 @@ import {
   databaseUrls,
   withDatabase,
 } from "../../scripts/local_stack/databases.ts";
+import {
+  applyMigration,
+  readApplied,
+  readMigrations,
+} from "../../scripts/local_stack/migrations.ts";
 
 /**
  * Supabase's default privileges before 30 October 2026, for tests: everything
@@ -37,13 +42,6 @@ export function pretendVersion(database: string, major: number): string {
       set search_path = pretended, pg_catalog, public, extensions;`;
 }
 
-/** The CLI's own list of what is applied. */
-const LIST_SQL = `
-  create schema if not exists supabase_migrations;
-  create table if not exists supabase_migrations.schema_migrations (
-    version text not null primary key, statements text[], name text
-  );`;
-
 export async function createDatabase(
   port: number,
   { name, sqlBefore }: { name: string; sqlBefore?: string | undefined },
@@ -65,11 +63,6 @@ export async function createMigratedDatabase(
   return urls;
 }
 
-export function migrationNames(project: string = REPOSITORY): string[] {
-  return [...Deno.readDirSync(`${project}/supabase/migrations`)]
-    .map(({ name }) => name).sort();
-}
-
 /**
  * Applies a project's migrations as the Supabase CLI does, without the seconds
  * that it takes to start.
@@ -81,32 +74,18 @@ export async function migrate(
   databaseUrl: string,
   project: string = REPOSITORY,
 ): Promise<void> {
-  const files = new Map(
-    migrationNames(project).map((name) => [name.split("_")[0]!, name]),
-  );
+  const migrations = readMigrations(project);
+  const versions = migrations.map(({ version }) => version);
   await withDatabase(databaseUrl, async (sql) => {
-    await sql.unsafe(LIST_SQL).simple();
-    const applied = (await sql`
-      select version from supabase_migrations.schema_migrations order by 1`)
-      .map(({ version }) => String(version));
-    const unknown = applied.filter((version) => !files.has(version));
-    const waiting = [...files].filter(([it]) => !applied.includes(it));
-    const late = waiting.filter(([it]) => it < (applied.at(-1) ?? ""));
+    const applied = [...(await readApplied(sql)).keys()].sort();
+    const unknown = applied.filter((version) => !versions.includes(version));
+    const waiting = migrations.filter((it) => !applied.includes(it.version));
+    const late = waiting.filter((it) => it.version < (applied.at(-1) ?? ""));
     if (unknown.length + late.length > 0) {
-      throw new Error(`Without files: ${unknown}. Too late: ${late}`);
-    }
-
-    for (const [version, file] of waiting) {
-      const text = await Deno.readTextFile(
-        `${project}/supabase/migrations/${file}`,
+      throw new Error(
+        `Without files: ${unknown}. Too late: ${late.map(({ file }) => file)}`,
       );
-      const name = file.slice(version.length + 1, -".sql".length);
-      await sql.begin(async (tx) => {
-        await tx.unsafe(text).simple();
-        await tx`
-          insert into supabase_migrations.schema_migrations
-          values (${version}, ${[text]}, ${name})`;
-      });
     }
+    for (const migration of waiting) await applyMigration(sql, migration);
   });
 }

@@ -44,13 +44,6 @@ export async function repair(
     where event_id = ${eventId}`;
 }
 
-/** Postpones what other tests have left, so that nothing is due. */
-export async function putOffAll(sql: Sql): Promise<void> {
-  await sql`
-    update billing.notifications set next_attempt_at = 'infinity'
-    where status = 'pending'`;
-}
-
 export async function endPauses(sql: Sql): Promise<void> {
   await sql`delete from billing.pauses`;
 }
@@ -63,7 +56,9 @@ export async function oweNotifications(
   sql: Sql,
   { count = 1 }: { count?: number } = {},
 ): Promise<[string, ...string[]]> {
-  await putOffAll(sql);
+  await sql`
+    update billing.notifications set next_attempt_at = 'infinity'
+    where status = 'pending'`;
   await endPauses(sql);
   const rows = Array.from({ length: count }, () => ({
     provider: "a",

@@ -13,7 +13,7 @@ import {
   createMigratedDatabase,
   LEGACY_DEFAULT_PRIVILEGES_SQL,
 } from "./databases.ts";
-import { freePort, processTree } from "./machine.ts";
+import { freePort } from "./machine.ts";
 import { setting } from "./test_environment.ts";
 
 /** A database whose migrations met the default privileges of older projects. */
@@ -105,12 +105,6 @@ export async function startOwnStack(
   const sql = postgres(stack.dbUrl, { max: 1, onnotice() {} });
   opened.defer(() => sql.end());
   return Object.assign(opened.move(), { stack, sql, log });
-}
-
-export async function killFunction(port: number): Promise<void> {
-  for (const [pid, { command }] of await processTree(Deno.pid)) {
-    if (command.includes(`--port ${port}`)) Deno.kill(pid, "SIGKILL");
-  }
 }
 
 /** Starts a PostgREST for any of the server's databases, without a gateway. */

@@ -84,7 +84,12 @@ Deno.test("remove takes out what add has put there, where git can undo it", asyn
   await run(path, ". --yes", 1, "these changes are not committed");
   await project.commit();
   const added = await look();
-  await run(path, ". --dry-run", 0, "remove supabase/schemas/billing_99_yours.sql");
+  await run(
+    path,
+    ". --dry-run",
+    0,
+    "remove supabase/schemas/billing_99_yours.sql",
+  );
   assertEquals(await look(), added);
 
   const output = await run(path, ". --yes", 0, `In ${path}:\n`);

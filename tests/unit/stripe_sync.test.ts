@@ -62,7 +62,6 @@ Deno.test("options and variables name the account and the project", () => {
       }],
       [`${TEST} PLAN_ITEM=licensed`, { planItem: "licensed" }],
       // reconcile changes nothing without --apply.
-      [`${TEST} --dry-run`, { apply: false, json: false }],
       [`${TEST} --json`, { apply: false, json: true }],
       [`${TEST} --apply`, { apply: true, json: false }],
     ] as const
@@ -86,7 +85,6 @@ Deno.test("what is missing or does not fit is refused, and no key repeated", () 
       // Stripe's key is sent to Stripe or this machine only.
       [`${TEST} --stripe-url http://localhost.example.com:1`, "--stripe-url"],
       [`${TEST} UNMAPPED_SUBSCRIPTIONS=yes`, "fail or ignore"],
-      [`${TEST} --apply --dry-run`, "not both"],
       // Of the chosen provider, before anything about a key of Stripe's.
       [
         "PROVIDER_A_FORMAT=paddle",
