@@ -3,7 +3,7 @@
  * and hurts nothing but its event.
  */
 begin;
-select plan(34);
+select plan(33);
 
 create table public.tap_effects (place integer generated always as identity, effect text);
 grant insert, select on public.tap_effects to service_role;
@@ -89,18 +89,6 @@ select is(
   pg_temp.handle('settings') || ': ' || pg_temp.effects(),
   'applied: public, extensions, pg_temp; 2s; on; auto; service_role',
   'a handler has the documented settings'
-);
-
-select is(
-  pg_temp.handle('settings', '{}', '{
-    "event_id": "tap_built_in",
-    "kind": "creation",
-    "subscription_id": "tap_s",
-    "account_id": "acc_1",
-    "report": {"plan_id": "p"}
-  }') || ': ' || pg_temp.effects(),
-  'applied: public, extensions, pg_temp; 2s; on; auto; service_role',
-  'a handler of a built-in type has the documented settings'
 );
 
 reset role;

@@ -56,7 +56,6 @@ const stage = await startStage();
 const ENDPOINT = `${stage.projectUrl}/functions/v1/billing-webhook`;
 
 Deno.test.beforeEach(async () => {
-  // Other tests have left these.
   await sql`update billing.subscriptions set livemode = null`;
   await sql`delete from billing.notifications`;
   await sql`delete from billing.failed_events`;
