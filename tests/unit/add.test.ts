@@ -1,7 +1,3 @@
-/**
- * What `add` does to a project: what it copies, what it keeps, and what stops it. At
- * the end, what it prints, and its exit codes.
- */
 import {
   assert,
   assertEquals,
