@@ -1,4 +1,3 @@
-/** What is mailed to accounts: the channel, its texts, and how they are rendered. */
 import { assert, assertEquals } from "@std/assert";
 import {
   accountEmail,
