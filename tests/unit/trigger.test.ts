@@ -7,7 +7,7 @@ import {
   assertThrows,
 } from "@std/assert";
 import Stripe from "stripe";
-import { HelpRequest, UsageError } from "../../scripts/common/cli.ts";
+import { UsageError } from "../../scripts/common/cli.ts";
 import { EVENT_TYPES } from "../../scripts/events/templates.ts";
 import { advice } from "../../scripts/trigger/advice.ts";
 import {
@@ -159,28 +159,6 @@ Deno.test("parseTriggerArguments() refuses what it does not take", () => {
   ) {
     const refused = assertThrows(() => parsed(line), UsageError);
     for (const text of messages) assertStringIncludes(refused.message, text);
-  }
-});
-
-Deno.test("--help lists the event types of the format", () => {
-  for (
-    const [line, format] of [
-      ["--help", "stripe"],
-      ["--help --format x", "stripe"],
-      ["--format paddle --help", "paddle"],
-      ["--help --format=lemon-squeezy", "lemon-squeezy"],
-      ["--help --provider b", "dodo"],
-      ["--help --provider b --format stripe", "stripe"],
-    ] as [string, FormatName][]
-  ) {
-    const args = line.split(" ");
-    const help = () =>
-      parseTriggerArguments(args, { PROVIDER_B_FORMAT: "dodo" });
-    const { message } = assertThrows(help, HelpRequest);
-    const listed = message.matchAll(/^ {2}([a-z][\w.]+)$/gm);
-    const types = [...listed].map(([, type]) => type);
-    assertEquals(types, [...eventTypesOf(format)]);
-    assertStringIncludes(message, `Event types of ${format} (`);
   }
 });
 
