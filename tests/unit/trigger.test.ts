@@ -9,7 +9,6 @@ import {
 import Stripe from "stripe";
 import { UsageError } from "../../scripts/common/cli.ts";
 import { EVENT_TYPES } from "../../scripts/events/templates.ts";
-import { advice } from "../../scripts/trigger/advice.ts";
 import {
   buildEvent,
   parseTriggerArguments,
@@ -74,7 +73,7 @@ Deno.test("advice() says what a type needs, and what to do about a failure", () 
       [`${UPDATED} ${elsewhere}`, 500, "creation_pending", CREATE],
     ] as const
   ) {
-    const lines = advice({ status, errorCode }, parsed(line));
+    const lines = result.advice({ status, errorCode }, parsed(line));
     assertMatch(lines.join("\n"), said);
   }
 
@@ -82,12 +81,14 @@ Deno.test("advice() says what a type needs, and what to do about a failure", () 
   for (const [format, { types }] of Object.entries(PROVIDERS)) {
     const sent = parsed(`${types.at(-2)} --format ${format}`);
     const failed = { status: 500, errorCode: "creation_pending" };
-    const [, line] = / trigger (.+)/.exec(advice(failed, sent).join("\n"))!;
+    const [, line] = / trigger (.+)/.exec(
+      result.advice(failed, sent).join("\n"),
+    )!;
     assertEquals(parsed(line!).format, format);
   }
 
   assertEquals(
-    advice({ status: 200, isClaimed: true }, parsed("charge.refunded")),
+    result.advice({ status: 200, isClaimed: true }, parsed("charge.refunded")),
     [],
   );
 });
