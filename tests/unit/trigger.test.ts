@@ -7,9 +7,8 @@ import {
   assertThrows,
 } from "@std/assert";
 import Stripe from "stripe";
-import { HelpRequest, UsageError } from "../../scripts/common/cli.ts";
+import { UsageError } from "../../scripts/common/cli.ts";
 import { EVENT_TYPES } from "../../scripts/events/templates.ts";
-import { advice } from "../../scripts/trigger/advice.ts";
 import {
   buildEvent,
   parseTriggerArguments,
@@ -74,7 +73,7 @@ Deno.test("advice() says what a type needs, and what to do about a failure", () 
       [`${UPDATED} ${elsewhere}`, 500, "creation_pending", CREATE],
     ] as const
   ) {
-    const lines = advice({ status, errorCode }, parsed(line));
+    const lines = result.advice({ status, errorCode }, parsed(line));
     assertMatch(lines.join("\n"), said);
   }
 
@@ -82,12 +81,14 @@ Deno.test("advice() says what a type needs, and what to do about a failure", () 
   for (const [format, { types }] of Object.entries(PROVIDERS)) {
     const sent = parsed(`${types.at(-2)} --format ${format}`);
     const failed = { status: 500, errorCode: "creation_pending" };
-    const [, line] = / trigger (.+)/.exec(advice(failed, sent).join("\n"))!;
+    const [, line] = / trigger (.+)/.exec(
+      result.advice(failed, sent).join("\n"),
+    )!;
     assertEquals(parsed(line!).format, format);
   }
 
   assertEquals(
-    advice({ status: 200, isClaimed: true }, parsed("charge.refunded")),
+    result.advice({ status: 200, isClaimed: true }, parsed("charge.refunded")),
     [],
   );
 });
@@ -159,26 +160,6 @@ Deno.test("parseTriggerArguments() refuses what it does not take", () => {
   ) {
     const refused = assertThrows(() => parsed(line), UsageError);
     for (const text of messages) assertStringIncludes(refused.message, text);
-  }
-});
-
-Deno.test("--help lists the event types of the format", () => {
-  for (
-    const [line, format] of [
-      ["--help", "stripe"],
-      ["--help --format=lemon-squeezy", "lemon-squeezy"],
-      ["--help --provider b", "dodo"],
-      ["--help --provider b --format stripe", "stripe"],
-    ] as [string, FormatName][]
-  ) {
-    const args = line.split(" ");
-    const help = () =>
-      parseTriggerArguments(args, { PROVIDER_B_FORMAT: "dodo" });
-    const { message } = assertThrows(help, HelpRequest);
-    const listed = message.matchAll(/^ {2}([a-z][\w.]+)$/gm);
-    const types = [...listed].map(([, type]) => type);
-    assertEquals(types, [...eventTypesOf(format)]);
-    assertStringIncludes(message, `Event types of ${format} (`);
   }
 });
 
