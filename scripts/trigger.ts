@@ -11,7 +11,6 @@ import type { ProjectAccess } from "./common/project_api.ts";
 import { sendRequest } from "./common/requests.ts";
 import { FORMATS } from "../supabase/functions/_shared/billing/events/formats.ts";
 import { kindOf } from "../supabase/functions/_shared/billing/events/format.ts";
-import { advice } from "./trigger/advice.ts";
 import {
   buildEvent,
   parseTriggerArguments,
@@ -74,7 +73,7 @@ async function trigger(args: readonly string[]): Promise<number> {
           lines: [`Cannot read the row: ${error.message}`],
         }))
       : { lines: [] };
-  printError(...lines, ...advice({ status, ...result }, sent));
+  printError(...lines, ...results.advice({ status, ...result }, sent));
   return status >= 200 && status < 300 ? 0 : 1;
 }
 

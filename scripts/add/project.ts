@@ -159,7 +159,7 @@ export async function readFolder(
   return found;
 }
 
-/** What is in the way is found when a plan is made. */
+/** What is in a file's way is found when a plan is made. */
 export function ifMissing(error: unknown): undefined {
   const { NotFound, NotADirectory, IsADirectory, FilesystemLoop } = Deno.errors;
   const missing = [NotFound, NotADirectory, IsADirectory, FilesystemLoop];

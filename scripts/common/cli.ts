@@ -3,7 +3,7 @@ import "./deno_version.ts";
 import { parseArgs } from "node:util";
 import { closest } from "./closest.mjs";
 import { asTyped } from "./how_started.ts";
-import { print, printError, wrap, wrapLong } from "./print.ts";
+import { print, printError, wrap } from "./print.ts";
 
 /** Help texts: "--url URL" takes a value, "--apply" does not. */
 export type OptionTexts = Readonly<Record<`--${string}`, string>>;
@@ -73,7 +73,9 @@ export function reportEnd(
     const isList = message.includes("\n");
     const text = `${message}${isList ? "\n" : " "}See --help.`;
     for (const line of text.split("\n")) {
-      wrapLong(line, 80).forEach((part) => err(part));
+      // The others keep their indentation.
+      const parts = line.length > 80 ? wrap(line, 80) : [line];
+      parts.forEach((part) => err(part));
     }
     return 2;
   }

@@ -27,8 +27,3 @@ export function printError(...lines: readonly string[]): void {
 export function wrap(text: string, width: number): readonly string[] {
   return text.match(new RegExp(`\\S.{0,${width - 1}}(?= |$)|\\S+`, "g")) ?? [];
 }
-
-/** Wraps only a line that is too long: the others keep their indentation. */
-export function wrapLong(line: string, width: number): readonly string[] {
-  return line.length > width ? wrap(line, width) : [line];
-}

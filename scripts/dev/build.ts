@@ -110,14 +110,7 @@ ${notices.join(`\n\n${"-".repeat(72)}\n\n`).replaceAll("*/", "* /")}
 `;
 }
 
-interface PackageManifest {
-  readonly name: string;
-  readonly version: string;
-  readonly license: string;
-  readonly author: string;
-}
-
-async function manifestOf(folder: string): Promise<PackageManifest> {
+async function manifestOf(folder: string): Promise<Record<string, string>> {
   const path = join(REPOSITORY, folder, "package.json");
   return JSON.parse(await Deno.readTextFile(path));
 }

@@ -7,7 +7,7 @@ import { REPOSITORY } from "../common/how_started.ts";
 
 export const EDGE_DENO_VERSION = "2.1.4";
 
-/** They have their own import maps, so that `start` need not download their packages. */
+/** Folders with import maps of their own: `start` need not download their packages. */
 export const OWN_PACKAGES = [
   "tests/console",
   "tests/judges",

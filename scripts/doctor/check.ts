@@ -89,7 +89,7 @@ export async function answerTo(
   throw isSlow ? new Failed(text) : new Down(text);
 }
 
-/** Explains an answer to a call without a key or signature, which is not the function's. */
+/** Explains what the function itself does not answer to a call without a key. */
 export function notRefused(
   { status }: Reply,
   url: string,

@@ -102,7 +102,7 @@ function notConnected(error: CodedError, url: string): Failed {
 /**
  * Returns a database's URL, and the options of `tls.connect()`, or false without TLS,
  * which a database on this machine need not have. The password is sent only to a server
- * that proves its name, whatever the URL says, unless that is `sslmode=require`.
+ * that proves its name, unless the URL says `sslmode=require`.
  */
 async function databaseTls(databaseUrl: string, env: Environment) {
   const url = new URL(databaseUrl);

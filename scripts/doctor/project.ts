@@ -289,7 +289,7 @@ async function checkNotifications(
   return `${waiting} waiting to be sent, none given up or failing`;
 }
 
-/** By the recorded subscriptions: the deployment's setting cannot be read. */
+/** Looks at recorded subscriptions: the deployment's setting cannot be read. */
 async function checkModes(
   provider: ProviderName,
   read: Read,

@@ -25,7 +25,7 @@ const STATUSES = [
 ];
 
 /**
- * `types` has one more, that people write a handler for. `words` are for statuses that
+ * `types` ends with one that people write a handler for. `words` are for statuses that
  * the receiver stores in Stripe's words.
  */
 export const PROVIDERS = {

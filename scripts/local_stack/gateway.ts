@@ -34,7 +34,7 @@ type ServiceName = typeof PREFIXES[number][1];
 const FORWARDED =
   /^(forwarded|x-forwarded-for|x-forwarded-host|cf-connecting-ip)$/;
 
-/** RFC 9110, section 7.6.1, but Transfer-Encoding: the body is passed on as it is. */
+/** RFC 9110, 7.6.1, without Transfer-Encoding: the body is passed on as it is. */
 const HOP_BY_HOP =
   /^(connection|keep-alive|proxy-.*|te|trailer|upgrade|expect)$/i;
 

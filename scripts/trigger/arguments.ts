@@ -1,13 +1,9 @@
-import { parseArgs } from "node:util";
 import { kindOf } from "../../supabase/functions/_shared/billing/events/format.ts";
 import {
   FORMAT_NAMES,
   type FormatName,
 } from "../../supabase/functions/_shared/billing/events/formats.ts";
-import {
-  readFormatName,
-  settingsPrefix,
-} from "../../supabase/functions/_shared/billing/settings/providers.ts";
+import { readFormatName } from "../../supabase/functions/_shared/billing/settings/providers.ts";
 import { stripe } from "../../supabase/functions/_shared/billing/events/stripe.ts";
 import {
   type CommandLine,
@@ -68,11 +64,9 @@ const COMMAND_LINE = {
     "--payload FILE": "sign and send the bytes of a file, instead of an event",
     "--print": "print the event, and send nothing",
   },
-  exitCodes: "0 for a 2xx answer, else 1",
-} as const satisfies CommandLine;
+  details: `Without an event type, it lists those of the format.
 
-const DETAILS =
-  `Values without an option stay as in the record, if it can be read. Without any
+Values without an option stay as in the record, if it can be read. Without any
 option, customer.subscription.updated is the change to an unpaid yearly plan.
 
 To test your own handler, use --print: docs/handlers.md.
@@ -82,16 +76,15 @@ the result of the event, and the row: on the local stack, or with SUPABASE_URL
 and SUPABASE_SECRET_KEY for a --url of that project.
 
 The signing secrets are those of the functions: from the environment, from
-supabase/functions/.env, or else the local stack's.`;
+supabase/functions/.env, or else the local stack's.`,
+  exitCodes: "0 for a 2xx answer, else 1",
+} as const satisfies CommandLine;
 
 export function parseTriggerArguments(
   args: readonly string[],
   env: Environment = {},
 ) {
-  const { values, operands } = parseCommandLine(args, {
-    ...COMMAND_LINE,
-    details: `${typesOfFormat(args, env)}\n\n${DETAILS}`,
-  });
+  const { values, operands } = parseCommandLine(args, COMMAND_LINE);
   const {
     url,
     payload,
@@ -130,20 +123,6 @@ export function parseTriggerArguments(
     ...(cancelAt !== undefined && { cancelAt: readTime(cancelAt) }),
   };
   return { provider, format, url, print, source };
-}
-
-function typesOfFormat(args: readonly string[], env: Environment): string {
-  const text = { type: "string" } as const;
-  const { values: { format, provider = "a" } } = parseArgs({
-    args: [...args],
-    options: { format: text, provider: text },
-    strict: false,
-  });
-  const wanted = format ?? env[`${settingsPrefix(`${provider}`)}FORMAT`];
-  const name = FORMAT_NAMES.find((name) => name === wanted) ?? "stripe";
-  const head =
-    `Event types of ${name} (for another format: --help --format NAME):`;
-  return [head, ...eventTypesOf(name)].join("\n  ");
 }
 
 /** A subscription belongs to one provider. */

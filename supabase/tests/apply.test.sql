@@ -3,7 +3,7 @@
  * event that fails hurts no other.
  */
 begin;
-select plan(68);
+select plan(67);
 set local timezone = 'UTC';
 
 -- Applies events. Returns the answers by place, such as 'applied, failed BW001'.
@@ -903,12 +903,6 @@ select is(
   pg_temp.try_out(pg_temp.event('tried_1', 'creation', 'tried', 10)),
   'applied',
   'a creation would be applied'
-);
-
-select is(
-  pg_temp.try_out(pg_temp.event('tried_2', 'payment_failed', 'stamped', 40)),
-  'applied',
-  'a failed payment would be applied'
 );
 
 select is(

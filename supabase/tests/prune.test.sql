@@ -3,7 +3,7 @@
  * however old it is.
  */
 begin;
-select plan(17);
+select plan(16);
 truncate billing.processed_events, billing.failed_events, billing.notifications;
 
 create function pg_temp.days_ago(days integer)
@@ -96,8 +96,6 @@ returns void language sql as $$
   from unnest(array['pending', 'sent', 'dead', 'undeliverable', 'withdrawn']) as status,
     unnest(array[90, 91]) as days;
 $$;
-
-select is(pg_temp.prune(), '0 0 0 0', 'nothing is deleted of empty tables');
 
 select pg_temp.fill();
 select is(pg_temp.prune(), '1 3 1 4', 'pruning counts the rows of each table');

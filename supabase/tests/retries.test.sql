@@ -321,10 +321,7 @@ from (
   values
     (1, '{"big": 12345678901234567890, "huge": 1e400}', 'text'),
     (2, '{"n": 1e39}', 'text'),
-    (3, '{"id": "\u0000"', 'text'),
     (4, 'gID/', 'base64'),
-    (5, '', 'text'),
-    (6, '"text"', 'text'),
     (7, 'null', 'text')
 ) as b (place, body, encoding);
 select billing.retry_failed_events();
@@ -338,10 +335,7 @@ select set_eq(
       values
         ('body_1', '{"big": 12345678901234567890, "huge": 1e400}', 'text'),
         ('body_2', '{"n": %s}', 'json'),
-        ('body_3', '{"id": "\u0000"', 'text'),
         ('body_4', 'gID/', 'base64'),
-        ('body_5', '', 'text'),
-        ('body_6', '"text"', 'json'),
         ('body_7', 'null', 'json')
     $$,
     '1' || repeat('0', 39)

@@ -126,7 +126,6 @@ const CONTROLS = ["\x1b[2J", "\u2028", `\n${FORGED}`]
 const DEEP_LIST = "[".repeat(100_000) + "]".repeat(100_000);
 const DEEP_OBJECT = '{"a":'.repeat(100_000) + "1" + "}".repeat(100_000);
 
-/** The fields that name something. */
 const NAMING = ["id", "data.object.id", ACCOUNT, PLAN];
 
 /** White space makes the same few values new bodies in every run. */

@@ -19,6 +19,7 @@ import { makeProject, newest } from "../support/project_folder.ts";
 import { post } from "../support/send.ts";
 import { installSupabaseExtensions } from "../support/supabase_extensions.ts";
 import { NPX, type Typed } from "../support/terminal.ts";
+import { schemaOf } from "../support/tables.ts";
 import { setting } from "../support/test_environment.ts";
 import {
   ACCESS_TOKEN,
@@ -28,7 +29,6 @@ import {
   openDeployer,
   SIGNING_SECRET,
 } from "./hosted_project.ts";
-import { schemaOf } from "./schema_of.ts";
 
 const env = { SUPABASE_YES: "1" };
 const port = Number(new URL(setting("TEST_DATABASE_URL")).port);

@@ -1,4 +1,3 @@
-/** Mutated events of every format. */
 import { assert, assertEquals } from "@std/assert";
 import fc from "fast-check";
 import type { JSONValue } from "postgres";

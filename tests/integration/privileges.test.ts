@@ -1,4 +1,3 @@
-/** What the API offers to pages of other origins: nothing. */
 import { assertEquals } from "@std/assert";
 import { localKeys } from "../../scripts/local_stack/keys.ts";
 import { startPostgrest } from "../support/stacks.ts";

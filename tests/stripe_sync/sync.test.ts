@@ -135,7 +135,7 @@ Deno.test("import lists subscriptions without an account ID, and --account-from 
   );
 });
 
-Deno.test("import ends with an error for the wrong mode or project, or a subscription that it cannot read", async () => {
+Deno.test("import ends with an error for what it cannot read", async () => {
   const account = createStripeAccount(1);
   await using api = serveStripeApi(account);
   const key = "sk_live_stand_in";
@@ -158,7 +158,7 @@ Deno.test("import ends with an error for the wrong mode or project, or a subscri
   assertEquals([...await sql`select from billing.subscriptions`], []);
 });
 
-Deno.test("reconcile lists each kind of difference, fixes what it can, and deletes nothing", async () => {
+Deno.test("reconcile lists each kind of difference, and fixes what it can", async () => {
   const { account, ids: [one = "", other = ""] } = await recorded(2);
   const shown = account.change(one, { status: "canceled" });
   account.subscriptions.delete(other);
@@ -237,7 +237,7 @@ Deno.test("reconcile lists each kind of difference, fixes what it can, and delet
   assertEquals(Object.keys(errors), ["sub_odd", future.id]);
 });
 
-Deno.test("reconcile names a record that is frozen, because its marks are ahead of the clock, and fixes it when they are set back as its page says", async () => {
+Deno.test("reconcile names a record whose marks are ahead of the clock, and its page's SQL sets them back", async () => {
   const { account, ids: [one = ""] } = await recorded(1);
   // Marks are in quarters of microseconds.
   const day = 86_400e6 * 4;
@@ -305,7 +305,7 @@ Deno.test("reconcile compares twice, so an event on its way is no difference", a
   assertEquals(await found(testContext(api.url)), []);
 });
 
-Deno.test("reconcile records subscriptions without an account ID of known customers and applies their events, also if it learns of them meanwhile, and if UNMAPPED_SUBSCRIPTIONS is ignore", async () => {
+Deno.test("reconcile records subscriptions without an account ID if their customers are known", async () => {
   const { account, ids: [one = ""] } = await recorded(1);
   const shown = account.subscriptions.get(one)!;
   const nameless = withoutAccount(shown);
@@ -357,7 +357,7 @@ Deno.test("reconcile applies the events of a subscription that Stripe no longer 
   assertEquals(kindsOf(await fixed(testContext(api.url))), ["missing_there"]);
 });
 
-Deno.test("reconcile leaves an event for which a handler has to run to a delivery or a retry, and fixes the record", async () => {
+Deno.test("reconcile fixes the record, and leaves events with a handler to a delivery or a retry", async () => {
   const { account, ids: [one = ""] } = await recorded(1);
   const about = { subscription: one, created: account.nowSeconds - 60 };
   const updated = "customer.subscription.updated" as const;

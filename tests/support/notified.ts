@@ -74,13 +74,6 @@ export function startNotifiedEndpoint() {
   };
 }
 
-export function alertEnvironment(
-  { env }: { env: Environment },
-): Environment {
-  const { NOTIFICATION_URL: url = "" } = env;
-  return { ALERT_URL: url, ALERT_SIGNING_SECRET: NOTIFICATION_SECRET };
-}
-
 /** The key of the tests, easy to find in a log that must not hold it. */
 export const MAIL_API_KEY = "re_key_of_the_tests";
 

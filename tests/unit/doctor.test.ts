@@ -1,4 +1,3 @@
-/** The doctor's command line, and what it says about answers of a deployment. */
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { UsageError } from "../../scripts/common/cli.ts";
 import { LOCAL_SIGNING_SECRETS } from "../../scripts/common/environment.ts";

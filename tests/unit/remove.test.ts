@@ -73,7 +73,8 @@ Deno.test("remove takes out what add has put there, where git can undo it", asyn
   const { path } = project;
   const look = async () => ({
     tree: await project.tree(),
-    names: [...Deno.readDirSync(`${path}/supabase`)].map(({ name }) => name),
+    names: [...Deno.readDirSync(`${path}/supabase`)].map(({ name }) => name)
+      .sort(),
   });
   const before = await look();
   await project.commit();

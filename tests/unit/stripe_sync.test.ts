@@ -1,4 +1,3 @@
-/** What `import` and `reconcile` do without a database. */
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import Stripe from "stripe";
 import { UsageError } from "../../scripts/common/cli.ts";

@@ -7,9 +7,8 @@ import {
   assertThrows,
 } from "@std/assert";
 import Stripe from "stripe";
-import { HelpRequest, UsageError } from "../../scripts/common/cli.ts";
+import { UsageError } from "../../scripts/common/cli.ts";
 import { EVENT_TYPES } from "../../scripts/events/templates.ts";
-import { advice } from "../../scripts/trigger/advice.ts";
 import {
   buildEvent,
   parseTriggerArguments,
@@ -27,6 +26,7 @@ import {
 import { parseEvent } from "../../supabase/functions/_shared/billing/events/parse_event.ts";
 import { LOCAL_SECRET_KEY } from "../../supabase/functions/billing-webhook/signatures/local_stack.ts";
 import { stripe } from "../../supabase/functions/_shared/billing/events/stripe.ts";
+import { serveHere } from "../support/machine.ts";
 import { runCommand } from "../support/run_script.ts";
 import { typesOf } from "../../supabase/functions/_shared/billing/events/format.ts";
 
@@ -74,7 +74,7 @@ Deno.test("advice() says what a type needs, and what to do about a failure", () 
       [`${UPDATED} ${elsewhere}`, 500, "creation_pending", CREATE],
     ] as const
   ) {
-    const lines = advice({ status, errorCode }, parsed(line));
+    const lines = result.advice({ status, errorCode }, parsed(line));
     assertMatch(lines.join("\n"), said);
   }
 
@@ -82,12 +82,14 @@ Deno.test("advice() says what a type needs, and what to do about a failure", () 
   for (const [format, { types }] of Object.entries(PROVIDERS)) {
     const sent = parsed(`${types.at(-2)} --format ${format}`);
     const failed = { status: 500, errorCode: "creation_pending" };
-    const [, line] = / trigger (.+)/.exec(advice(failed, sent).join("\n"))!;
+    const [, line] = / trigger (.+)/.exec(
+      result.advice(failed, sent).join("\n"),
+    )!;
     assertEquals(parsed(line!).format, format);
   }
 
   assertEquals(
-    advice({ status: 200, isClaimed: true }, parsed("charge.refunded")),
+    result.advice({ status: 200, isClaimed: true }, parsed("charge.refunded")),
     [],
   );
 });
@@ -162,28 +164,6 @@ Deno.test("parseTriggerArguments() refuses what it does not take", () => {
   }
 });
 
-Deno.test("--help lists the event types of the format", () => {
-  for (
-    const [line, format] of [
-      ["--help", "stripe"],
-      ["--help --format x", "stripe"],
-      ["--format paddle --help", "paddle"],
-      ["--help --format=lemon-squeezy", "lemon-squeezy"],
-      ["--help --provider b", "dodo"],
-      ["--help --provider b --format stripe", "stripe"],
-    ] as [string, FormatName][]
-  ) {
-    const args = line.split(" ");
-    const help = () =>
-      parseTriggerArguments(args, { PROVIDER_B_FORMAT: "dodo" });
-    const { message } = assertThrows(help, HelpRequest);
-    const listed = message.matchAll(/^ {2}([a-z][\w.]+)$/gm);
-    const types = [...listed].map(([, type]) => type);
-    assertEquals(types, [...eventTypesOf(format)]);
-    assertStringIncludes(message, `Event types of ${format} (`);
-  }
-});
-
 type Options = Parameters<typeof result.sentEvent>[1];
 const EVENT = {
   provider: "a",
@@ -201,20 +181,16 @@ async function resultOf(
   rows: Readonly<Record<string, object>>,
   { status = 200, wasApplied = false, type = EVENT.type, secretKey = "x" } = {},
 ) {
-  await using server = Deno.serve(
-    { hostname: "127.0.0.1", port: 0, onListen() {} },
-    ({ url, headers }) => {
-      assertEquals(headers.get("accept-profile"), "public");
-      const { pathname, searchParams } = new URL(url);
-      searchParams.delete("select");
-      const table = pathname.replace("/rest/v1/billing_", "");
-      const row = rows[`${table}?${[...searchParams.values()]}`];
-      const status = headers.get("apikey") === "x" ? 200 : 401;
-      return Response.json(row ? [row] : [], { status });
-    },
-  );
-  const projectUrl = `http://127.0.0.1:${server.addr.port}`;
-  const project = { projectUrl, secretKey };
+  await using server = serveHere(({ url, headers }) => {
+    assertEquals(headers.get("accept-profile"), "public");
+    const { pathname, searchParams } = new URL(url);
+    searchParams.delete("select");
+    const table = pathname.replace("/rest/v1/billing_", "");
+    const row = rows[`${table}?${[...searchParams.values()]}`];
+    const status = headers.get("apikey") === "x" ? 200 : 401;
+    return Response.json(row ? [row] : [], { status });
+  });
+  const project = { projectUrl: server.url, secretKey };
   const event = { ...EVENT, type };
   return await result.readResult(project, event, { status, wasApplied });
 }
@@ -408,16 +384,9 @@ function trigger(line: string) {
   });
 }
 
-function serve(answer: (request: Request) => Response | Promise<Response>) {
-  const options = { port: 0, hostname: "127.0.0.1", onListen() {} };
-  const server = Deno.serve(options, answer);
-  const url = `http://127.0.0.1:${server.addr.port}/hook`;
-  return { url, [Symbol.asyncDispose]: () => server.shutdown() };
-}
-
 Deno.test("trigger sends what verifies, and prints the answer alone", async () => {
   const events: Stripe.Event[] = [];
-  await using receiver = serve(async (request) => {
+  await using receiver = serveHere(async (request) => {
     const signature = request.headers.get("stripe-signature") ?? "";
     const { webhooks } = Stripe;
     const body = await request.text();
@@ -425,7 +394,7 @@ Deno.test("trigger sends what verifies, and prints the answer alone", async () =
     return new Response("\x1b[2J\u202e\r\nnext");
   });
 
-  const line = `${CREATED} --url ${receiver.url}`;
+  const line = `${CREATED} --url ${receiver.url}/hook`;
   const { out: printed } = await trigger(`${line} --print`);
   assertEquals(JSON.parse(printed).data.object.id, "sub_local_a");
 
@@ -443,12 +412,13 @@ Deno.test("trigger sends a file as it is, and follows no redirect", async () => 
   const bytes = Uint8Array.of(0x7b, 0xff, 0x00, 0x7d);
   await Deno.writeFile(file, bytes);
   const received: unknown[] = [];
-  const receiver = serve(async (request) => {
+  const receiver = serveHere(async (request) => {
     received.push(new URL(request.url).pathname, await request.bytes());
     return new Response(null, { status: 302, headers: { location: "/other" } });
   });
 
-  const line = `--payload ${file} --url ${receiver.url}`;
+  const url = `${receiver.url}/hook`;
+  const line = `--payload ${file} --url ${url}`;
   const result = await trigger(line);
   assertEquals([result.code, result.out], [1, "302\n"]);
   assertEquals(received, ["/hook", bytes]);
@@ -456,7 +426,7 @@ Deno.test("trigger sends a file as it is, and follows no redirect", async () => 
   await receiver[Symbol.asyncDispose]();
   const { code, out, err } = await trigger(line);
   assertEquals([code, out], [1, ""]);
-  const reason = `Cannot reach ${receiver.url}: is the local stack running?`;
+  const reason = `Cannot reach ${url}: is the local stack running?`;
   assertStringIncludes(err, reason);
   await Deno.remove(file);
 });

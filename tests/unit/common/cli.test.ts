@@ -104,6 +104,14 @@ Deno.test("each task prints its help in 80 columns, and does nothing else", asyn
   assertEquals(await run("token", "--hlep"), { code: 2, out: "", err });
 });
 
+Deno.test("token refuses what is no user, and is for the local stack only", async () => {
+  const { code, err } = await run("token", "--user=service_role");
+  assertEquals([code, err.includes("--user takes a UUID")], [2, true]);
+
+  const user = "--user=11111111-1111-4111-8111-111111111111";
+  assertEquals((await run("token", user)).code, 1);
+});
+
 const PROJECTS = [
   ["https://abc.supabase.co//", "http://x", "https://abc.supabase.co"],
   // As pasted.

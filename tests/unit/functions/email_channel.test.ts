@@ -1,4 +1,3 @@
-/** What is mailed to accounts: the channel, its texts, and how they are rendered. */
 import { assert, assertEquals } from "@std/assert";
 import {
   accountEmail,
@@ -7,6 +6,7 @@ import {
 import { emailTexts } from "../../../supabase/functions/billing-worker/channels/email_texts.ts";
 import { formatAmount } from "../../../supabase/functions/billing-worker/channels/format_amount.ts";
 import { renderEmail } from "../../../supabase/functions/billing-worker/channels/render_email.ts";
+import { serveHere } from "../../support/machine.ts";
 import {
   codeOf,
   fakeDatabase,
@@ -20,20 +20,20 @@ const found = (): Promise<string | null> => Promise.resolve("a@example.com");
 
 async function mail(answer?: () => Response, addressOf = found) {
   const sent: [path: string, headers: Headers, body: unknown][] = [];
-  const options = { hostname: "127.0.0.1", port: 0, onListen: () => {} };
-  const server = Deno.serve(options, async (request) => {
+  const server = serveHere(async (request) => {
     const { pathname } = new URL(request.url);
     sent.push([pathname, request.headers, await request.json()]);
     return answer!();
   });
-  const url = `http://127.0.0.1:${server.addr.port}`;
-  if (answer === undefined) await server.shutdown();
+  const { url } = server;
+  const end = server[Symbol.asyncDispose];
+  if (answer === undefined) await end();
 
   const clock = () => Date.parse("2026-11-21T06:24:00Z");
   const settings = { apiKey: "re_LEAKED", from: FROM, perSecond: 2 };
   const channel = emailChannel({ ...settings, url, addressOf, fetch, clock });
   const attempt = await channel.send({ ...NOTIFICATION, ...STATED });
-  if (answer !== undefined) await server.shutdown();
+  if (answer !== undefined) await end();
   return { sent, attempt };
 }
 

@@ -1,4 +1,3 @@
-/** The settings of providers, as both functions read them. */
 import { assert, assertEquals } from "@std/assert";
 import type { Environment } from "../../../supabase/functions/_shared/billing/environment.ts";
 import { FORMATS } from "../../../supabase/functions/_shared/billing/events/formats.ts";

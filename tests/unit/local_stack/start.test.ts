@@ -1,7 +1,3 @@
-/**
- * What `start` is told, what it takes for itself (ports, a folder), and what it
- * prints.
- */
 import {
   assert,
   assertEquals,

@@ -1,4 +1,3 @@
-/** The files that `deno task build` writes: what they need, and that they are the same anywhere. */
 import { assert, assertEquals } from "@std/assert";
 import { builtFile, FUNCTIONS } from "../../../scripts/common/built.ts";
 import { createCommand } from "../../../scripts/common/create_command.ts";

@@ -1,4 +1,3 @@
-/** The packages that are used, and the one that is published. */
 import { assert, assertEquals } from "@std/assert";
 import { dirname, join } from "node:path";
 import { readFolder } from "../../../scripts/add/project.ts";
