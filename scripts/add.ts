@@ -4,6 +4,7 @@ import { makePlan } from "./add/plan.ts";
 import { readProject, readReceiver } from "./add/project.ts";
 import { toolNotes } from "./add/tools.ts";
 import { type CommandLine, reportEnd } from "./common/cli.ts";
+import { asTyped, isFromPackage } from "./common/how_started.ts";
 import { print } from "./common/print.ts";
 
 const COMMAND_LINE = {
@@ -25,8 +26,11 @@ your database: "supabase db push" refuses if a name is taken there.`,
   exitCodes: "0 if nothing is left for you to do, else 1",
 } as const satisfies CommandLine;
 
-const FIRST_PUSH =
-  "The push creates nothing if your database already has one of the names.";
+const FIRST = [
+  ...(isFromPackage ? [`Try it on this machine: ${asTyped("start")}`] : []),
+  "The push creates nothing if your database has a schema billing already, or",
+  "another name of the receiver: in public, they begin with billing_.",
+];
 const NEXT = [
   "Next: review and commit it, and then",
   "  supabase db push --remote",
@@ -50,7 +54,7 @@ export async function add(args: readonly string[]): Promise<number> {
 
   const state = `${path} has version ${receiver.version}.`;
   if (isWritten) print(`Done: ${state}`);
-  else if (!isDone) print("Not up to date, and nothing was written.");
+  else if (!isDone) print("Not up to date, and nothing was written. Run add.");
   else if (plan.kept.length === 0) print(`Up to date: ${state}`);
 
   if (plan.todo.length > 0) print("Left for you:", ...linesOf(plan.todo));
@@ -58,7 +62,7 @@ export async function add(args: readonly string[]): Promise<number> {
   if (hasNotes) print("For the tools of this project:", ...linesOf(notes));
 
   const isFirst = plan.changes.some(({ path }) => /_billing\.sql$/.test(path));
-  if (isWritten && isFirst) print(FIRST_PUSH);
+  if (isWritten && isFirst) print(...FIRST);
   if (isWritten) print(...NEXT);
 
   const isWanted = isDone || isWritten || mode === "dry-run";

@@ -24,7 +24,8 @@ const NEXT = [
   "  supabase functions delete billing-webhook",
   "  supabase functions delete billing-worker",
   "  supabase secrets unset PROVIDER_A_SIGNING_SECRET",
-  "Unset its other secrets, and delete the key of its schedule.",
+  "Unset its other secrets, and delete the key of its schedule, and what you have",
+  "added by hand: the package, lines for it such as in .prettierignore.",
 ];
 /** Without the migrations, the tree is as before. */
 const LAST = [

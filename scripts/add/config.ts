@@ -13,7 +13,12 @@ export interface Config {
   readonly content: unknown; // undefined if it is not TOML
 }
 
-/** Each function checks its caller itself. */
+/** Why each needs no JWT. */
+const CHECKS: Readonly<Record<string, string>> = {
+  "billing-webhook": "Its callers have no JWT: it checks their signature.",
+  "billing-worker": "Its caller has no JWT: it checks for a secret key.",
+};
+
 function settingsOf(name: string) {
   const entrypoint = `./functions/${name}/index.mjs`;
   return Object.entries({ entrypoint, verify_jwt: false });
@@ -78,7 +83,9 @@ export function planConfigRemoval(config: Config) {
 }
 
 function sectionOf(name: string): string {
-  return `[functions.${name}]\n${settingsOf(name).map(lineOf).join("\n")}\n`;
+  const lines = settingsOf(name).map(lineOf);
+  const section = [`[functions.${name}]`, `# ${CHECKS[name]}`, ...lines, ""];
+  return section.join("\n");
 }
 
 /** Returns undefined if the result does not read as it should. */

@@ -14,6 +14,9 @@ import {
 
 export type Plan = Readonly<Awaited<ReturnType<typeof makePlan>>>;
 
+const SUBSCRIPTIONS =
+  /create table (if not exists )?"?billing"?\."?subscriptions\b/i;
+
 /** The functions that the project replaces: written once, and never again. */
 const YOURS = /\/billing_99_yours\.sql$/;
 
@@ -28,6 +31,8 @@ export async function makePlan(
   const isExported = hasOwnExport(project);
 
   const wanted = new Map(receiver.files);
+  const generated = [...wanted.keys(), ...Object.keys(migrations.recorded)];
+  wanted.set(ATTRIBUTES, attributesOf(generated));
   const declared = [...(schemas && !isExported ? receiver.schemas : [])]
     .map(([path, text]) => [`${schemas}/${basename(path)}`, text] as const);
   const isOutside = /^(\.\.|\/)/.test(schemas ?? "");
@@ -104,6 +109,17 @@ export async function makePlan(
     );
   }
 
+  const lost = lostMigrations(
+    project,
+    Object.keys(manifest.files)
+      .filter((path) => path.startsWith("migrations/")),
+  );
+  for (const path of lost) {
+    todo.push(
+      `supabase/${path} is gone, and a new database needs it: restore it with git.`,
+    );
+  }
+
   for (const [path, text] of migrations.added) change(path, text);
   if (configText !== undefined) change(config.name, configText, config.text);
 
@@ -128,10 +144,21 @@ export async function makePlan(
   return { changes, kept, todo, notes, blockers };
 }
 
+/** Tells git's hosts to fold these files in a review. */
+function attributesOf(paths: readonly string[]): string {
+  return paths.map((path) => `/${path} linguist-generated\n`).join("");
+}
+
+/** A squash has put ours into another one. */
+function lostMigrations({ sql }: Project, ours: readonly string[]): string[] {
+  const isSquashed = [...sql.values()].some((text) => SUBSCRIPTIONS.test(text));
+  return isSquashed ? [] : ours.filter((path) => !sql.has(path));
+}
+
 function hasOwnExport({ sql, schemas }: Project): boolean {
   return [...sql].some(([path, text]) =>
     path.startsWith(`${schemas}/`) && !/\/billing_\d\d_\w+\.sql$/.test(path) &&
-    /create table (if not exists )?"?billing"?\."?subscriptions\b/i.test(text)
+    SUBSCRIPTIONS.test(text)
   );
 }
 

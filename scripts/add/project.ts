@@ -25,7 +25,6 @@ export async function readReceiver() {
     const text = await Deno.readTextFile(builtFile(name));
     files.set(`functions/${name}/index.mjs`, text);
   }
-  files.set(ATTRIBUTES, attributesOf([...files.keys(), ...migrations.keys()]));
   return {
     version: manifest.version,
     files: files as ReadonlyMap<string, string>,
@@ -36,14 +35,6 @@ export async function readReceiver() {
 
 export function readMigrations(): Promise<ReadonlyMap<string, string>> {
   return readFolder(join(REPOSITORY, "supabase"), "migrations");
-}
-
-/** Tells git's hosts to fold these files in a review. */
-function attributesOf(paths: readonly string[]): string {
-  return paths
-    // The project has a migration under a number of its own.
-    .map((path) => path.replace(/^migrations\/\d+/, "migrations/*"))
-    .map((path) => `/${path} linguist-generated\n`).join("");
 }
 
 export type Project = Readonly<Awaited<ReturnType<typeof readProject>>>;

@@ -14,7 +14,7 @@ const TOOLS = [
     files: /^\.?(oxfmt|prettier)|^package\.json$/,
     needs: /^\.?(oxfmt|prettier)(rc|\.config)|"(oxfmt|prettier)":/m,
     has: /supabase(\/\**)?$|supabase\/.*billing/m,
-    line: "supabase/**/billing[.-][jw]*[nkr]",
+    line: "supabase/**/billing[.-][jw]*",
   },
   {
     what: 'deno fmt: add to "exclude" in deno.json',
@@ -22,6 +22,13 @@ const TOOLS = [
     needs: /^deno(?![^]*"useTabs": *true)/,
     has: /supabase(\/\**)?"(?!:)|supabase\/billing\.json/,
     line: "supabase/billing.json",
+  },
+  {
+    what: 'Biome: add to "files.includes" in biome.json, behind "**"',
+    files: /^\.?biome\.jsonc?$/,
+    needs: /"indentStyle": *"space"/,
+    has: /supabase(\/\**)?"(?!:)|supabase\/billing\.json/,
+    line: "!supabase/billing.json",
   },
   {
     what: "ESLint: add to globalIgnores in eslint.config",

@@ -92,6 +92,9 @@ export async function buildFunction(name: string): Promise<string> {
     code = code.replaceAll(path, `npm:${name}@${version}/${file}`);
   }
 
+  // git takes a blank at the end of a line for a mistake.
+  code = code.replaceAll(/^(\s*\*.*?) +$/gm, "$1");
+
   const licences = await Promise.all([...folders].sort().map(licenceOf));
   const own = `${manifest.name} ${manifest.version}\n\n${await Deno
     .readTextFile(join(REPOSITORY, "LICENSE"))}`;

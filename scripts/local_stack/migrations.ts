@@ -20,6 +20,19 @@ const LIST_SQL = `
     version text primary key, statements text[], name text
   )`;
 
+/**
+ * Supabase's default privileges before 30 October 2026: everything that `postgres`
+ * creates in schema public is granted to the API's roles.
+ */
+export const LEGACY_DEFAULT_PRIVILEGES_SQL = `
+  alter default privileges for role postgres in schema public
+    grant all on tables to anon, authenticated, service_role;
+  alter default privileges for role postgres in schema public
+    grant all on sequences to anon, authenticated, service_role;
+  alter default privileges for role postgres in schema public
+    grant all on functions to anon, authenticated, service_role;
+`;
+
 /** How many of a project's migrations that fail are printed. */
 const MAX_PRINTED = 5;
 
@@ -86,6 +99,13 @@ export async function updateProjectDatabase(
     for (const { version, file } of pending) {
       // Of two files with the same version, only one can be applied.
       if (applied.has(version) && !current.includes(version)) refuse(file);
+    }
+
+    // What projects that are older have, and the Supabase CLI's default.
+    const config = join(project, "supabase", "config.toml");
+    const text = await Deno.readTextFile(config).catch(() => "");
+    if (!/^ *auto_expose_new_tables *= *false/m.test(text)) {
+      await sql.unsafe(LEGACY_DEFAULT_PRIVILEGES_SQL).simple();
     }
 
     const failures: string[][] = [];
@@ -160,14 +180,14 @@ function refuse(migration: string): never {
   );
 }
 
-/** Returns at most two lines that say why a migration fails. */
+/** Returns the lines that say why a migration fails; of very many, the first. */
 async function failureOf(applied: Promise<void>) {
   try {
     await applied;
     return undefined;
   } catch (error) {
     if (!(error instanceof postgres.PostgresError)) throw error;
-    const reason = wrap(printable(error.message), 74).slice(0, 2);
+    const reason = wrap(printable(error.message), 74).slice(0, 12);
     return reason.map((line) => `    ${line}`);
   }
 }

@@ -104,7 +104,7 @@ Deno.test("npx adds the receiver to a project, runs it and sends events", async 
       "20991231000000_handler": `
         create table public.failed (id text);
         create function billing.on_payment_intent_payment_failed(text, event jsonb)
-        returns void language sql security definer
+        returns void language sql
         as $$ insert into public.failed values (event ->> 'id') $$`,
     };
     for (const [name, sql] of Object.entries(migrations)) {

@@ -11,20 +11,6 @@ import {
 } from "../../scripts/local_stack/migrations.ts";
 
 /**
- * Supabase's default privileges before 30 October 2026, for tests: everything
- * that `postgres` creates in schema public is granted to the API's roles. Run it
- * as `postgres`, before the migrations.
- */
-export const LEGACY_DEFAULT_PRIVILEGES_SQL = `
-  alter default privileges for role postgres in schema public
-    grant all on tables to anon, authenticated, service_role;
-  alter default privileges for role postgres in schema public
-    grant all on sequences to anon, authenticated, service_role;
-  alter default privileges for role postgres in schema public
-    grant all on functions to anon, authenticated, service_role;
-`;
-
-/**
  * Returns the SQL after which a database, in later connections, gives itself out as
  * version 14.9 or such of Postgres to all that do not say where `current_setting` is.
  */

@@ -1,4 +1,5 @@
 /** Stacks, and parts of one, that only one test uses. */
+import { LEGACY_DEFAULT_PRIVILEGES_SQL } from "../../scripts/local_stack/migrations.ts";
 import postgres from "postgres";
 import { createCommand } from "../../scripts/common/create_command.ts";
 import {
@@ -9,10 +10,7 @@ import { postgrestService } from "../../scripts/local_stack/postgrest.ts";
 import { createService } from "../../scripts/local_stack/service.ts";
 import { databaseUrls } from "../../scripts/local_stack/databases.ts";
 import { startStack } from "../../scripts/local_stack/stack.ts";
-import {
-  createMigratedDatabase,
-  LEGACY_DEFAULT_PRIVILEGES_SQL,
-} from "./databases.ts";
+import { createMigratedDatabase } from "./databases.ts";
 import { freePort } from "./machine.ts";
 import { setting } from "./test_environment.ts";
 

@@ -23,6 +23,8 @@ const MIGRATION = "migrations/20261122095959_billing.sql";
 const OLD = "snippets/billing_old.sql";
 const ACCESS = "schemas/billing_12_access.sql";
 const YOURS = "schemas/billing_99_yours.sql";
+const ATTRIBUTES = [...receiver.files.keys(), MIGRATION]
+  .map((path) => `/${path} linguist-generated\n`).join("");
 const UP_TO_DATE = { changes: [], kept: [], todo: [], notes: [], blockers: [] };
 
 /** A first release, and a second one, which adds a migration. */
@@ -56,6 +58,7 @@ Deno.test("add copies at most 8 files, and changes nothing but config.toml", asy
   assertEquals(copied, {
     ...theirs,
     ...Object.fromEntries(receiver.files),
+    ".gitattributes": ATTRIBUTES,
     // Dated before now: "supabase migration new" makes the next one behind it.
     [MIGRATION]: [...receiver.migrations.values()].join(),
   });
@@ -111,7 +114,9 @@ Deno.test("the migration comes behind the project's own, and before now", () => 
 Deno.test("after a removal, the migration is added again, behind it", async () => {
   await using project = await makeProject();
   await project.add();
-  await project.remove("billing.json");
+  for (const path of ["billing.json", ".gitattributes"]) {
+    await project.remove(path);
+  }
   const removal = "migrations/20261122100001_billing_remove.sql";
   await project.write(removal, "drop schema billing cascade;\n");
   // What it was in an earlier version.
@@ -120,7 +125,8 @@ Deno.test("after a removal, the migration is added again, behind it", async () =
   const again = "migrations/20261122100002_billing.sql";
   const { changes, ...rest } = await project.add();
   assertEquals({ ...rest, changes: [] }, UP_TO_DATE);
-  assertEquals(changes.map(({ path }) => path), [again, "billing.json"]);
+  const paths = changes.map(({ path }) => path);
+  assertEquals(paths, [".gitattributes", again, "billing.json"]);
   assertEquals(await project.plan(), UP_TO_DATE);
 });
 
@@ -141,6 +147,7 @@ Deno.test("an update replaces unchanged files, and adds new migrations", async (
   assertEquals(kept, [MIGRATION]);
   assertEquals(changes.map(({ verb, path }) => `${verb} ${path}`), [
     `change ${WEBHOOK}`,
+    "change .gitattributes",
     `remove ${OLD}`,
     "add migrations/20270101000001_billing_second.sql",
     "change billing.json",
@@ -154,8 +161,12 @@ Deno.test("an update replaces unchanged files, and adds new migrations", async (
     const { blockers } = await project.add({ ...receiver, version });
     assert(blockers.join().includes("Run add from a newer clone"));
   }
-  // Squashed migrations do not come back.
+  // Squashed migrations do not come back, and others do not get lost.
   await project.remove(MIGRATION);
+  const { todo } = await project.plan(second);
+  assert(todo.join().startsWith(`supabase/${MIGRATION} is gone`), todo.join());
+  const squash = 'CREATE TABLE IF NOT EXISTS "billing"."subscriptions" ();\n';
+  await project.write(own, squash);
   assertEquals(await project.plan(second), UP_TO_DATE);
 });
 
@@ -184,7 +195,7 @@ Deno.test("a changed file is kept, and named each time", async () => {
 Deno.test("a .gitattributes of the user's own stays, with a note", async () => {
   await using project = await makeProject();
   await project.add();
-  const ours = receiver.files.get(".gitattributes")!;
+  const ours = ATTRIBUTES;
   const [line, ...more] = ours.trimEnd().split("\n");
 
   // The first one was written by add, and then changed.
@@ -382,10 +393,12 @@ Deno.test("add uses no manifest that it has not written", async () => {
 
 const BOTH = `\
 [functions.billing-webhook]
+# Its callers have no JWT: it checks their signature.
 entrypoint = "./functions/billing-webhook/index.mjs"
 verify_jwt = false
 
 [functions.billing-worker]
+# Its caller has no JWT: it checks for a secret key.
 entrypoint = "./functions/billing-worker/index.mjs"
 verify_jwt = false
 `;
@@ -434,7 +447,7 @@ Deno.test("add leaves sections as they are, and says what they lack", () => {
 const FUNCTIONS = "supabase/functions/billing-{webhook,worker}/**";
 /** Files of tools, and the line that is missing. */
 const TOOLS = [
-  ["package.json", '"prettier": "3"', "supabase/**/billing[.-][jw]*[nkr]"],
+  ["package.json", '"prettier": "3"', "supabase/**/billing[.-][jw]*"],
   ["deno.jsonc", '"npm:@supabase/ssr"', "supabase/billing.json"],
   ["eslint.config.mjs", "projectService: true", FUNCTIONS],
 ] as const;
@@ -522,7 +535,7 @@ Deno.test("add, from nothing to up to date, where git can undo it", async () => 
   assert(!("billing.json" in await project.tree()));
   await project.commit();
 
-  const first = "The push creates nothing if your database already has";
+  const first = "The push creates nothing if your database has a schema";
   const done = await add(path, ". --yes", 0, [
     `Done: ${path} has`,
     first,
