@@ -152,15 +152,15 @@ Deno.test("a trigger of the app's own writes with each event", async () => {
   await using undo = new AsyncDisposableStack();
   undo.defer(async () => {
     await sql`drop function if exists public.note_change cascade`;
-    await sql`drop table if exists public.changes`;
+    await sql`drop table if exists public.subscription_history`;
   });
   await sql.unsafe(sqlOf("create trigger note_change")).simple();
 
   await update(await subscribe(receiver.url, crypto.randomUUID()));
 
-  const changes = await sql`select status from public.changes`;
+  const history = await sql`select status from public.subscription_history`;
   assertEquals(
-    changes.map(({ status }) => status),
+    history.map(({ status }) => status),
     ["active", "past_due"],
   );
 });

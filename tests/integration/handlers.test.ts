@@ -14,11 +14,20 @@ const COMPLETED = "checkout.session.completed";
 const PAID_LATER = "checkout.session.async_payment_succeeded";
 const REFUNDED = "charge.refunded";
 const INVOICE = "invoice.paid";
+const SUCCEEDED = "payment_intent.succeeded";
+const FINALIZED = "invoice.finalized";
 
 const started = await startOwnStack({
   env: {
-    HANDLE_EVENT_TYPES: [FAILED, COMPLETED, PAID_LATER, REFUNDED, INVOICE]
-      .join(", "),
+    HANDLE_EVENT_TYPES: [
+      FAILED,
+      COMPLETED,
+      PAID_LATER,
+      REFUNDED,
+      INVOICE,
+      SUCCEEDED,
+      FINALIZED,
+    ].join(", "),
     ACCOUNT_FROM_CHECKOUT: "true",
   },
 });
@@ -26,6 +35,9 @@ const { stack, sql } = started;
 Deno.test.afterAll(() => started[Symbol.asyncDispose]());
 const webhook = `${stack.urls.webhookProcess}/billing-webhook`;
 
+await sql`
+  insert into billing.customers (provider, customer_id, account_id)
+  values ('a', 'cus_listed', 'acc_listed')`;
 const PLANS = `insert into public.plan_credits
   values ('price_pro', 30), ('price_year', 360), ('price_extra', 5)`;
 for (const text of [...handlersPage().handlers, PLANS]) {
@@ -229,7 +241,21 @@ const refunds = [
   refund(uniqueId("pi"), 1),
 ];
 const failed = [1, 2].map((amount) => event(FAILED, { amount }));
+const deals = [{ accountId: "acc_deal", lifetimePlan: "price_pro" }, {}]
+  .map((metadata) => event(SUCCEEDED, { id: uniqueId("pi"), metadata }));
+const url = "https://invoice.stripe.com/i/1";
+const listed = [
+  {
+    parent: { subscription_details: { metadata: { accountId: "acc_listed" } } },
+  },
+  { subscription_details: { metadata: { accountId: "acc_listed" } } },
+  { customer: "cus_listed" },
+].map((of) =>
+  event(FINALIZED, { id: uniqueId("in"), hosted_invoice_url: url, ...of })
+);
 const others = [
+  ...deals,
+  ...listed,
   ...invoices.filter(({ credits }) => credits === undefined),
   invoice("manual", { lines: { data: [line(OTHER, true)] } }),
   invoice("manual", {}),
@@ -288,7 +314,13 @@ Deno.test("whatever fails, is retried and delivered again, each event has its ef
 
   await test.step("and all come again, long after the ledger has forgotten them", async () => {
     await sql`delete from billing.processed_events`;
-    const purchases = [...checkouts, ...refunds, ...invoices];
+    const purchases = [
+      ...checkouts,
+      ...refunds,
+      ...invoices,
+      ...deals,
+      ...listed,
+    ];
     assertEquals(await deliverAll(purchases), { 200: purchases.length });
     // What was refunded first may come last.
     const first = refund(whole.payment_intent, 500);
@@ -311,6 +343,18 @@ Deno.test("whatever fails, is retried and delivered again, each event has its ef
     "acc_unsaid 100",
     "acc_whole 0",
   ]);
+
+  const grants = await sql`
+    select s.account_id, s.plan_id, s.cancel_at
+    from billing.grants g join billing.subscriptions s on s.id = g.subscription_id`;
+  assertEquals(grants.map((row) => Object.values(row)), [
+    ["acc_deal", "price_pro", null],
+  ]);
+  const shown = await sql`select account_id, url from public.invoices`;
+  assertEquals(
+    shown.map((row) => Object.values(row)),
+    listed.map(() => ["acc_listed", url]),
+  );
 
   const given = await sql`select source, amount::int from public.credits`;
   const amounts = new Map(given.map(({ source, amount }) => [source, amount]));

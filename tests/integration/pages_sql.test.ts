@@ -35,6 +35,7 @@ const VALUES = {
   "subscription id": subscription,
   "account id": "acc_9",
   "customer id": "cus_9",
+  "grant id": "grant_9",
   "your name": "somebody",
   "reason": "a test of ours",
   "project-ref": "abcdefghijklmnopqrst",
@@ -82,6 +83,13 @@ async function makeFixtures(tx: postgres.TransactionSql): Promise<void> {
   await tx`
     insert into billing.notifications (provider, event_id, account_id, subscription_id, status)
     values ('a', 'evt_dead', 'acc_9', ${subscription}, 'dead')`;
+  await tx`
+    with made as (
+      insert into billing.subscriptions (id, provider, account_id, status, plan_id)
+      values ('grant_9', 'manual', 'acc_10', 'active', 'prod_pro') returning id
+    )
+    insert into billing.grants (subscription_id, reason, granted_by)
+    select id, 'a test', 'somebody' from made`;
   // The pages' examples of where accounts may be kept.
   await tx`create table public.teams (id uuid, billing_email text)`;
   await tx`create table public.team_members (team_id uuid, user_id uuid)`;

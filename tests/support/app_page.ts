@@ -17,8 +17,7 @@ export type Client = SupabaseClient<Database>;
 
 /** What docs/app.md exports, as far as tests call it. */
 export interface AppCode extends AsyncDisposable {
-  hasAccess(supabase: Client, accountId: string): Promise<boolean>;
-  readPlan(supabase: Client): Promise<Record<string, unknown> | null>;
+  createClient(): Client;
 }
 
 /** insufficient_privilege */
@@ -27,20 +26,21 @@ export const DENIED = "42501";
 const UNDO = `
   drop policy if exists "Users read their own subscriptions" on billing.subscriptions;
   drop policy if exists "Members read their teams' subscriptions" on billing.subscriptions;
-  drop policy if exists "The account in the token reads its subscriptions" on billing.subscriptions;
-  drop policy if exists "All read what plans include" on billing.plan_features;
+  drop policy if exists "Users read what plans include" on billing.plan_features;
   delete from billing.plan_features;
   revoke all on table
     billing.subscriptions, public.billing_subscriptions,
-    public.billing_subscription_items,
     billing.plan_features, public.billing_plan_features
     from authenticated;
   revoke all on function
-    public.billing_has_access(text, interval),
-    public.billing_has_feature(text, text, interval),
-    public.billing_feature_amount(text, text, interval)
+    public.billing_account, public.billing_has_access, public.billing_has_feature,
+    public.billing_feature_amount, public.billing_features, public.billing_grace,
+    public.billing_default_grace
     from authenticated;
-  drop table if exists public.team_members, public.documents;
+  create or replace function public.billing_default_grace() returns interval
+    language sql stable set search_path = '' as 'select interval ''0''';
+  drop function if exists public.use_feature;
+  drop table if exists public.used_features, public.team_members, public.documents;
 `;
 
 const page = readPage("docs/app.md");
@@ -53,9 +53,14 @@ export function sqlOf(text: string): string {
   return found[0]!.sql;
 }
 
-/** What signed-in users may do, without any policy. */
-export const RIGHTS = ["on table billing.", "on table public."]
-  .map(sqlOf).join("\n");
+/** The page's policy for an account in the token. */
+export const BY_TOKEN = sqlOf('"Users read').replace(
+  "(select auth.uid())::text",
+  () => /`(\(select auth\.jwt\(\) -> [^`]+)`/.exec(page)![1]!,
+);
+
+/** What signed-in users may do, without any policy on subscriptions. */
+export const RIGHTS = readPage("docs/nextjs/billing.sql");
 
 export async function loadAppCode(): Promise<AppCode> {
   const code = await writeDocCode(["docs/app.md"]);
