@@ -396,7 +396,7 @@ cross join (
       null, 'A10 active P20', false, '%s: of a value that changes back, the later arrival wins')
 ) as c (arriving, not_applied, after, any_order, why);
 
-select plan(60 + count(*)::integer) from cases;
+select plan(61 + count(*)::integer) from cases;
 
 select is(
   pg_temp.check_case(c.arriving),
@@ -637,6 +637,16 @@ select is(
   ((pg_temp.steps('creation 10, update 20, deletion 30, creation 20, payment 40'))[5]).account_id,
   'A20',
   'a failed payment is of the account that the record has then'
+);
+select is(
+  array(
+    select (s.record).had_trial
+    from unnest(pg_temp.steps(
+      'creation 10, update 30 trial_end=null, update 20 trial_end=50, update 40 trial_end=null'
+    )) as s
+  ),
+  array[false, false, true, true],
+  'a trial is remembered, also one that is reported late'
 );
 select is_empty(
   $$

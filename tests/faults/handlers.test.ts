@@ -215,7 +215,7 @@ Deno.test(`each of ${EVENTS} events has its effect exactly once, whatever is kil
   const random = seededRandom(seed);
 
   await forget();
-  await sql`truncate billing.subscriptions`;
+  await sql`truncate billing.subscriptions, billing.grants`;
   const unlucky = `
     perform pg_sleep(random() * 0.02); -- time to be killed
     if random() < 0.2 then
