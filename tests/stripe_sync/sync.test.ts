@@ -212,6 +212,11 @@ Deno.test("imports while random events arrive end in the state of the account", 
     },
   });
 
+  // Import and reconcile leave it alone.
+  await sql`select billing.grant_plan('acc_0', 'p', reason => 'a test')`;
+  const grants = () =>
+    sql`select to_jsonb(s) from billing.subscriptions s where provider = 'manual'`;
+  const granted = [...await grants()];
   const context = testContext(api.url);
   const kinds: string[] = [];
   while (present.length > 0) {
@@ -230,6 +235,7 @@ Deno.test("imports while random events arrive end in the state of the account", 
   assert(missing > 20, `${kinds}`);
   assert(during > 20, `${during} delivered during the imports`);
   assertEquals(await found(context), [], `seed ${seed}`);
+  assertEquals([...await grants()], granted);
 });
 
 Deno.test("reconcile lists each kind of difference, fixes what it can, and deletes nothing", async () => {
@@ -264,6 +270,9 @@ Deno.test("reconcile lists each kind of difference, fixes what it can, and delet
     select 'a', id, 'json', 'apply_failed', 'x'
     from unnest(${["evt_old", resolved.id]}::text[]) as id`;
   await sql`select billing.resolve_failed_event(${resolved.id}, 'called', 'me')`;
+  await sql`
+    insert into billing.subscriptions (id, provider, account_id, status, plan_id)
+    values ('grant_1', 'manual', 'acc_0', 'active', 'p')`;
   await using api = serveStripeApi(account);
   const args = ["--stripe-url", api.url];
 
@@ -296,8 +305,12 @@ Deno.test("reconcile lists each kind of difference, fixes what it can, and delet
     from billing.subscriptions`;
   assertEquals(
     rows.map((row) => Object.values(row).join()).sort(),
-    [`${one},canceled,true`, `${other},active,false`, "sub_new,canceled,true"]
-      .sort(),
+    [
+      `${one},canceled,true`,
+      `${other},active,false`,
+      "grant_1,active,false",
+      "sub_new,canceled,true",
+    ].sort(),
   );
   const notified = await sql`select invoice_id from billing.notifications`;
   assertEquals(notified.map(({ invoice_id }) => invoice_id), [invoice]);
