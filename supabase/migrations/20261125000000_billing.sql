@@ -19,15 +19,14 @@ begin
         public.billing_apply_events, public.billing_apply_handled_event, public.billing_claim_alerts,
         public.billing_claim_failed_events, public.billing_claim_notifications, public.billing_customers,
         public.billing_default_grace, public.billing_end_grant, public.billing_failed_events,
-        public.billing_feature_amount, public.billing_features, public.billing_grace,
-        public.billing_grant_plan, public.billing_grants, public.billing_has_access,
-        public.billing_has_feature, public.billing_health, public.billing_is_erased,
-        public.billing_notifications, public.billing_plan_features, public.billing_processed_events,
-        public.billing_record_failed_event, public.billing_records, public.billing_release_lease,
-        public.billing_reopen_failed_event, public.billing_resolve_failed_event, public.billing_retry_failed_event,
-        public.billing_retry_failed_events, public.billing_settle_alerts, public.billing_settle_failed_events,
-        public.billing_settle_notifications, public.billing_subscription_items, public.billing_subscriptions,
-        public.billing_try_event
+        public.billing_feature_amount, public.billing_grant_plan, public.billing_grants,
+        public.billing_has_access, public.billing_has_feature, public.billing_health,
+        public.billing_is_erased, public.billing_notifications, public.billing_plan_features,
+        public.billing_processed_events, public.billing_record_failed_event, public.billing_records,
+        public.billing_release_lease, public.billing_reopen_failed_event, public.billing_resolve_failed_event,
+        public.billing_retry_failed_event, public.billing_retry_failed_events, public.billing_settle_alerts,
+        public.billing_settle_failed_events, public.billing_settle_notifications, public.billing_subscription_items,
+        public.billing_subscriptions, public.billing_try_event
       }'))
     union
     select 'schema billing of ' || n.nspowner::regrole
@@ -61,6 +60,8 @@ create table billing.subscriptions (
   quantity integer,
   cancel_at timestamptz,
   trial_end timestamptz,
+  -- Whether an event has ever reported one.
+  had_trial boolean not null default false,
   paused text,
   paused_until timestamptz,
   livemode boolean,
@@ -202,6 +203,7 @@ select
   quantity,
   cancel_at,
   trial_end,
+  had_trial,
   paused,
   paused_until,
   livemode,
@@ -495,6 +497,8 @@ begin
   then
     record.alive_mark := greatest(record.alive_mark, mark);
   end if;
+  record.had_trial := coalesce(record.had_trial, false)
+    or (event.report ->> 'trial_end') is not null;
 
   -- So here: a minimum after a maximum does not depend on the order of arrival, if updates say what
   -- they replaced.
@@ -1098,6 +1102,7 @@ begin
     quantity = r.quantity,
     cancel_at = r.cancel_at,
     trial_end = r.trial_end,
+    had_trial = r.had_trial,
     paused = r.paused,
     paused_until = r.paused_until,
     livemode = r.livemode,
@@ -1127,6 +1132,7 @@ begin
     quantity,
     cancel_at,
     trial_end,
+    had_trial,
     paused,
     paused_until,
     livemode,
@@ -3569,7 +3575,10 @@ begin
       select s.*
       into uncanceled
       from billing.subscriptions s
-      where s.account_id = account and s.status <> 'canceled' and not force
+      where s.account_id = account
+        and s.provider <> 'manual'
+        and s.status <> 'canceled'
+        and not force
       limit 1;
       if found then
         raise exception 'Subscription % is % at provider %: nothing was erased.',
@@ -3650,14 +3659,12 @@ comment on function billing.forget_erasure is
   'Undoes billing.erase_account for a subscription or customer of a provider, or an account '
   '(provider: account).';
 -- supabase/schemas/billing_12_account.sql
--- What an app asks about an account: windows (views) and functions with the caller's rights. And
--- what a person may give it: grants.
+-- What an app asks about an account, and what a person may give it: grants.
 --
--- The functions read windows, and only columns that docs/app.md grants, so a user sees what a policy
--- lets them see, and needs no right on schema billing. Their bodies are strings or plpgsql, as of
--- all functions in public: one that was parsed at creation could use schema billing without a check
--- of the caller's right to it. plpgsql keeps a plan: to plan it at each call takes more time than
--- the rest.
+-- The functions read windows (views), and only columns that docs/app.md grants, so a user sees what
+-- a policy lets them see, and needs no right on schema billing. Their bodies are strings or plpgsql,
+-- as of all functions in public: one that was parsed at creation could use schema billing without a
+-- check of the caller's right to it. plpgsql keeps a plan, which takes longer to make than to run.
 
 -- What an app may show. paid_until is the rule of access, which "Who has access" in docs/app.md
 -- states with its reasons.
@@ -3677,6 +3684,7 @@ select
   s.quantity,
   s.cancel_at,
   s.trial_end,
+  s.had_trial or s.trial_end is not null as had_trial,
   s.paused,
   s.paused_until,
   s.livemode,
@@ -3739,17 +3747,6 @@ as
 select plan_id, feature, amount, per_unit
 from billing.plan_features;
 
--- Returns the grace that counts: the default, unless one is given.
-create or replace function public.billing_grace(grace interval default null)
-returns interval
-language plpgsql stable
-set search_path = ''
-as $$
-begin
-  return greatest(coalesce(grace, public.billing_default_grace()), '0');
-end;
-$$;
-
 create or replace function public.billing_has_access(
   account_id text,
   grace interval default null
@@ -3759,7 +3756,7 @@ language plpgsql stable
 set search_path = ''
 as $$
 declare
-  given constant interval := public.billing_grace(grace);
+  given constant interval := greatest(coalesce(grace, public.billing_default_grace()), '0');
 begin
   return exists (
     select
@@ -3773,59 +3770,105 @@ $$;
 comment on function public.billing_has_access is
   'Whether an account has a subscription that is paid or in grace.';
 
--- Returns what an account may use, by its subscriptions or, if none gives access, by the plan
--- "free". An amount of null is unlimited. The price's row of a feature wins over the product's.
-create or replace function public.billing_features(
+-- Returns what an app shows of an account (docs/app.md). Of its subscriptions, it shows the one that
+-- gives access longest; of equal ones a provider's before a grant; without access, the newest.
+create or replace function public.billing_account(
   account_id text,
-  grace interval default null,
-  of_feature text default null
+  grace interval default null
 )
-returns table (feature text, amount bigint)
+returns jsonb
 language plpgsql stable
 set search_path = ''
+set plan_cache_mode = force_generic_plan -- planning takes longer than running
+set jit = off
+set enable_seqscan = off -- plan_features may be small, and grow
 as $$
-#variable_conflict use_column
 declare
-  given constant interval := public.billing_grace(grace);
+  given constant interval := greatest(coalesce(grace, public.billing_default_grace()), '0');
+  shown record; -- nulls without a subscription
+  features jsonb;
 begin
-  return query
   select
-    f.feature,
-    case
-      when bool_and(f.amount is not null) then
-        least(sum(f.amount::numeric * f.units), 9223372036854775807)::bigint
-    end
+    a.access,
+    case when a.access and isfinite(a.access_until) then a.access_until end as access_until,
+    s.id as subscription_id,
+    s.provider,
+    s.plan_id,
+    a.status,
+    s.quantity,
+    s.current_period_end,
+    s.cancel_at,
+    s.trial_end,
+    s.past_due_since,
+    a.status = 'paused' or s.paused is not null and (s.paused_until <= now()) is not true as paused,
+    bool_or(s.had_trial) over () as had_trial,
+    count(*) filter (where a.access) over () as subscriptions
+  into shown
+  from public.billing_subscriptions s,
+    lateral (
+      select
+        coalesce(now() < s.paid_until + given, false) as access,
+        least(s.cancel_at, s.paid_until + given) as access_until,
+        case when s.status = 'canceled' then s.status else coalesce(s.provider_status, s.status) end
+          as status
+    ) as a
+  where s.account_id = billing_account.account_id
+  order by
+    a.access desc,
+    case when a.access then (
+      a.access_until,
+      s.provider <> 'manual',
+      coalesce(s.current_period_end, '-infinity')
+    ) end desc,
+    s.created_at desc,
+    s.id desc
+  limit 1;
+
+  -- What all subscriptions include, or else the plan "free". An amount of null is unlimited. The
+  -- price's row of a feature wins over the product's.
+  select coalesce(jsonb_object_agg(total.feature, total.amount), '{}')
+  into features
   from (
     select
-      p.feature,
-      p.amount,
-      case when p.per_unit then coalesce(i.quantity, 1) else 1 end as units
-    from public.billing_subscriptions s,
-      jsonb_to_recordset(s.items) as i (price_id text, product_id text, quantity integer),
-      lateral (
-        select distinct on (p.feature) p.feature, p.amount, p.per_unit
-        from public.billing_plan_features p
-        where p.plan_id in (i.price_id, i.product_id)
-          and p.feature = coalesce(of_feature, p.feature)
-        order by p.feature, p.plan_id = i.price_id desc
-      ) as p
-    where s.account_id = billing_features.account_id
-      and now() < s.paid_until + given
-      -- A quantity of 0 gives nothing, also if the feature is unlimited or not per unit.
-      and (i.quantity <= 0) is not true
-    union all
-    select p.feature, p.amount, 1
-    from public.billing_plan_features p
-    where p.plan_id = 'free'
-      and p.feature = coalesce(of_feature, p.feature)
-      and not public.billing_has_access(billing_features.account_id, grace)
-  ) as f
-  group by f.feature;
+      f.feature,
+      case
+        when bool_and(f.amount is not null) then
+          least(sum(f.amount::numeric * f.units), 9223372036854775807)
+      end as amount
+    from (
+      select
+        p.feature,
+        p.amount,
+        case when p.per_unit then coalesce(i.quantity, 1) else 1 end as units
+      from public.billing_subscriptions s,
+        jsonb_to_recordset(s.items) as i (price_id text, product_id text, quantity integer),
+        lateral (
+          select distinct on (p.feature) p.feature, p.amount, p.per_unit
+          from public.billing_plan_features p
+          where p.plan_id in (i.price_id, i.product_id)
+          order by p.feature, p.plan_id = i.price_id desc
+        ) as p
+      where s.account_id = billing_account.account_id
+        and now() < s.paid_until + given
+        -- A quantity of 0 gives nothing, also if the feature is unlimited or not per unit.
+        and (i.quantity <= 0) is not true
+      union all
+      select p.feature, p.amount, 1
+      from public.billing_plan_features p
+      where p.plan_id = 'free' and shown.access is not true
+    ) as f
+    group by f.feature
+  ) as total;
+
+  return to_jsonb(shown) || jsonb_build_object(
+    'access', coalesce(shown.access, false),
+    'features', features
+  );
 end;
 $$;
 
-comment on function public.billing_features is
-  'What an account may use, and how much of it; null is unlimited.';
+comment on function public.billing_account is
+  'Access, plan and features of an account, in one answer.';
 
 create or replace function public.billing_feature_amount(
   account_id text,
@@ -3836,11 +3879,10 @@ returns bigint
 language plpgsql stable
 set search_path = ''
 as $$
+declare
+  features constant jsonb := public.billing_account(account_id, grace) -> 'features';
 begin
-  return (
-    select case when count(*) = 0 then 0 else min(f.amount) end
-    from public.billing_features(account_id, grace, feature) as f
-  );
+  return case when features ? feature then features ->> feature else '0' end;
 end;
 $$;
 
@@ -3868,81 +3910,41 @@ $$;
 comment on function public.billing_has_feature is
   'Whether an account has more of a feature than it has used.';
 
--- Returns what an app shows of an account (docs/app.md). Of its subscriptions, it shows the one that
--- gives access longest; of equal ones a provider's before a grant; without access, the newest.
-create or replace function public.billing_account(
-  account_id text,
-  grace interval default null
-)
-returns jsonb
+-- Looks first, by an index alone, for the few accounts that have two.
+create or replace function billing.find_double_subscribed()
+returns table (account_id text, subscriptions bigint, since timestamptz)
 language plpgsql stable
 set search_path = ''
+set jit = off
+set enable_seqscan = off
 as $$
-#variable_conflict use_column
 declare
-  given constant interval := public.billing_grace(grace);
-  shown record; -- all null for an account without a subscription
+  given constant interval := greatest(public.billing_default_grace(), '0');
 begin
-  select
-    a.access,
-    case when isfinite(a.access_until) then a.access_until end as access_until,
-    s.id as subscription_id,
-    s.provider,
-    s.plan_id,
-    case when s.status = 'canceled' then s.status else coalesce(s.provider_status, s.status) end
-      as status,
-    s.quantity,
-    s.current_period_end,
-    s.cancel_at,
-    s.trial_end,
-    s.past_due_since,
-    s.paused is not null and (s.paused_until <= now()) is not true as paused,
-    bool_or(s.trial_end is not null) over () as had_trial,
-    count(*) filter (where a.access) over () as subscriptions
-  into shown
-  from public.billing_subscriptions s,
+  return query
+  select a.account_id, paid.*
+  from (
+    select s.account_id
+    from billing.subscriptions s
+    group by s.account_id
+    having count(*) > 1
+  ) as a,
     lateral (
-      select
-        coalesce(now() < s.paid_until + given, false) as access,
-        least(s.cancel_at, s.paid_until + given) as access_until
-    ) as a
-  where s.account_id = billing_account.account_id
-  order by
-    a.access desc,
-    case when a.access then (
-      a.access_until,
-      s.provider <> 'manual',
-      coalesce(s.current_period_end, '-infinity')
-    ) end desc,
-    s.created_at desc,
-    s.id
-  limit 1;
-
-  return to_jsonb(shown) || jsonb_build_object(
-    'access', coalesce(shown.access, false),
-    'access_until', case when shown.access then shown.access_until end,
-    'features', coalesce((
-      select jsonb_object_agg(f.feature, f.amount)
-      from public.billing_features(account_id, grace) as f
-    ), '{}')
-  );
+      select count(*), (array_agg(s.created_at order by s.created_at))[2]
+      from public.billing_subscriptions s
+      where s.account_id = a.account_id
+        and s.provider <> 'manual'
+        and now() < s.paid_until + given
+      having count(*) > 1
+    ) as paid;
 end;
 $$;
-
-comment on function public.billing_account is
-  'Access, plan and features of an account, in one answer.';
 
 create or replace view billing.double_subscribed
 with (security_invoker = true)
 as
-select
-  s.account_id,
-  count(*) as subscriptions,
-  (array_agg(s.created_at order by s.created_at))[2] as since
-from public.billing_subscriptions s
-where s.provider <> 'manual' and now() < s.paid_until + public.billing_grace()
-group by s.account_id
-having count(*) > 1;
+select account_id, subscriptions, since
+from billing.find_double_subscribed();
 
 comment on view billing.double_subscribed is
   'Accounts that pay for more than one subscription.';
@@ -3952,10 +3954,10 @@ comment on view billing.double_subscribed is
 
 create table billing.grants (
   subscription_id text collate "C" primary key references billing.subscriptions on delete cascade,
-  reason text not null check (reason ~ '\S'),
+  reason text not null,
   granted_by text not null,
   granted_at timestamptz not null default now(),
-  ended_reason text check (ended_reason ~ '\S'),
+  ended_reason text,
   ended_by text,
   ended_at timestamptz
 );
@@ -3963,7 +3965,7 @@ create table billing.grants (
 comment on table billing.grants is
   'Plans that a person or a handler gave to an account: subscriptions of provider manual.';
 
--- A grant is a subscription that no provider knows, so no event changes it. Returns its ID.
+-- A grant is a subscription that no provider knows, so no event changes it.
 create or replace function billing.grant_plan(
   account_id text,
   plan_id text,
@@ -3979,7 +3981,7 @@ as $$
 declare
   grant_id constant text := 'grant_' || gen_random_uuid();
 begin
-  if reason is null or until <= now() or quantity <= 0 then
+  if coalesce(reason, '') !~ '\S' or until <= now() or quantity <= 0 then
     raise exception 'A grant needs a reason, an end that is to come or none, and a quantity above 0.'
       using hint = 'select billing.grant_plan(''<account id>'', ''<plan id>'', reason => ''<why>'');';
   end if;
@@ -4007,7 +4009,7 @@ as $$
 begin
   update billing.grants g
   set ended_reason = end_grant.reason, ended_by = who, ended_at = now()
-  where g.subscription_id = grant_id and g.ended_at is null and end_grant.reason is not null;
+  where g.subscription_id = grant_id and g.ended_at is null and end_grant.reason ~ '\S';
   if not found then
     raise exception 'Nothing was ended: % is no grant, or has ended, or no reason is given.', grant_id
       using hint = 'select * from billing.grants where ended_at is null;';
@@ -4129,7 +4131,10 @@ select
     from billing.erasures e
     where e.purchases > 0
   ) as erased_purchases,
-  (select count(*) from billing.double_subscribed) as double_subscribed,
+  case
+    when pg_relation_size(to_regclass('billing.subscriptions_account_id')) < pg_size_bytes('8 MB')
+      then (select count(*) from billing.double_subscribed)
+  end as double_subscribed,
   billing.schema_version() as schema_version
 from (
     select
@@ -4154,7 +4159,8 @@ table public.billing_health;
 
 comment on view billing.health is
   'last_scheduled_run_at: when the schedule last ran both queues without a fault. '
-  'erased_purchases: events of erased accounts that would have made a record.';
+  'erased_purchases: events of erased accounts that would have made a record. '
+  'double_subscribed: null with over some 100,000 subscriptions.';
 
 
 -- For commands ------------------------------------------------------------------------------------
@@ -4344,7 +4350,7 @@ begin
     claim_alerts, settle_alerts, release_lease,
     retry_failed_event, retry_failed_events, resolve_failed_event, reopen_failed_event,
     account_of_customer, account_email, is_erased,
-    grace, has_access, features, feature_amount, has_feature, account, grant_plan, end_grant
+    has_access, account, feature_amount, has_feature, grant_plan, end_grant
   }'::text[] loop
     execute format(
       'revoke all on function public.billing_%s from public, anon, authenticated, service_role',
@@ -4444,7 +4450,6 @@ $$;
 
 comment on function billing.account_email is 'Yours to replace.';
 
--- Returns how long past_due keeps access where no grace is given.
 create or replace function public.billing_default_grace()
 returns interval
 language sql stable

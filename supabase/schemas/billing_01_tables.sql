@@ -19,6 +19,8 @@ create table billing.subscriptions (
   quantity integer,
   cancel_at timestamptz,
   trial_end timestamptz,
+  -- Whether an event has ever reported one.
+  had_trial boolean not null default false,
   paused text,
   paused_until timestamptz,
   livemode boolean,

@@ -27,6 +27,7 @@ select
   quantity,
   cancel_at,
   trial_end,
+  had_trial,
   paused,
   paused_until,
   livemode,

@@ -181,6 +181,8 @@ begin
   then
     record.alive_mark := greatest(record.alive_mark, mark);
   end if;
+  record.had_trial := coalesce(record.had_trial, false)
+    or (event.report ->> 'trial_end') is not null;
 
   -- So here: a minimum after a maximum does not depend on the order of arrival, if updates say what
   -- they replaced.

@@ -227,7 +227,10 @@ begin
       select s.*
       into uncanceled
       from billing.subscriptions s
-      where s.account_id = account and s.status <> 'canceled' and not force
+      where s.account_id = account
+        and s.provider <> 'manual'
+        and s.status <> 'canceled'
+        and not force
       limit 1;
       if found then
         raise exception 'Subscription % is % at provider %: nothing was erased.',

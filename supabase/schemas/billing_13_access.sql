@@ -68,7 +68,10 @@ select
     from billing.erasures e
     where e.purchases > 0
   ) as erased_purchases,
-  (select count(*) from billing.double_subscribed) as double_subscribed,
+  case
+    when pg_relation_size(to_regclass('billing.subscriptions_account_id')) < pg_size_bytes('8 MB')
+      then (select count(*) from billing.double_subscribed)
+  end as double_subscribed,
   billing.schema_version() as schema_version
 from (
     select
@@ -93,7 +96,8 @@ table public.billing_health;
 
 comment on view billing.health is
   'last_scheduled_run_at: when the schedule last ran both queues without a fault. '
-  'erased_purchases: events of erased accounts that would have made a record.';
+  'erased_purchases: events of erased accounts that would have made a record. '
+  'double_subscribed: null with over some 100,000 subscriptions.';
 
 
 -- For commands ------------------------------------------------------------------------------------
@@ -283,7 +287,7 @@ begin
     claim_alerts, settle_alerts, release_lease,
     retry_failed_event, retry_failed_events, resolve_failed_event, reopen_failed_event,
     account_of_customer, account_email, is_erased,
-    grace, has_access, features, feature_amount, has_feature, account, grant_plan, end_grant
+    has_access, account, feature_amount, has_feature, grant_plan, end_grant
   }'::text[] loop
     execute format(
       'revoke all on function public.billing_%s from public, anon, authenticated, service_role',

@@ -57,7 +57,6 @@ $$;
 
 comment on function billing.account_email is 'Yours to replace.';
 
--- Returns how long past_due keeps access where no grace is given.
 create or replace function public.billing_default_grace()
 returns interval
 language sql stable

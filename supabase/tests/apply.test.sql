@@ -49,7 +49,9 @@ return jsonb_build_object(
 
 create function pg_temp.record(subscription_id text)
 returns jsonb language sql as $$
-  select to_jsonb(s) from billing.subscriptions s where s.id = subscription_id
+  select to_jsonb(s) || jsonb_build_object('created_at', s.created_at = now())
+  from billing.subscriptions s
+  where s.id = subscription_id
 $$;
 
 -- Returns all rows of events and subscriptions whose ids begin with a prefix.
@@ -134,6 +136,8 @@ select is(
     "quantity": 5,
     "cancel_at": "2027-02-02T00:00:00+00:00",
     "trial_end": "2027-01-22T00:00:00+00:00",
+    "had_trial": true,
+    "created_at": true,
     "paused": "void",
     "paused_until": "2027-03-01T00:00:00+00:00",
     "livemode": true,
@@ -198,6 +202,8 @@ select is(
     "quantity": 6,
     "cancel_at": null,
     "trial_end": "2027-01-23T00:00:00+00:00",
+    "had_trial": true,
+    "created_at": true,
     "paused": null,
     "paused_until": null,
     "livemode": false,

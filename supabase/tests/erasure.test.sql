@@ -4,10 +4,11 @@
  * come back with another account.
  */
 begin;
-select plan(75);
+select plan(77);
 truncate
   billing.failed_events,
   billing.subscriptions,
+  billing.grants,
   billing.processed_events,
   billing.notifications,
   billing.erasures;
@@ -224,6 +225,14 @@ select matches(
   'an account with an active subscription can be erased by force'
 );
 
+select billing.grant_plan('acc_granted', 'p', reason => 'a gift');
+select is(
+  billing.erase_account('acc_granted'),
+  'Erased: 1 subscriptions, 0 failed events, 0 notifications.',
+  'an account with a grant can be erased'
+);
+select is_empty('select from billing.grants', 'grants of an erased account are deleted');
+
 select pg_temp.file('quoted', 'x5', 'y5', 'z', '{"accountId": "it''s \"so\""}');
 select is(
   billing.erase_account('it''s "so"'),
@@ -294,7 +303,8 @@ select is_empty(
 );
 
 -- Customers of an erased account.
-truncate billing.subscriptions, billing.failed_events, billing.erasures, billing.processed_events;
+truncate billing.subscriptions, billing.failed_events, billing.erasures, billing.processed_events,
+  billing.grants;
 insert into billing.customers (provider, customer_id, account_id)
 values ('a', 'cus_k', 'acc_customers'), ('a', 'cus_l', 'acc_customers'), ('a', 'cus_m', 'acc_m');
 insert into billing.subscriptions (id, provider, account_id, status, plan_id, customer_id)
@@ -325,6 +335,7 @@ create function pg_temp.purchases()
 returns bigint language sql as 'select erased_purchases from public.billing_health';
 truncate
   billing.subscriptions,
+  billing.grants,
   billing.failed_events,
   billing.customers,
   billing.erasures,

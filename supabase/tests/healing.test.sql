@@ -4,7 +4,8 @@
  */
 begin;
 select plan(71);
-truncate billing.failed_events, billing.leases, billing.subscriptions, billing.processed_events;
+truncate billing.failed_events, billing.leases, billing.subscriptions, billing.processed_events,
+  billing.grants;
 
 create function pg_temp.file(
   event_id text,

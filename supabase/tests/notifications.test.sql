@@ -505,7 +505,8 @@ select matches(
 
 -- Notifications that are not true, or no longer, are withdrawn.
 reset role;
-truncate billing.notifications, billing.subscriptions, billing.leases, billing.pauses;
+truncate billing.notifications, billing.subscriptions, billing.leases, billing.pauses,
+  billing.grants;
 
 create function pg_temp.told(kind text, record jsonb, fields jsonb default '{}')
 returns text language plpgsql as $$
@@ -515,7 +516,8 @@ begin
   insert into billing.subscriptions
   select s.*
   from jsonb_populate_record(null::billing.subscriptions, '{
-    "id": "sub_1", "provider": "a", "account_id": "acc_1", "status": "active", "plan_id": "p"
+    "id": "sub_1", "provider": "a", "account_id": "acc_1", "status": "active", "plan_id": "p",
+    "created_at": "2027-01-01Z", "had_trial": false
   }' || record) as s
   where record <> '{"none": true}';
   insert into billing.notifications (
@@ -613,7 +615,8 @@ begin
       ('{"id": "sub_2"}' || other)
   ) as o (fields),
     jsonb_populate_record(null::billing.subscriptions, '{
-      "provider": "a", "account_id": "acc_1", "status": "active", "plan_id": "p"
+      "provider": "a", "account_id": "acc_1", "status": "active", "plan_id": "p",
+      "created_at": "2027-01-01Z", "had_trial": false
     }' || jsonb_strip_nulls(o.fields)) as s
   where o.fields is not null;
   insert into billing.notifications (provider, event_id, account_id, subscription_id, kind)

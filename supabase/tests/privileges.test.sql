@@ -203,6 +203,8 @@ select set_eq(
       ('public.billing_subscription_items', 'select'),
       ('billing.customers', 'delete, insert, select, update'),
       ('public.billing_customers', 'delete, insert, select, update'),
+      ('billing.grants', 'insert, select, update'),
+      ('public.billing_grants', 'select'),
       ('billing.failed_events', 'delete, insert, select, update'),
       ('billing.notifications', 'insert, select, update'),
       ('billing.alerts', 'insert, select, update'),
@@ -212,6 +214,7 @@ select set_eq(
       ('billing.erasure_key', 'select'),
       ('billing.records', 'insert, select, update'),
       ('billing.open_failures', 'insert, select, update'),
+      ('billing.double_subscribed', 'insert, select, update'),
       ('billing.health', 'insert, select, update'),
       ('billing.events_per_hour', 'insert, select, update'),
       ('public.billing_subscriptions', 'select'),
@@ -288,6 +291,7 @@ select is_empty(
     select o.rolname, a.*
     from outsiders o, attempts a
     where not pg_temp.is_denied(o.rolname, a.statement)
+      and a.object <> 'billing_default_grace()' -- reads nothing
   $$,
   'with all rights on everything in public, every statement is still denied'
 );

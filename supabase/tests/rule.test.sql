@@ -633,6 +633,16 @@ select is(
   'A20',
   'a failed payment is of the account that the record has then'
 );
+select is(
+  array(
+    select (s.record).had_trial
+    from unnest(pg_temp.steps(
+      'creation 10, update 30 trial_end=null, update 20 trial_end=50, update 40 trial_end=null'
+    )) as s
+  ),
+  array[false, false, true, true],
+  'a trial is remembered, also one that is reported late'
+);
 select is_empty(
   $$
     select e.at

@@ -23,7 +23,8 @@ select is(
     "notifications_given_up": 0,
     "last_scheduled_run_at": null,
     "handlers": [],
-    "erased_purchases": 0
+    "erased_purchases": 0,
+    "double_subscribed": 0
   }',
   'the health is one row, even of nothing'
 );
@@ -190,7 +191,8 @@ select is(
     'notifications_given_up', 2,
     'last_scheduled_run_at', null,
     'handlers', jsonb_build_array('on_a', 'on_b_c'),
-    'erased_purchases', 0
+    'erased_purchases', 0,
+    'double_subscribed', 0
   ),
   'the health counts failures, retries, notifications and handlers'
 );

@@ -190,6 +190,9 @@ Deno.test("reconcile lists each kind of difference, and fixes what it can", asyn
     select 'a', id, 'json', 'apply_failed', 'x'
     from unnest(${["evt_old", resolved.id]}::text[]) as id`;
   await sql`select billing.resolve_failed_event(${resolved.id}, 'called', 'me')`;
+  await sql`
+    insert into billing.subscriptions (id, provider, account_id, status, plan_id)
+    values ('grant_1', 'manual', 'acc_0', 'active', 'p')`;
   await using api = serveStripeApi(account);
   const args = ["--stripe-url", api.url];
 
@@ -222,8 +225,12 @@ Deno.test("reconcile lists each kind of difference, and fixes what it can", asyn
     from billing.subscriptions`;
   assertEquals(
     rows.map((row) => Object.values(row).join()).sort(),
-    [`${one},canceled,true`, `${other},active,false`, "sub_new,canceled,true"]
-      .sort(),
+    [
+      `${one},canceled,true`,
+      `${other},active,false`,
+      "grant_1,active,false",
+      "sub_new,canceled,true",
+    ].sort(),
   );
   const notified = await sql`select invoice_id from billing.notifications`;
   assertEquals(notified.map(({ invoice_id }) => invoice_id), [invoice]);

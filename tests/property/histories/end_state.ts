@@ -32,6 +32,7 @@ export async function assertEndState(
           'paused', s.paused,
           'livemode', s.livemode,
           'past_due_since', extract(epoch from s.past_due_since)::bigint,
+          'had_trial', s.had_trial,
           'canceled', s.canceled_at is not null
         ) order by s.id), '[]')
         from billing.subscriptions s

@@ -86,6 +86,7 @@ export interface ModelRecord extends RecordedValues {
   readonly account_id: string;
   /** Unix seconds. */
   readonly past_due_since: number | null;
+  readonly had_trial: boolean;
   readonly canceled: boolean;
 }
 
@@ -112,6 +113,7 @@ function happen(event: HistoryEvent, { records, notifications }: ModelState) {
         : record.account_id,
       status: "active",
       past_due_since: pastDueSince(event, record),
+      had_trial: hadTrial(event, record),
       canceled: record?.canceled ?? false,
     });
     return;
@@ -123,6 +125,7 @@ function happen(event: HistoryEvent, { records, notifications }: ModelState) {
         ...record,
         ...recorded(event.values),
         past_due_since: pastDueSince(event, record),
+        had_trial: hadTrial(event, record),
       });
       break;
     case "customer.subscription.deleted":
@@ -132,6 +135,13 @@ function happen(event: HistoryEvent, { records, notifications }: ModelState) {
       notifications.set(event.id, record.account_id);
       break;
   }
+}
+
+function hadTrial(
+  { values }: HistoryEvent,
+  record: ModelRecord | undefined,
+): boolean {
+  return values.trialEnd !== null || (record?.had_trial ?? false);
 }
 
 function pastDueSince(

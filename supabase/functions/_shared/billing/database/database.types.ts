@@ -381,6 +381,7 @@ export type Database = {
           "created_at": string;
           "current_period_end": string | null;
           "customer_id": string | null;
+          "had_trial": boolean | null;
           "id": string;
           "items": Json | null;
           "items_complete": boolean | null;
@@ -404,6 +405,7 @@ export type Database = {
           "created_at"?: string | null;
           "current_period_end"?: string | null;
           "customer_id"?: string | null;
+          "had_trial"?: never;
           "id"?: string | null;
           "items"?: never;
           "items_complete"?: boolean | null;
@@ -426,6 +428,7 @@ export type Database = {
           "created_at"?: string | null;
           "current_period_end"?: string | null;
           "customer_id"?: string | null;
+          "had_trial"?: never;
           "id"?: string | null;
           "items"?: never;
           "items_complete"?: boolean | null;
@@ -520,14 +523,6 @@ export type Database = {
         Args: { "account_id": string; "feature": string; "grace"?: string };
         Returns: number;
       };
-      "billing_features": {
-        Args: { "account_id": string; "grace"?: string; "of_feature"?: string };
-        Returns: {
-          "amount": number;
-          "feature": string;
-        }[];
-      };
-      "billing_grace": { Args: { "grace"?: string }; Returns: string };
       "billing_grant_plan": {
         Args: {
           "account_id": string;
