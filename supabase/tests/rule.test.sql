@@ -385,7 +385,7 @@ cross join (
       null, 'A10 active P20', false, '%s: of a value that changes back, the later arrival wins')
 ) as c (arriving, not_applied, after, any_order, why);
 
-select plan(66 + count(*)::integer) from cases;
+select plan(67 + count(*)::integer) from cases;
 
 select is(
   pg_temp.check_case(c.arriving),
