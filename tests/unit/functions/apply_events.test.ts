@@ -69,7 +69,7 @@ const NO_OUTCOMES = [
   "applied",
   { outcome: "applied" },
   null,
-  [{}],
+  [{ place: 1, outcome: "failed", error_code: 1 }],
   [{ outcome: "applied" }],
   [{ place: 1, outcome: "APPLIED" }],
   [{ place: "1", outcome: "applied" }],

@@ -1,7 +1,13 @@
 /** Turns the events of every format into events on the wire. */
 import * as z from "zod/mini";
 import { DeliveryError } from "../errors.ts";
-import type { Payment, Report, ReportedItem, WireEvent } from "./event.ts";
+import type {
+  Kind,
+  Payment,
+  Report,
+  ReportedItem,
+  WireEvent,
+} from "./event.ts";
 import type { PlanItem } from "./event_settings.ts";
 import {
   accountIn,
@@ -44,7 +50,11 @@ type OptionalColumns = Partial<Omit<Report, Essential>>;
 /** A report whose essential columns are not yet validated. */
 type StatedReport = OptionalColumns & Record<Essential, unknown>;
 
-type Stated = Parts & Readonly<Record<string, unknown>>;
+type ValidKind = Kind | "other";
+
+type Stated =
+  & Parts
+  & Readonly<Record<string, unknown> & { kind: ValidKind }>;
 
 type Reading = Readonly<{
   event: unknown;
@@ -90,8 +100,12 @@ export function itemOf(stated: Partial<ReportedItem>): ReportedItem {
 export function defineFormat(definition: Definition): Format {
   const { names, idOf, occurredAt = z.nullish(instant) } = definition;
 
-  // Created when first used: at startup, it would slow a cold start.
-  const schema = z.lazy(() => schemaOf({ ...definition, occurredAt }));
+  const schemas: { [kind in ValidKind]?: ReturnType<typeof schemaOf> } = {};
+
+  // Created when first used: all of them at startup would slow a cold start.
+  function schemaFor(kind: ValidKind) {
+    return schemas[kind] ??= schemaOf(kind, { ...definition, occurredAt });
+  }
 
   const isSubscription = definition.isSubscription ??
     ((event) => textOf(at(event, names.type)).startsWith("subscription."));
@@ -119,7 +133,8 @@ export function defineFormat(definition: Definition): Format {
     event,
     { id, planItem, takesEffect, parts = partsOf(event) },
   ) => {
-    const kind = takesEffect ? kindOf(definition, parts.type) : "other";
+    const kind: ValidKind = (takesEffect && kindOf(definition, parts.type)) ||
+      "other";
     const report = hasReport(kind, definition)
       ? definition.report(parts.data, planItem, event)
       : undefined;
@@ -154,7 +169,8 @@ export function defineFormat(definition: Definition): Format {
   };
 
   function validate({ event, planItem, stated }: Reading): ValidEvent {
-    const { data, error } = schema.safeParse(stated, { error: describeFault });
+    const { data, error } = schemaFor(stated.kind)
+      .safeParse(stated, { error: describeFault });
     if (error === undefined) return data;
 
     const account_id = names.account_ids.find((_, place) =>
@@ -194,7 +210,8 @@ export function defineFormat(definition: Definition): Format {
       case "deletion": {
         // It can create the record if it states all that an update must.
         const update = hasReport(valid.kind, definition)
-          ? schema.safeParse({ ...stated, kind: "opening_update" }).data
+          ? schemaFor("opening_update")
+            .safeParse({ ...stated, kind: "opening_update" }).data
           : undefined;
         return {
           ...(update?.kind === "opening_update" && changeOf(update, optional)),
@@ -258,45 +275,53 @@ function changeOf(change: Change, optional: OptionalColumns) {
   };
 }
 
-/** Returns the schema of the fields that each kind requires. */
+/** Returns the schema of the fields that a kind requires. */
 function schemaOf(
+  kind: ValidKind,
   { occurredAt, periodEnd = maybe(instant), firstStatus = identifier }:
     & Definition
     & Pick<Format, "occurredAt">,
 ) {
   const event = { id: identifier, type: identifier, occurred_at: occurredAt };
+  if (kind === "other") return z.object({ ...event, kind: z.literal(kind) });
+
   const withData = { ...event, data: z.looseObject({}) };
+  if (kind === "payment_failed" || kind === "notice") {
+    return z.object({
+      ...withData,
+      kind: z.literal(kind),
+      subscription_id: z.nullable(identifier),
+    });
+  }
+
   const ofSubscription = { ...withData, subscription_id: identifier };
+  if (kind === "deletion") {
+    return z.object({ ...ofSubscription, kind: z.literal(kind) });
+  }
+
   const change = {
     ...ofSubscription,
     plan_id: identifier,
     current_period_end: periodEnd,
     provider_status: identifier,
   };
+  if (kind === "update") return z.object({ ...change, kind: z.literal(kind) });
+
   const account = z.optional(identifier);
   const opening = { ...change, account_id: account, fallback_account: account };
-
-  return z.discriminatedUnion("kind", [
-    z.object({
+  return kind === "creation"
+    ? z.object({
       ...opening,
-      kind: z.literal("creation"),
+      kind: z.literal(kind),
       provider_status: firstStatus,
-    }),
-    z.object({ ...opening, kind: z.literal("opening_update") }),
-    z.object({ ...change, kind: z.literal("update") }),
-    z.object({ ...ofSubscription, kind: z.literal("deletion") }),
-    z.object({
-      ...withData,
-      kind: z.enum(["payment_failed", "notice"]),
-      subscription_id: z.nullable(identifier),
-    }),
-    z.object({ ...event, kind: z.literal("other") }),
-  ]);
+    })
+    : z.object({ ...opening, kind: z.literal(kind) });
 }
 
 /** Returns a schema that reads a missing or malformed value as null. */
-export function maybe<T extends z.core.$ZodType>(schema: T) {
-  return z.catch(z.nullable(schema), null);
+export function maybe<T>(schema: z.ZodMiniType<T>) {
+  // Not `z.catch`, which makes zod's helpers, all of them, part of the built file.
+  return z.transform((value: unknown) => schema.safeParse(value).data ?? null);
 }
 
 const MAX_REPORTED_FAULTS = 5;
