@@ -15,6 +15,7 @@ grant select (
   quantity,
   cancel_at,
   trial_end,
+  had_trial,
   paused,
   paused_until,
   livemode,
@@ -37,6 +38,7 @@ grant select (
   quantity,
   cancel_at,
   trial_end,
+  had_trial,
   paused,
   paused_until,
   past_due_since,
@@ -52,8 +54,6 @@ grant execute on function
   public.billing_has_access,
   public.billing_has_feature,
   public.billing_feature_amount,
-  public.billing_features,
-  public.billing_grace,
   public.billing_default_grace
 to authenticated;
 

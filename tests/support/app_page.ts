@@ -34,8 +34,7 @@ const UNDO = `
     from authenticated;
   revoke all on function
     public.billing_account, public.billing_has_access, public.billing_has_feature,
-    public.billing_feature_amount, public.billing_features, public.billing_grace,
-    public.billing_default_grace
+    public.billing_feature_amount, public.billing_default_grace
     from authenticated;
   create or replace function public.billing_default_grace() returns interval
     language sql stable set search_path = '' as 'select interval ''0''';
