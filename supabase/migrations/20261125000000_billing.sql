@@ -3661,10 +3661,10 @@ comment on function billing.forget_erasure is
 -- supabase/schemas/billing_12_account.sql
 -- What an app asks about an account, and what a person may give it: grants.
 --
--- The functions read windows (views), and only columns that docs/app.md grants, so a user sees what
--- a policy lets them see, and needs no right on schema billing. Their bodies are strings or plpgsql,
--- as of all functions in public: one that was parsed at creation could use schema billing without a
--- check of the caller's right to it. plpgsql keeps a plan, which takes longer to make than to run.
+-- The functions read windows (views), and only columns that docs/nextjs/billing.sql grants, so users
+-- see what a policy lets them see, and need no right on schema billing. Their bodies are strings or
+-- plpgsql, as of all functions in public: one that was parsed at creation could use schema billing
+-- without a check of the caller's right to it. plpgsql keeps its plan.
 
 -- What an app may show. paid_until is the rule of access, which "Who has access" in docs/app.md
 -- states with its reasons.
@@ -3737,9 +3737,6 @@ create or replace view billing.subscription_items
 with (security_invoker = true)
 as
 table public.billing_subscription_items;
-
-comment on view billing.subscription_items is
-  'One row per item of a subscription.';
 
 create or replace view public.billing_plan_features
 with (security_invoker = true)
@@ -4021,9 +4018,6 @@ begin
   return format('%s has ended.', grant_id);
 end;
 $$;
-
-comment on function billing.end_grant is
-  'Ends a grant now.';
 
 create or replace view public.billing_grants
 with (security_invoker = true)
@@ -4328,7 +4322,7 @@ $$;
 -- Rights ------------------------------------------------------------------------------------------
 
 -- Revoke everything from everyone, then grant to service_role. What an app grants to its users is
--- in docs/app.md.
+-- in docs/nextjs/billing.sql.
 do $$
 declare
   name text;

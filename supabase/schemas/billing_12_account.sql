@@ -1,9 +1,9 @@
 -- What an app asks about an account, and what a person may give it: grants.
 --
--- The functions read windows (views), and only columns that docs/app.md grants, so a user sees what
--- a policy lets them see, and needs no right on schema billing. Their bodies are strings or plpgsql,
--- as of all functions in public: one that was parsed at creation could use schema billing without a
--- check of the caller's right to it. plpgsql keeps a plan, which takes longer to make than to run.
+-- The functions read windows (views), and only columns that docs/nextjs/billing.sql grants, so users
+-- see what a policy lets them see, and need no right on schema billing. Their bodies are strings or
+-- plpgsql, as of all functions in public: one that was parsed at creation could use schema billing
+-- without a check of the caller's right to it. plpgsql keeps its plan.
 
 -- What an app may show. paid_until is the rule of access, which "Who has access" in docs/app.md
 -- states with its reasons.
@@ -76,9 +76,6 @@ create or replace view billing.subscription_items
 with (security_invoker = true)
 as
 table public.billing_subscription_items;
-
-comment on view billing.subscription_items is
-  'One row per item of a subscription.';
 
 create or replace view public.billing_plan_features
 with (security_invoker = true)
@@ -360,9 +357,6 @@ begin
   return format('%s has ended.', grant_id);
 end;
 $$;
-
-comment on function billing.end_grant is
-  'Ends a grant now.';
 
 create or replace view public.billing_grants
 with (security_invoker = true)

@@ -265,7 +265,7 @@ $$;
 -- Rights ------------------------------------------------------------------------------------------
 
 -- Revoke everything from everyone, then grant to service_role. What an app grants to its users is
--- in docs/app.md.
+-- in docs/nextjs/billing.sql.
 do $$
 declare
   name text;

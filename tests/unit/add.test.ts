@@ -21,7 +21,7 @@ const WEBHOOK = "functions/billing-webhook/index.mjs";
 const SNIPPET = "snippets/billing_triage.sql";
 const MIGRATION = "migrations/20261122095959_billing.sql";
 const OLD = "snippets/billing_old.sql";
-const ACCESS = "schemas/billing_12_access.sql";
+const ACCESS = "schemas/billing_12_account.sql";
 const YOURS = "schemas/billing_99_yours.sql";
 const ATTRIBUTES = [...receiver.files.keys(), MIGRATION]
   .map((path) => `/${path} linguist-generated\n`).join("");
@@ -303,7 +303,7 @@ Deno.test("add overlooks no declarative schemas behind a link", async () => {
       ["schemas/tables", "a = 1", ACCESS],
       ["db", nested],
       ["db/all", nested],
-      ["db/all/tables", nested, "db/all/billing_12_access.sql"],
+      ["db/all/tables", nested, "db/all/billing_12_account.sql"],
     ] as const
   ) {
     const sql = { "../sql/a.sql": "", "../sql/all/a.sql": "" };

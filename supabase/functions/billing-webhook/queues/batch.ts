@@ -1,5 +1,5 @@
 import { DeliveryError } from "../../_shared/billing/errors.ts";
-import { overloaded, type WaitingLimits } from "./waiting_limits.ts";
+import { overloaded, type WaitingLimits } from "./limit_calls.ts";
 
 interface BatchLimits extends WaitingLimits {
   readonly maxTogether: number;

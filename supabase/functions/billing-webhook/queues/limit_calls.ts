@@ -1,5 +1,9 @@
 import { DeliveryError } from "../../_shared/billing/errors.ts";
-import { overloaded, type WaitingLimits } from "./waiting_limits.ts";
+
+export interface WaitingLimits {
+  readonly maxWaiting: number;
+  readonly maxWaitMs: number;
+}
 
 interface CallLimits extends WaitingLimits {
   readonly calls: number;
@@ -54,4 +58,8 @@ export function limitCalls<Item, Result>(
       else beginNext();
     }
   };
+}
+
+export function overloaded(message: string): DeliveryError {
+  return new DeliveryError("overloaded", `${message}: see docs/scaling.md`);
 }
