@@ -42,7 +42,8 @@ export async function emptyTables(sql: postgres.Sql): Promise<void> {
   await sql`
     truncate billing.subscriptions, billing.processed_events,
       billing.failed_events, billing.alerts, billing.notifications,
-      billing.pauses, billing.leases, billing.customers, billing.erasures`;
+      billing.pauses, billing.leases, billing.customers, billing.erasures,
+      billing.grants`;
 }
 
 const OURS = "::regnamespace::text in ('public', 'billing')";
