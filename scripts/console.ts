@@ -27,7 +27,8 @@ const COMMAND_LINE = {
   usage: "console",
   summary:
     `Opens a page on this machine that shows what is failing, and repairs, retries
-and resolves it. Only the browser that opens the printed link has access.`,
+and resolves it; and what an account has. Only the browser that opens the
+printed link has access.`,
   options: {
     "--project-url URL":
       `https://<project-ref>.supabase.co, also SUPABASE_URL (default: the running local stack, else ${LOCAL_PROJECT_URL})`,

@@ -12,6 +12,7 @@ import type { ContentfulStatusCode } from "hono/utils/http-status";
 import { randomBytes } from "node:crypto";
 import { printError } from "../common/print.ts";
 import { ProjectError } from "../common/project_api.ts";
+import { addGrants } from "./account.tsx";
 import { addFailure } from "./failure.tsx";
 import { addFailures } from "./failures.tsx";
 import { addNotifications } from "./notifications.tsx";
@@ -95,6 +96,7 @@ export function createConsole(
   addFailure(console);
   addNotifications(console);
   addSearch(console);
+  addGrants(console);
 
   app.notFound((c) => {
     const content = [

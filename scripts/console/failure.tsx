@@ -10,7 +10,6 @@ import {
   isRecord,
 } from "../../supabase/functions/_shared/billing/events/fields.ts";
 import type { Format } from "../../supabase/functions/_shared/billing/events/format.ts";
-import { ProjectError } from "../common/project_api.ts";
 import {
   type Failure,
   failureLink,
@@ -61,7 +60,7 @@ export function addFailure(console: ui.Console): void {
         : { done: `Saved. Now ${RETRY_NEXT}` };
       return showResult(c, failureLink(failure), notice);
     } catch (error) {
-      const faults = faultsOf(error);
+      const faults = ui.faultsOf(error);
       const page = failurePage(failure, {
         format,
         draft: { ...draft, faults },
@@ -78,29 +77,15 @@ export function addFailure(console: ui.Console): void {
     const { event_id, provider: of_provider } = failure;
     const { reason, who } = fields;
     const action = c.req.param("action");
-    let notice: ui.Notice;
-    try {
+    const notice = await ui.attempt(async () => {
       const args = { event_id, of_provider, reason, who };
       const done = await project.call(`${action}_failed_event`, args);
-      notice = action === "retry"
+      return action === "retry"
         ? await retryNow(project, failure, done)
         : { done };
-    } catch (error) {
-      notice = { problem: faultsOf(error).join("\n") };
-    }
+    });
     return showResult(c, failureLink(failure), notice);
   });
-}
-
-function faultsOf(error: unknown): readonly string[] {
-  if (!(error instanceof ProjectError)) throw error;
-  const faults = error.message.split("\n");
-  if (error.isUnknown) {
-    faults.push(
-      "The change may have been made: open the failure in another tab to see.",
-    );
-  }
-  return faults;
 }
 
 async function retryNow(
@@ -199,8 +184,7 @@ function actionCards(failure: Failure, format: Format | undefined) {
       "resolve",
       "Resolve the failure if the event need not be applied. It opens again if the event fails again.",
       [
-        ui.field("Reason", { name: "reason", required: true, maxlength: 1000 }),
-        ui.field("Your name", { name: "who", required: true, maxlength: 200 }),
+        ui.reasonFields(),
         <button class="outline">Resolve by hand</button>,
       ],
     ),

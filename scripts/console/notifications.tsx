@@ -5,6 +5,7 @@ import type { Row } from "../common/project_api.ts";
 import * as ui from "./ui.tsx";
 
 const GIVEN_UP = ["dead", "undeliverable"];
+export const NOT_SENT = ["pending", ...GIVEN_UP];
 
 /** "now" is by Postgres's clock: this machine's may be ahead. */
 const DUE = '{"status":"pending","attempts":0,"next_attempt_at":"now"}';
@@ -22,7 +23,7 @@ export function addNotifications(console: ui.Console): void {
         limit: `${limit}`,
       });
     const [list, givenUp] = await Promise.all([
-      count(["pending", ...GIVEN_UP], ui.PAGE_SIZE),
+      count(NOT_SENT, ui.PAGE_SIZE),
       count(GIVEN_UP, 1),
     ]);
 

@@ -5,7 +5,7 @@ import {
   ERRORS,
 } from "../../supabase/functions/_shared/billing/errors.ts";
 import { asTyped } from "../common/how_started.ts";
-import type { Row } from "../common/project_api.ts";
+import type { ProjectError, Row } from "../common/project_api.ts";
 import type { Project } from "./project.ts";
 import * as ui from "./ui.tsx";
 
@@ -18,11 +18,23 @@ const LATE_MS = 5 * 60_000;
 
 const CODES = Object.keys(ERRORS).length;
 
+const HOUR_MS = 3_600_000;
+/** Three days, whose oldest hour is not a whole one. */
+const HOURS = 73;
+
+interface Hour {
+  readonly at: string | null;
+  handled: number;
+  failed: number;
+}
+
 export function addOverview({ app, project, show }: ui.Console): void {
   app.get("/", async (c) => {
-    const [[row], codes] = await Promise.all([
+    const [[row], codes, hours] = await Promise.all([
       project.read("billing_health", {}),
       countByCode(project),
+      // It counts, which may take too long.
+      readHours(project).catch((error: ProjectError) => error.message),
     ]);
     const health: Health = row ?? {};
 
@@ -30,6 +42,9 @@ export function addOverview({ app, project, show }: ui.Console): void {
       <>
         <h1>{headline(health) || "Nothing is failing"}</h1>
         {overviewTiles(health)}
+
+        <h2>Events by the hour</h2>
+        {Array.isArray(hours) ? hourFigure(hours) : <p>{hours}</p>}
 
         <h2>Open failures by error</h2>
         {codeTable(codes)}
@@ -105,6 +120,82 @@ function codeTable(codes: Awaited<ReturnType<typeof countByCode>>) {
     ],
     Open: ({ open }) => open.toLocaleString("en"),
   });
+}
+
+/** Returns the hours with events; the index says how many hours ago. */
+async function readHours(project: Project): Promise<Hour[]> {
+  const rows = await project.read("billing_events_per_hour", {});
+  const hours: Hour[] = [];
+  for (const { hour, outcome, events } of rows) {
+    const ago = Math.floor((Date.now() - Date.parse(hour ?? "")) / HOUR_MS);
+    // The database's clock may be ahead.
+    const counts = hours[Math.max(ago, 0)] ??= {
+      at: hour,
+      handled: 0,
+      failed: 0,
+    };
+    counts[outcome === "failed" ? "failed" : "handled"] += events ?? 0;
+  }
+  return hours;
+}
+
+/** Draws handled events above a line, and failed ones below it, to a scale of its own. */
+function hourFigure(hours: readonly Hour[]) {
+  const shown = hours.filter(Boolean);
+  if (shown.length === 0) return <p>None in the last three days.</p>;
+  const handled = summary(shown.map((hour) => hour.handled));
+  const failed = summary(shown.map((hour) => hour.failed));
+
+  const bars = hours.map((hour, ago) => {
+    const x = HOURS - 1 - ago;
+    const up = handled.share(hour.handled) * 30;
+    const down = failed.share(hour.failed) * 10;
+    return [
+      <rect x={x} y={30 - up} width={0.8} height={up} />,
+      <rect x={x} y={30} width={0.8} height={down} class="bad" />,
+    ];
+  });
+
+  return (
+    <figure>
+      <svg
+        viewBox={`0 0 ${HOURS} 40`}
+        preserveAspectRatio="none"
+        aria-hidden="true"
+      >
+        {bars}
+      </svg>
+      <p class="days">
+        <small>72 h ago</small>
+        <small>48 h ago</small>
+        <small>24 h ago</small>
+      </p>
+      <figcaption>
+        Above: {handled.text} handled.{" "}
+        <span class="bad">Below: {failed.text} failed and still open.</span>
+      </figcaption>
+      <details>
+        <summary>In figures</summary>
+        {ui.table("Events by the hour", shown, {
+          Hour: ({ at }) => ui.time(at),
+          Handled: ({ handled }) => handled.toLocaleString("en"),
+          Failed: ({ failed }) => failed.toLocaleString("en"),
+        })}
+      </details>
+    </figure>
+  );
+}
+
+function summary(counts: readonly number[]) {
+  const most = Math.max(...counts);
+  const total = counts.reduce((sum, count) => sum + count);
+  return {
+    text: `${total.toLocaleString("en")} (at most ${
+      most.toLocaleString("en")
+    } an hour)`,
+    /** A single event can be seen. */
+    share: (count: number) => count && Math.max(count / most, 0.1),
+  };
 }
 
 function lastEvent(time?: string | null) {

@@ -24,6 +24,10 @@ td small { display: block; }
 .bad { color: var(--pico-del-color); --pico-h2-color: currentcolor; }
 nav, .spread { display: flex; flex-wrap: wrap; gap: 0 1.5rem; justify-content: start; }
 .spread { justify-content: space-between; }
+figure svg { width: 100%; height: 8rem; fill: var(--pico-primary); }
+svg .bad { fill: currentcolor; }
+.days { display: grid; grid-template-columns: repeat(3, 1fr); }
+.days > * { border-left: 1px solid; padding-left: 0.3rem; }
 .cards td { min-width: 7rem; }
 @media (max-width: 767px) {
   th, td { padding-inline: 0.4rem; }

@@ -1,11 +1,11 @@
 /** @jsxImportSource hono/jsx */
 /** The search for an ID; for a subscription's ID, it is the page of the subscription. */
-import type { Child } from "hono/jsx";
 import { asTyped } from "../common/how_started.ts";
 import { PROVIDER_NAMES } from "../common/sign.ts";
 import { failureTable, LISTED } from "./failures.tsx";
 import { notificationTable } from "./notifications.tsx";
 import type { Query, Row } from "../common/project_api.ts";
+import { accountSection, grantForm, MANUAL, readAccount } from "./account.tsx";
 import type { Project } from "./project.ts";
 import * as ui from "./ui.tsx";
 
@@ -40,7 +40,7 @@ async function search(project: Project, id: string) {
   }
 
   // Every provider matches; the indexes begin with this column.
-  const provider = `in.(${PROVIDER_NAMES})`;
+  const provider = `in.(${PROVIDER_NAMES},${MANUAL})`;
   const [records, failures, notifications, ledger] = await Promise.all([
     find("billing_records", ["id", "account_id", "customer_id"], { provider }),
     find(
@@ -59,29 +59,31 @@ async function search(project: Project, id: string) {
   // An account that only failures name is shown only if it is searched for.
   const accounts = new Set(records.map(({ account_id }) => account_id));
   if (failures.some(({ account_id }) => account_id === id)) accounts.add(id);
-  const access = await Promise.all(
-    [...accounts].map((account) => readAccess(project, account)),
+  const found = await Promise.all(
+    [...accounts].map((account) => readAccount(project, account)),
   );
 
-  return { access, records, failures, notifications, ledger };
+  return { accounts: found, records, failures, notifications, ledger };
 }
 
 function searchPage(id: string, found: Found) {
-  const { access, records, failures, notifications, ledger } = found;
+  const { accounts, records, failures, notifications, ledger } = found;
   return (
     <>
       <h1>Search: {ui.visible(id)}</h1>
-      {Object.values(found).every((rows) => rows.length === 0) && (
+      {Object.values(found).every((rows) => rows.length === 0) && [
         <p>
           Nothing has this ID. The search compares whole IDs of accounts,
           subscriptions, customers and events. An event that never arrived is
           not here: <code>{asTyped("reconcile")}</code> asks Stripe for it.
-        </p>
-      )}
+        </p>,
+        id !== "" && grantForm(id),
+      ]}
 
-      {access.map(accessCard)}
+      {accounts.map(accountSection)}
       {ledger.map(handledCard)}
-      {records.map(recordSection)}
+      {records.filter(({ provider }) => provider !== MANUAL)
+        .map(recordSection)}
 
       {failures.length > 0 && [
         records.length === 0 && failures[0]?.subscription_id === id && (
@@ -125,82 +127,4 @@ function recordSection(row: Found["records"][number]) {
       "Period end": (item) => ui.time(item.current_period_end),
     }),
   ];
-}
-
-type Subscription = Row<"billing_subscriptions">;
-
-type Access = Awaited<ReturnType<typeof readAccess>>;
-
-async function readAccess(project: Project, account: string) {
-  const [isGiven, subscriptions] = await Promise.all([
-    project.hasAccess(account),
-    project.read("billing_subscriptions", {
-      account_id: `eq.${account}`,
-      order: "current_period_end.desc.nullslast",
-      limit: `${ui.PAGE_SIZE}`,
-    }),
-  ]);
-  return { account, isGiven, subscriptions };
-}
-
-/** Shows whether an account has access, as the database tells apps, and why. */
-function accessCard({ account, isGiven, subscriptions }: Access): Child {
-  const entitling = subscriptions.filter(({ paid_until }) =>
-    paid_until !== null
-  );
-  const reasons = (isGiven ? entitling : subscriptions).map((subscription) => (
-    <li>
-      {ui.linked(subscription.id)}:{" "}
-      {isGiven ? reasonFor(subscription) : reasonAgainst(subscription)}
-    </li>
-  ));
-
-  return (
-    <article class={isGiven ? "good" : "bad"}>
-      <h2>Has access: {isGiven ? ["yes, ", duration(entitling)] : "no"}</h2>
-      <p>Account {ui.visible(account)}</p>
-      {reasons.length > 0
-        ? <ul>{reasons}</ul>
-        : <p>No subscription of this account is recorded.</p>}
-    </article>
-  );
-}
-
-function duration(entitling: readonly Subscription[]) {
-  const paid = entitling.filter(({ paid_until }) => paid_until === "infinity");
-  if (paid.length === 0) {
-    return "until the grace period for a late payment ends";
-  }
-  const ends = paid.map(({ cancel_at }) => Date.parse(cancel_at ?? ""));
-  const last = Math.max(...ends);
-  return Number.isNaN(last)
-    ? "with no end planned"
-    : ["until ", ui.time(new Date(last).toISOString())];
-}
-
-function reasonFor(subscription: Subscription) {
-  const { paid_until, cancel_at, provider_status } = subscription;
-  if (paid_until !== "infinity") return pastDue(subscription);
-  const status = ui.value(provider_status ?? subscription.status);
-  return cancel_at ? [status, ", ends ", ui.time(cancel_at)] : status;
-}
-
-function reasonAgainst(subscription: Subscription) {
-  const { status, canceled_at, cancel_at, paused, paid_until } = subscription;
-  if (status === "canceled") return ["canceled ", ui.time(canceled_at)];
-  if (Date.parse(cancel_at ?? "") <= Date.now()) {
-    return ["ended as planned ", ui.time(cancel_at)];
-  }
-  if (paused === "void") {
-    const { paused_until } = subscription;
-    return ["paused", paused_until && [" until ", ui.time(paused_until)]];
-  }
-  if (paid_until !== null) {
-    return [pastDue(subscription), ", and the grace period is over"];
-  }
-  return ui.value(subscription.provider_status ?? status);
-}
-
-function pastDue({ past_due_since, paid_until }: Subscription) {
-  return ["past due since ", ui.time(past_due_since ?? paid_until)];
 }

@@ -7,6 +7,7 @@ import type { Context, Hono } from "hono";
 import type { Child } from "hono/jsx";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
 import { HIDDEN } from "../common/print.ts";
+import { ProjectError } from "../common/project_api.ts";
 import type { Project } from "./project.ts";
 
 export const PAGE_SIZE = 50;
@@ -43,6 +44,29 @@ export async function readForm(c: Context): Promise<Fields> {
 
 export function counted(count: number, one: string, many = `${one}s`): string {
   return `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
+}
+
+/** Returns why the project refused something. */
+export function faultsOf(error: unknown): readonly string[] {
+  if (!(error instanceof ProjectError)) throw error;
+  const faults = error.message.split("\n");
+  if (error.isUnknown) {
+    faults.push(
+      "The change may have been made: open this page in another tab to see.",
+    );
+  }
+  return faults;
+}
+
+/** Returns the result of an action, or why the project refused it. */
+export async function attempt(
+  act: () => Promise<Notice>,
+): Promise<Notice> {
+  try {
+    return await act();
+  } catch (error) {
+    return { problem: faultsOf(error).join("\n") };
+  }
 }
 
 /** The advice is for the SQL editor. */
@@ -165,4 +189,11 @@ export function field(label: string, attributes: Record<string, unknown>) {
       {label} <input {...attributes} />
     </label>
   );
+}
+
+export function reasonFields(): Child {
+  return [
+    field("Reason", { name: "reason", required: true, maxlength: 1000 }),
+    field("Your name", { name: "who", required: true, maxlength: 200 }),
+  ];
 }

@@ -140,11 +140,32 @@ export async function* checkProject(
   );
   const purchases = known?.erased_purchases;
   if (purchases) {
-    yield check("erased accounts", () => {
-      throw new Warned(
+    yield {
+      name: "erased accounts",
+      state: "warning",
+      text:
         `events of erased accounts that would have made records: ${purchases}. Someone may be paying for nothing: docs/operate.md, "Delete an account"`,
-      );
-    });
+    };
+  }
+  const payTwice = known?.double_subscribed;
+  if (payTwice) {
+    yield {
+      name: "paid twice",
+      state: "warning",
+      text:
+        `accounts that pay for more than one subscription: ${payTwice}. select * from billing.double_subscribed;`,
+    };
+  }
+  // If the API fails, another check says so.
+  const lost = known ? await onlyFree(read).catch(() => []) : [];
+  if (lost.length > 0) {
+    yield {
+      name: "features",
+      state: "warning",
+      text: `only the plan free has ${
+        lost.join(", ")
+      }, so subscribers lack it. Each plan lists all that it includes: add rows to billing.plan_features`,
+    };
   }
   yield check("live and test", async () => {
     await health;
@@ -287,6 +308,18 @@ async function checkNotifications(
 
   const waiting = health?.notifications_pending ?? 0;
   return `${waiting} waiting to be sent, none given up or failing`;
+}
+
+/** Returns the features that no other plan has. */
+async function onlyFree(read: Read): Promise<string[]> {
+  const rowsOf = (plan_id: string, feature: string) =>
+    read("billing_plan_features", { select: "feature", plan_id, feature });
+  const free = await rowsOf("eq.free", "not.is.null");
+  const others = await Promise.all(
+    free.map(({ feature }) => rowsOf("neq.free", `eq.${feature}`)),
+  );
+  return free.map(({ feature }) => feature)
+    .filter((_, i) => others[i]?.length === 0);
 }
 
 /** Looks at recorded subscriptions: the deployment's setting cannot be read. */

@@ -18,15 +18,15 @@ begin
         public.billing_account, public.billing_account_email, public.billing_account_of_customer,
         public.billing_apply_events, public.billing_apply_handled_event, public.billing_claim_alerts,
         public.billing_claim_failed_events, public.billing_claim_notifications, public.billing_customers,
-        public.billing_default_grace, public.billing_end_grant, public.billing_failed_events,
-        public.billing_feature_amount, public.billing_grant_plan, public.billing_grants,
-        public.billing_has_access, public.billing_has_feature, public.billing_health,
-        public.billing_is_erased, public.billing_notifications, public.billing_plan_features,
-        public.billing_processed_events, public.billing_record_failed_event, public.billing_records,
-        public.billing_release_lease, public.billing_reopen_failed_event, public.billing_resolve_failed_event,
-        public.billing_retry_failed_event, public.billing_retry_failed_events, public.billing_settle_alerts,
-        public.billing_settle_failed_events, public.billing_settle_notifications, public.billing_subscription_items,
-        public.billing_subscriptions, public.billing_try_event
+        public.billing_default_grace, public.billing_end_grant, public.billing_events_per_hour,
+        public.billing_failed_events, public.billing_feature_amount, public.billing_grant_plan,
+        public.billing_grants, public.billing_has_access, public.billing_has_feature,
+        public.billing_health, public.billing_is_erased, public.billing_notifications,
+        public.billing_plan_features, public.billing_processed_events, public.billing_record_failed_event,
+        public.billing_records, public.billing_release_lease, public.billing_reopen_failed_event,
+        public.billing_resolve_failed_event, public.billing_retry_failed_event, public.billing_retry_failed_events,
+        public.billing_settle_alerts, public.billing_settle_failed_events, public.billing_settle_notifications,
+        public.billing_subscription_items, public.billing_subscriptions, public.billing_try_event
       }'))
     union
     select 'schema billing of ' || n.nspowner::regrole
@@ -4083,6 +4083,14 @@ order by hour desc, events desc;
 comment on view billing.events_per_hour is
   'Events of the last three days. failed: still open.';
 
+-- Few rows, so one page of the API.
+create or replace view public.billing_events_per_hour
+with (security_invoker = true)
+as
+select hour, outcome, sum(events) as events
+from billing.events_per_hour
+group by hour, outcome;
+
 -- Counts migrations, as SCHEMA_VERSION does.
 create or replace function billing.schema_version()
 returns integer
@@ -4329,7 +4337,7 @@ declare
 begin
   foreach name in array '{
     subscriptions, subscription_items, records, plan_features, processed_events, failed_events,
-    customers, notifications, health, grants
+    customers, notifications, health, events_per_hour, grants
   }'::text[] loop
     execute format(
       'revoke all on public.billing_%s from public, anon, authenticated, service_role',

@@ -26,6 +26,14 @@ order by hour desc, events desc;
 comment on view billing.events_per_hour is
   'Events of the last three days. failed: still open.';
 
+-- Few rows, so one page of the API.
+create or replace view public.billing_events_per_hour
+with (security_invoker = true)
+as
+select hour, outcome, sum(events) as events
+from billing.events_per_hour
+group by hour, outcome;
+
 -- Counts migrations, as SCHEMA_VERSION does.
 create or replace function billing.schema_version()
 returns integer
@@ -272,7 +280,7 @@ declare
 begin
   foreach name in array '{
     subscriptions, subscription_items, records, plan_features, processed_events, failed_events,
-    customers, notifications, health, grants
+    customers, notifications, health, events_per_hour, grants
   }'::text[] loop
     execute format(
       'revoke all on public.billing_%s from public, anon, authenticated, service_role',

@@ -222,7 +222,8 @@ select set_eq(
       ('public.billing_processed_events', 'select'),
       ('public.billing_failed_events', 'select, update'),
       ('public.billing_notifications', 'select, update'),
-      ('public.billing_health', 'select')
+      ('public.billing_health', 'select'),
+      ('public.billing_events_per_hour', 'select')
   $$,
   'service_role has these rights on tables and views'
 );

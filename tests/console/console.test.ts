@@ -227,6 +227,38 @@ Deno.test("the console in a browser", async (test) => {
     assertStringIncludes(await enter("header button"), "was handled");
   });
 
+  await test.step("an account that nobody knows is granted a plan, which is ended", async () => {
+    await sql`
+      insert into billing.plan_features values ('price_<b>', 'seats', 3)`;
+    await open("/search?q=acc_new");
+    await tabTo("summary");
+    await page.keyboard.press("Enter");
+    await page.type("[name=plan_id]", "price_<b>");
+    await page.$eval("input[name=until]", (field) => {
+      field.value = "2999-01-31T10:00";
+    });
+    await page.type("[name=reason]", "a friend");
+    await page.type("[name=who]", "Kim");
+    const granted = await enter("[name=who]");
+    for (
+      const part of [
+        "Done: grant_",
+        "Has access: yes, until 2999-01-31 10:00:00 UTC",
+        "manual",
+        "Features: seats 3",
+        "by Kim",
+      ]
+    ) assertStringIncludes(granted, part);
+
+    await page.click("summary");
+    await page.type("[name=reason]", "no friend");
+    await page.type("[name=who]", "Alex");
+    const ended = await enter("[name=who]");
+    for (const part of ["Has access: no", "canceled", "by Alex: no friend"]) {
+      assertStringIncludes(ended, part);
+    }
+  });
+
   await test.step("hostile payloads do no harm, are shown and edited as they are", async () => {
     for (const [event_id, body] of Object.entries(HOSTILE)) {
       await recordFailure(sql, {
@@ -259,6 +291,7 @@ Deno.test("the console in a browser", async (test) => {
       "/notifications",
       "/nowhere",
       `/search?q=${subscription}`,
+      "/search?q=acc_new",
       pathOf(creation.id),
       pathOf(lateUpdate.id),
       pathOf(hostile),

@@ -199,6 +199,8 @@ Deno.test("a form that no page of the console sent does nothing", async () => {
       "/failure/reopen",
       "/failures/retry",
       "/notifications/send",
+      "/grant_plan",
+      "/end_grant",
     ]
   ) {
     for (const init of [...origins, { method: "DELETE", ...origins[3] }]) {
@@ -298,70 +300,128 @@ Deno.test("the first page does not say that all is well while notifications wait
       oldest_pending_notification: minutesAgo(minutes),
     };
     const { read } = openConsole(({ url }) =>
-      Response.json(url.includes("health") ? [health] : [])
+      url.includes("per_hour")
+        ? Response.json({ code: "57014" }, { status: 500 })
+        : Response.json(url.includes("health") ? [health] : [])
     );
-    assertStringIncludes(await read("/"), `<h1>${says}</h1>`);
+    const page = await read("/");
+    assertStringIncludes(page, `<h1>${says}</h1>`);
+    assertStringIncludes(page, "took too long");
   }
 });
 
-const RECORD = {
-  id: "sub_1",
-  account_id: "acc_1",
-  provider: "a",
-  items: [],
-  status: "active",
-  provider_status: "active",
-  cancel_at: null,
-  canceled_at: null,
-  paused: null,
-  paused_until: null,
-  past_due_since: null,
-  paid_until: "infinity",
-};
-const PAST = "2026-01-31T00:00:00+00:00";
-const NEXT = "2999-01-31T00:00:00+00:00";
-const LATE = { provider_status: "past_due", paid_until: PAST };
-const NO = { paid_until: null };
+Deno.test("the first page draws handled and failed events by the hour", async () => {
+  const rows = [
+    [61, "applied", 1_200],
+    [62, "stale", 34],
+    [63, "failed", 2],
+    // The database's clock is ahead.
+    [-1, "applied", 1],
+  ].map(([ago, outcome, events]) => ({
+    hour: minutesAgo(Number(ago)),
+    outcome,
+    events,
+  }));
+  const { read } = openConsole(() => Response.json(rows));
+  const page = await read("/");
 
-Deno.test("a search says first whether the account has access, until when, and why", async () => {
+  const bars = page.matchAll(/<rect x="(\d+)" .*?height="(\d+)"/g)
+    .map(([, x, height]) => [x, height].join());
+  assertEquals([...bars], ["72,3", "72,0", "71,30", "71,10"]);
   for (
-    const [answer, records, ...reasons] of [
-      ["yes, with no end planned", [{}], "sub_1: active"],
-      ["yes, until 2999-01-31 00:00:00 UTC", [{ cancel_at: NEXT }]],
-      ["yes, with no end planned", [{ cancel_at: NEXT }, {}]],
-      ["yes, with no end planned", [NO, { id: "sub_2" }], "sub_2: active"],
-      ["yes, until the grace", [LATE], "sub_1: past due since 2026-01"],
-      ["no", [LATE], "past due since 2026-01", "the grace period is over"],
+    const text of [
+      "1,235 (at most 1,234 an hour) handled.",
+      "2 (at most 2 an hour) failed and still open.",
+      '"Handled">1,234<',
+    ]
+  ) assertStringIncludes(page, text);
+});
+
+const NEXT = "2999-01-31T00:00:00+00:00";
+const NO = { access: false, subscriptions: 0 };
+const granted = (paid_until: string | null) => [{
+  subscription_id: "grant_1",
+  billing_subscriptions: { paid_until },
+}];
+
+Deno.test("a search says first whether the account has access, until when, and by what", async () => {
+  for (
+    const [changes, grants, ...texts] of [
       [
-        "no",
-        [{ ...NO, status: "canceled", canceled_at: PAST }],
-        "canceled 2026",
+        {},
+        [],
+        "yes, with no end known",
+        "plan IDp",
+        "api unlimited, seats 1,500",
       ],
-      ["no", [{ ...NO, cancel_at: PAST }], "ended as planned 2026-01-31"],
-      ["no", [{ ...NO, paused: "void" }], "sub_1: paused"],
-      ["no", [{ ...NO, provider_status: "unpaid" }], "sub_1: unpaid"],
-      ["no", [], "No subscription of this account is recorded."],
-    ] as const
+      [{ access_until: NEXT }, [], "yes, until 2999-01-31 00:00:00 UTC"],
+      [{ subscriptions: 2 }, granted("infinity"), "yes", "End now"],
+      [{ subscriptions: 2 }, granted(null), "yes", "Pays for 2 subscriptions"],
+      [{ ...NO, paused: true }, [], "no", "pausedtrue", "of plan free: api"],
+      [
+        { ...NO, subscriptions: null, features: {} },
+        [],
+        "no",
+        "No sub",
+        "none",
+      ],
+    ] as [object, object[], ...string[]][]
   ) {
-    const rows = records.map((changes) => ({ ...RECORD, ...changes }));
+    const answer = {
+      access: true,
+      access_until: null,
+      subscriptions: 1,
+      subscription_id: "sub_1",
+      plan_id: "p",
+      paused: false,
+      features: { seats: 1_500, api: null },
+      ...changes,
+    };
     const { read, calls } = openConsole(({ url }) => {
-      if (url.includes("/rpc/")) return Response.json(answer !== "no");
-      const isOfRecords = /subscriptions|records.*account_id=/.test(url);
+      if (url.includes("/rpc/")) return Response.json(answer);
+      if (url.includes("billing_grants")) return Response.json(grants);
       const isOfFailures = /failed_events.*account_id=eq/.test(url);
-      const failures = isOfFailures ? [{ ...ROW, account_id: "acc_1" }] : [];
-      return Response.json(isOfRecords ? rows : failures);
+      return Response.json(
+        isOfFailures ? [{ ...ROW, account_id: "acc_1" }] : [],
+      );
     });
 
-    const page = (await read("/search?q=acc_1")).replace(/.*<main/s, "")
+    const page = (await read("/search?q=%00acc_1")).replace(/.*<main/s, "")
       .replaceAll(/<[^>]+>/g, "");
-    const start = page.indexOf(`Has access: ${answer}`);
+    const [access, ...others] = texts;
+    const start = page.indexOf(`Has access: ${access}`);
     assert(start > 0 && start < page.indexOf("Failures"), page);
-    for (const reason of reasons) {
-      assert(page.indexOf(reason, start) > start, `${reason}: ${page}`);
+    for (const text of others) assertStringIncludes(page, text);
+    for (const text of ["Pays for", "End now", "pausedfalse"]) {
+      const isExpected = others.some((other) => other.startsWith(text));
+      assertEquals(page.includes(text), isExpected, text);
     }
     const asked = calls.filter(({ url }) => url.includes("/rpc/"));
     assertEquals(asked.map(({ sent }) => sent), ['{"account_id":"acc_1"}']);
+    assert(!calls.some(({ url }) => url.includes("%00")), "no ID has a NUL");
   }
+});
+
+Deno.test("a grant is made once, however often the button is clicked", async () => {
+  let refused = true;
+  const { calls, read, send } = openConsole(({ url }) => {
+    if (!url.includes("grant_plan")) return Response.json([]);
+    return refused
+      ? Response.json({ code: "P0001", message: "No reason." }, { status: 400 })
+      : Response.json("grant_1");
+  });
+  const found = "/search?q=acc_2";
+  const [, form = ""] = /name="form" value="([\w-]+)"/.exec(await read(found))!;
+  const args = { account_id: "acc_2", plan_id: "p", reason: "x", who: "Kim" };
+  const give = () => send("/grant_plan", { ...args, form });
+
+  await give();
+  assertStringIncludes(await read(found), "No reason.");
+  refused = false;
+  await Promise.all([give(), give()]);
+  assertStringIncludes(await read(found), "Done: grant_1");
+  const sent = calls.map(({ sent }) => sent).filter(Boolean);
+  assertEquals(sent.map((it) => JSON.parse(it)), [args, args]);
 });
 
 Deno.test("JSON, changes and times are written as texts", () => {
@@ -422,7 +482,7 @@ Deno.test("a page says what to do about an unusable answer", async () => {
 
 Deno.test("a filter becomes conditions, and the arguments of a retry", async () => {
   const { read, send, calls } = openConsole(
-    answering("Retry requested: 1.", { ...RECORD, type: "charge.failed" }),
+    answering("Retry requested: 1.", { type: "charge.failed" }),
   );
   const filter = { code: "event_invalid", type: "x" };
   const list = await read(`/failures?${new URLSearchParams(filter)}`);
@@ -449,9 +509,7 @@ Deno.test("a filter becomes conditions, and the arguments of a retry", async () 
     of_error_code: "event_invalid",
   });
 
-  await read("/search?q=%00x");
   for (const { method, url, headers } of calls) {
-    assertEquals(url.includes("%00"), false, "no ID has a NUL");
     const name = method === "GET" ? "accept-profile" : "content-profile";
     if (url.includes("/rest/")) assertEquals(headers.get(name), "public");
   }

@@ -92,6 +92,9 @@ const PARTS: Record<string, [asked: RegExp, answer: Answer]> = {
   test: [/provider=eq.b.*livemode=is.false/, rows()],
   sent: [/sent_at=gt.2026-11-21T11%3A55/, rows()],
   overdue: [/next_attempt_at=lt.2026-11-21T11%3A55/, rows()],
+  free: [/plan_id=eq.free/, rows({ feature: "seats" }, { feature: "api" })],
+  api: [/plan_id=neq.free&feature=eq.api/, rows({ feature: "api" })],
+  seats: [/plan_id=neq.free&feature=eq.seats/, rows({ feature: "seats" })],
   failing: [
     /=gt.2026-11-21T12%3A00.*or=%28attempts.gte.2%2Ccreated_at.lt.2026-11-21T11/,
     rows(),
@@ -191,6 +194,13 @@ const ANSWERS = [
     "erased accounts",
     "warning events of erased accounts that would have made records: 2. ",
   ],
+  [
+    "health",
+    health({ double_subscribed: 2 }),
+    "paid twice",
+    "warning accounts that pay for more than one subscription: 2. ",
+  ],
+  ["seats", rows(), "features", "warning only the plan free has seats, so"],
 ] as const;
 
 Deno.test("the doctor says what each answer means, and what to do", async () => {

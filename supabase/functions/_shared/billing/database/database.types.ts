@@ -30,6 +30,15 @@ export type Database = {
         };
         Relationships: [];
       };
+      "billing_events_per_hour": {
+        Row: {
+          "events": number | null;
+          "hour": string | null;
+          "outcome": string | null;
+        };
+        ComputedFields: never;
+        Relationships: [];
+      };
       "billing_failed_events": {
         Row: {
           "account_id": string | null;
