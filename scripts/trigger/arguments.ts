@@ -22,14 +22,17 @@ import {
 import type { ProviderName } from "../common/sign.ts";
 import type { JsonObject } from "../events/event_types.ts";
 import { invoiceEvent } from "../events/invoice_event.ts";
-import { paymentEvent } from "../events/payment_event.ts";
 import {
   eventTypesOf,
   providerEvent,
   statusesOf,
 } from "../events/provider_events.ts";
 import { subscriptionEvent } from "../events/subscription_event.ts";
-import { API_VERSIONS, type EventType } from "../events/templates.ts";
+import {
+  API_VERSIONS,
+  type EventType,
+  paymentEvent,
+} from "../events/templates.ts";
 import {
   isOfSubscription,
   statedEvent,

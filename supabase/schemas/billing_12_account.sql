@@ -103,9 +103,6 @@ begin
 end;
 $$;
 
-comment on function public.billing_has_access is
-  'Whether an account has a subscription that is paid or in grace.';
-
 -- Returns what an app shows of an account (docs/app.md). Of its subscriptions, it shows the one that
 -- gives access longest; of equal ones a provider's before a grant; without access, the newest.
 create or replace function public.billing_account(
@@ -139,6 +136,7 @@ begin
     a.status = 'paused' or s.paused is not null and (s.paused_until <= now()) is not true as paused,
     bool_or(s.had_trial) over () as had_trial,
     count(*) filter (where a.access) over () as subscriptions
+
   into shown
   from public.billing_subscriptions s,
     lateral (
@@ -318,8 +316,7 @@ declare
   grant_id constant text := 'grant_' || gen_random_uuid();
 begin
   if coalesce(reason, '') !~ '\S' or until <= now() or quantity <= 0 then
-    raise exception 'A grant needs a reason, an end that is to come or none, and a quantity above 0.'
-      using hint = 'select billing.grant_plan(''<account id>'', ''<plan id>'', reason => ''<why>'');';
+    raise exception 'A grant needs a reason, an end that is to come or none, and a quantity above 0.';
   end if;
 
   insert into billing.subscriptions (id, provider, account_id, status, plan_id, cancel_at, quantity)
@@ -331,7 +328,7 @@ end;
 $$;
 
 comment on function billing.grant_plan is
-  'Gives an account a plan, until a time or for ever; returns the ID for billing.end_grant.';
+  'Returns the ID for billing.end_grant.';
 
 create or replace function billing.end_grant(
   grant_id text,
@@ -347,8 +344,7 @@ begin
   set ended_reason = end_grant.reason, ended_by = who, ended_at = now()
   where g.subscription_id = grant_id and g.ended_at is null and end_grant.reason ~ '\S';
   if not found then
-    raise exception 'Nothing was ended: % is no grant, or has ended, or no reason is given.', grant_id
-      using hint = 'select * from billing.grants where ended_at is null;';
+    raise exception 'Nothing was ended: % is no grant, or has ended, or no reason is given.', grant_id;
   end if;
 
   update billing.subscriptions s

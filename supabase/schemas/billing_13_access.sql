@@ -1,5 +1,5 @@
--- What the Data API reaches: windows (views) and functions with the caller's rights; and who may do
--- what. Default privileges on these are worth nothing: only service_role may use schema billing.
+-- What else the Data API reaches, and who may do what. Default privileges on it are worth nothing:
+-- only service_role may use schema billing.
 
 -- For monitoring ----------------------------------------------------------------------------------
 
@@ -272,8 +272,7 @@ $$;
 
 -- Rights ------------------------------------------------------------------------------------------
 
--- Revoke everything from everyone, then grant to service_role. What an app grants to its users is
--- in docs/nextjs/billing.sql.
+-- What an app grants to its users is in docs/nextjs/billing.sql.
 do $$
 declare
   name text;

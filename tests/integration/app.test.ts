@@ -17,6 +17,7 @@ import {
   sqlOf,
   subscribe,
 } from "../support/app_page.ts";
+import { startPostgrest } from "../support/stacks.ts";
 import { fencedBlocks, readPage } from "../support/docs.ts";
 import { startReceiver } from "../support/functions.ts";
 import { connect } from "../support/tables.ts";
@@ -268,4 +269,26 @@ Deno.test("the account in the token reads its subscription", async () => {
   // Users can write these claims themselves.
   assertEquals(await seen({ user_metadata: own }), []);
   assertEquals(await seen(own), []);
+});
+
+Deno.test("PostgREST lets no page of another origin use the key that everybody knows", async () => {
+  await using postgrest = await startPostgrest(setting("TEST_DATABASE_URL"));
+  const url = `${postgrest.url}/billing_subscriptions`;
+  // A browser asks for this, as the Fetch standard says under "CORS protocol".
+  const asked = {
+    Origin: "https://page.example",
+    "Access-Control-Request-Method": "GET",
+    "Access-Control-Request-Headers": "authorization",
+  };
+  const preflight = await fetch(url, { method: "OPTIONS", headers: asked });
+  await preflight.body?.cancel();
+  assertEquals(preflight.headers.get("access-control-allow-headers"), null);
+
+  const headers = {
+    ...asked,
+    authorization: `Bearer ${(await localKeys()).serviceRole}`,
+  };
+  const answer = await fetch(url, { headers });
+  await answer.body?.cancel();
+  assertEquals(answer.headers.get("access-control-allow-origin"), null);
 });
