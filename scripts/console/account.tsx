@@ -6,9 +6,6 @@ import { NOT_SENT, notificationTable } from "./notifications.tsx";
 import type { Project } from "./project.ts";
 import * as ui from "./ui.tsx";
 
-/** The provider of grants. */
-export const MANUAL = "manual";
-
 interface Grant extends Row<"billing_grants"> {
   readonly billing_subscriptions: Row<"billing_subscriptions">;
 }

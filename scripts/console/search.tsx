@@ -5,7 +5,7 @@ import { PROVIDER_NAMES } from "../common/sign.ts";
 import { failureTable, LISTED } from "./failures.tsx";
 import { notificationTable } from "./notifications.tsx";
 import type { Query, Row } from "../common/project_api.ts";
-import { accountSection, grantForm, MANUAL, readAccount } from "./account.tsx";
+import { accountSection, grantForm, readAccount } from "./account.tsx";
 import type { Project } from "./project.ts";
 import * as ui from "./ui.tsx";
 
@@ -39,8 +39,8 @@ async function search(project: Project, id: string) {
     return found.flat();
   }
 
-  // Every provider matches; the indexes begin with this column.
-  const provider = `in.(${PROVIDER_NAMES},${MANUAL})`;
+  // Every provider matches, also that of grants; the indexes begin with this column.
+  const provider = `in.(${PROVIDER_NAMES},manual)`;
   const [records, failures, notifications, ledger] = await Promise.all([
     find("billing_records", ["id", "account_id", "customer_id"], { provider }),
     find(
@@ -82,7 +82,7 @@ function searchPage(id: string, found: Found) {
 
       {accounts.map(accountSection)}
       {ledger.map(handledCard)}
-      {records.filter(({ provider }) => provider !== MANUAL)
+      {records.filter(({ provider }) => provider !== "manual")
         .map(recordSection)}
 
       {failures.length > 0 && [

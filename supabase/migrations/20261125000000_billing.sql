@@ -4079,7 +4079,6 @@ order by hour desc, events desc;
 comment on view billing.events_per_hour is
   'Events of the last three days. failed: still open.';
 
--- Few rows, so one page of the API.
 create or replace view public.billing_events_per_hour
 with (security_invoker = true)
 as
