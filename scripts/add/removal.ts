@@ -114,6 +114,7 @@ begin
   where case
     when name = any (ours) then
       is_second or classid = 'pg_policy'::regclass or is_part and used <> all (ours)
+        and used not like 'billing.%'
     else
       used = any (ours || 'billing'::text) or classid = 'pg_proc'::regclass
         and (select prosrc from pg_proc where oid = objid) ~ mention

@@ -1,9 +1,9 @@
 -- What an app asks about an account, and what a person may give it: grants.
 --
--- The functions read windows (views), and only columns that docs/nextjs/billing.sql grants, so users
--- see what a policy lets them see, and need no right on schema billing. Their bodies are strings or
--- plpgsql, as of all functions in public: one that was parsed at creation could use schema billing
--- without a check of the caller's right to it. plpgsql keeps its plan.
+-- The functions read windows (views), and only columns that docs/nextjs/billing.sql grants, so
+-- users see what a policy lets them see, and need no right on schema billing. Their bodies are
+-- strings or plpgsql, as of all functions in public: one that was parsed at creation could use
+-- schema billing without a check of the caller's right to it. plpgsql keeps its plan.
 
 -- What an app may show. paid_until is the rule of access, which "Who has access" in docs/app.md
 -- states with its reasons.
@@ -77,6 +77,9 @@ with (security_invoker = true)
 as
 table public.billing_subscription_items;
 
+comment on view billing.subscription_items is
+  'One row per item of a subscription.';
+
 create or replace view public.billing_plan_features
 with (security_invoker = true)
 as
@@ -103,8 +106,8 @@ begin
 end;
 $$;
 
--- Returns what an app shows of an account (docs/app.md). Of its subscriptions, it shows the one that
--- gives access longest; of equal ones a provider's before a grant; without access, the newest.
+-- Returns what an app shows of an account (docs/app.md). Of its subscriptions, it shows the one
+-- that gives access longest; of equal ones a provider's before a grant; without access, the newest.
 create or replace function public.billing_account(
   account_id text,
   grace interval default null
@@ -316,7 +319,8 @@ declare
   grant_id constant text := 'grant_' || gen_random_uuid();
 begin
   if coalesce(reason, '') !~ '\S' or until <= now() or quantity <= 0 then
-    raise exception 'A grant needs a reason, an end that is to come or none, and a quantity above 0.';
+    raise exception
+      'A grant needs a reason, an end that is to come or none, and a quantity above 0.';
   end if;
 
   insert into billing.subscriptions (id, provider, account_id, status, plan_id, cancel_at, quantity)
@@ -344,7 +348,8 @@ begin
   set ended_reason = end_grant.reason, ended_by = who, ended_at = now()
   where g.subscription_id = grant_id and g.ended_at is null and end_grant.reason ~ '\S';
   if not found then
-    raise exception 'Nothing was ended: % is no grant, or has ended, or no reason is given.', grant_id;
+    raise exception
+      'Nothing was ended: % is no grant, or has ended, or no reason is given.', grant_id;
   end if;
 
   update billing.subscriptions s
