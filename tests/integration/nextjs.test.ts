@@ -164,7 +164,10 @@ Deno.test("a user subscribes, whose event comes after them, and sees each state"
     const [options, shows] of [
       [{ status: "active", periodEnd: time }, /It renews on February 28, 2035/],
       [{ status: "active", cancelAt: time }, /It ends on February 28, 2035/],
-      [{ status: "past_due" }, /"alert">Your last .* before \w+ \d+, 20\d\d\./],
+      [
+        { status: "past_due", cancelAt: time },
+        /"alert">Your last .* before \w+ \d+, 20\d\d\..*It ends on February/,
+      ],
       [{ status: "unpaid" }, /It is paused, or not paid/],
     ] as const
   ) {

@@ -29,15 +29,17 @@ async function Billing({ searchParams }: Props) {
   return (
     <main>
       <h1>{planName(account)}</h1>
-      {account.status === "past_due"
-        ? (
-          <p role="alert">
-            Your last payment failed. Please check your card
-            {account.access && account.access_until &&
-              ` before ${day(account.access_until)}`}.
-          </p>
-        )
-        : <p>{whatNext(account)}</p>}
+      {account.status === "past_due" && (
+        <p role="alert">
+          Your last payment failed. Please check your card
+          {account.access && account.access_until
+            ? ` before ${day(account.access_until)}`
+            : ": until it is paid, your plan is off"}.
+        </p>
+      )}
+      {(account.status !== "past_due" || account.cancel_at) && (
+        <p>{whatNext(account)}</p>
+      )}
       {seats !== undefined && <p>Seats: {seats ?? "unlimited"}</p>}
 
       {!isSubscribed && (
