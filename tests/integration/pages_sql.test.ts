@@ -66,14 +66,11 @@ async function file(
   });
 }
 
-/** The parts of Vercel's starter that docs/reconcile.md replaces. */
+/** The table of Vercel's starter that docs/reconcile.md compares. */
 const STARTER = `
   create table public.subscriptions (
     id text, user_id uuid, status text, price_id text, current_period_end timestamptz
-  );
-  create table public.posts (requires_active_subscription boolean);
-  create policy "Allow access based on subscription status." on public.posts
-    using (not requires_active_subscription);`;
+  );`;
 
 async function makeFixtures(tx: postgres.TransactionSql): Promise<void> {
   const broken = edited(creation, { "data.object.metadata": {} });
