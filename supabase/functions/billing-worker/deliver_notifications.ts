@@ -54,7 +54,7 @@ const PACED_MARGIN = 1.1;
 
 /**
  * A request may use 2 s of CPU time on Supabase. An e-mail takes a little over
- * 1 ms of it, a webhook 0.2 ms (docs/decisions.md).
+ * 1 ms of it, a webhook 0.2 ms.
  */
 export const RUN_LIMIT = 1_000;
 
