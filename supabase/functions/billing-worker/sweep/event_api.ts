@@ -1,6 +1,6 @@
 /**
- * The interface of a provider's API as far as it lists events. Each provider is one file
- * beside this one, and a line in {@linkcode APIS}.
+ * The interface of a provider's API that lists events. Each provider is one file beside
+ * this one, and a line in {@linkcode APIS}.
  */
 import type { Environment } from "../../_shared/billing/environment.ts";
 import type { FormatName } from "../../_shared/billing/events/formats.ts";
@@ -15,16 +15,15 @@ import { paddleEvents } from "./paddle_events.ts";
 import { stripeEvents } from "./stripe_events.ts";
 
 export interface EventApi {
-  /** The API's URL by the mode of a key. */
   readonly urls: Readonly<Record<Mode, string>>;
-  /** What a key with limited rights begins with; any other key is refused. */
+  /** What a key with limited rights begins with; any other is refused. */
   readonly keys: Readonly<Record<Mode, string>>;
-  /** The right that the key needs, and nothing else. */
+  /** The only right that the key needs. */
   readonly right: string;
   /** For how many days the provider keeps events. */
   readonly keepsDays: number;
   /**
-   * Reads the first part of a range, small enough to be read whole.
+   * Reads a range, or its first part if that is too large to be read whole.
    *
    * @throws {ApiError}
    */
@@ -33,7 +32,7 @@ export interface EventApi {
 
 type Mode = "live" | "test";
 
-/** From `fromMs` on, or after `position` if the provider has cursors; before `toMs`. */
+/** In whole seconds. A provider with cursors reads what comes after `position`. */
 export type Range = Readonly<{
   fromMs: number;
   toMs: number;
@@ -42,15 +41,15 @@ export type Range = Readonly<{
 }>;
 
 export type Slice = Readonly<{
-  /** The oldest first. It may have others than those that were asked for. */
+  /** The oldest first. There may be others than those in the range. */
   events: readonly Json[];
-  /** Every event of the range before this time has been read. */
+  /** All events of the range before this time have been read. */
   untilMs: number;
   /** Where the next slice begins, if the provider has cursors. */
-  position: string | null;
-  /** How long the next slice may be, if not as long as the range. */
+  position?: string | null;
+  /** How long the next slice should be, if that is known. */
   nextLengthMs?: number;
-  /** The types that the API does not know. */
+  /** Types that the API does not know. */
   refusedTypes?: readonly string[];
 }>;
 
@@ -59,10 +58,8 @@ export type Json = Readonly<Record<string, unknown>>;
 /** Gets a page of the API. */
 export type Get = (path: string, query: URLSearchParams) => Promise<Json>;
 
-/** Why the API has not answered; `message` is for operators. */
+/** Why nothing can be listed; `message` is for operators. */
 export class ApiError extends Error {
-  override name = "ApiError";
-
   constructor(
     readonly code:
       | "api_key_refused"
@@ -76,17 +73,15 @@ export class ApiError extends Error {
   }
 }
 
-/** The API of one provider, with a key that may read its events. */
-export type EventSource = EventApi & {
-  /** Names the API's host, for its pauses. */
-  readonly destination: string;
-  readonly get: Get;
-};
-
-/** A provider with a key; `fault` is why that key must not be used. */
+/** A provider with a key; `fault` is why the key must not be used. */
 export type KeyedProvider =
   & { readonly provider: string }
   & ({ readonly source: EventSource } | { readonly fault: ApiError });
+
+export type EventSource = EventApi & {
+  readonly host: string;
+  readonly get: Get;
+};
 
 const APIS: Partial<Record<FormatName, EventApi>> = {
   stripe: stripeEvents,
@@ -96,18 +91,21 @@ const APIS: Partial<Record<FormatName, EventApi>> = {
 /** A page of a busy account may take long. */
 const PAGE_TIME_LIMIT_MS = 10_000;
 
-/** After a 429 that does not say how long to wait. */
-const DEFAULT_PAUSE_SECONDS = 60;
+/** After a 429 that does not say how long. */
+const PAUSE_SECONDS = 60;
 
-/** Returns the providers with a key. */
+type Access = Readonly<{ fetch: typeof globalThis.fetch; clock: () => number }>;
+
+/** Returns the providers with a key. It makes no request. */
 export function readKeyedProviders(
   env: Environment,
-  options: { fetch: typeof globalThis.fetch; clock: () => number },
+  access: Access,
 ): KeyedProvider[] {
   return PROVIDERS.flatMap(({ name: provider }): KeyedProvider[] => {
+    const key = env[`${settingsPrefix(provider)}API_KEY`]?.trim();
+    if (!key) return [];
     try {
-      const source = readEventSource(env, provider, options);
-      return source === undefined ? [] : [{ provider, source }];
+      return [{ provider, source: readSource(env, provider, key, access) }];
     } catch (thrown) {
       const fault = thrown instanceof ApiError
         ? thrown
@@ -118,132 +116,111 @@ export function readKeyedProviders(
 }
 
 /**
- * Returns where a provider's events can be listed; undefined if no key is set. It makes
- * no request.
- *
- * @throws {ApiError} `api_key_refused` if the key has too many rights or the wrong mode;
- * `api_key_unused` if the provider's API is unknown.
+ * @throws {ApiError} `api_key_refused` if the key has too many rights or the wrong mode,
+ * or would be sent in the clear; `api_key_unused` if the format has no API.
  * @throws {DeliveryError} If another setting of the provider is wrong.
  */
-function readEventSource(
+function readSource(
   env: Environment,
   provider: string,
-  { fetch, clock }: { fetch: typeof globalThis.fetch; clock: () => number },
-): EventSource | undefined {
+  key: string,
+  access: Access,
+): EventSource {
   const prefix = settingsPrefix(provider);
-  const key = env[`${prefix}API_KEY`]?.trim();
-  if (!key) return undefined;
-
   const { format, mode } = readProviderSettings(env, provider);
   const api = APIS[format];
   if (api === undefined) {
     const fault =
-      `${prefix}API_KEY has no effect with ${prefix}FORMAT=${format}.`;
+      `${prefix}API_KEY has no effect with ${prefix}FORMAT=${format}`;
     throw new ApiError("api_key_unused", fault);
   }
-  const refuse = (fault: string): never => {
-    throw new ApiError("api_key_refused", fault);
-  };
 
   const { live, test } = api.keys;
   const keyMode = key.startsWith(live) ? "live" : "test";
-  if (!key.startsWith(api.keys[keyMode]) || !/^\w+$/.test(key)) {
-    refuse(
-      `${prefix}API_KEY must be a key that begins with ${live} or ${test}, with the right ${api.right} alone.`,
-    );
-  }
-  if (mode !== "any" && mode !== keyMode) {
-    refuse(`${prefix}API_KEY is a ${keyMode} key, but ${prefix}MODE=${mode}.`);
-  }
-  if (mode === "any" && keyMode === "test" && !isLocalStack(env)) {
-    refuse(`${prefix}API_KEY is a test key: set ${prefix}MODE=test.`);
-  }
-
+  const right =
+    `${prefix}API_KEY must begin with ${live} or ${test}, and have the right ${api.right} alone`;
   const url = env[`${prefix}API_URL`] || api.urls[keyMode];
-  if (!isSafe(url)) {
-    refuse(`${prefix}API_URL must begin with https://.`);
+  let fault: string | undefined;
+  if (!key.startsWith(api.keys[keyMode]) || /\W/.test(key)) {
+    fault = right;
+  } else if (mode === "any" && keyMode === "test" && !isLocalStack(env)) {
+    fault = `${prefix}API_KEY is a test key: set ${prefix}MODE=test`;
+  } else if (mode !== "any" && mode !== keyMode) {
+    fault = `${prefix}API_KEY is a ${keyMode} key, and ${prefix}MODE=${mode}`;
+  } else if (
+    !/^(https:|http:\/\/(localhost|127\.0\.0\.1|\[::1\])[:/])/.test(url)
+  ) {
+    fault = `${prefix}API_URL must begin with https://`;
   }
-  return {
-    ...api,
-    destination: `API of ${new URL(url).host}`,
-    get: (path, query) => {
-      return getPage(`${url.replace(/\/$/, "")}${path}?${query}`, {
-        key,
-        fetch,
-        nowMs: clock(),
-        right: `${prefix}API_KEY needs the right ${api.right}`,
-      });
-    },
-  };
-}
+  if (fault !== undefined) throw new ApiError("api_key_refused", fault);
 
-/** Whether the key can be sent there: over https, or on this machine. */
-function isSafe(text: string): boolean {
-  if (!URL.canParse(text)) return false;
-  const { protocol, hostname } = new URL(text);
-  return protocol === "https:" || protocol === "http:" &&
-      /^(?:localhost|127(?:\.\d+){3}|\[::1\])$/.test(hostname);
+  const get: Get = (path, query) =>
+    getPage(`${url}${path}?${query}`, { key, right, ...access });
+  return { ...api, host: new URL(url).host, get };
 }
 
 async function getPage(
   url: string,
-  { key, fetch, nowMs, right }: {
-    key: string;
-    fetch: typeof globalThis.fetch;
-    nowMs: number;
-    right: string;
-  },
+  { key, right, fetch, clock }: Access & { key: string; right: string },
 ): Promise<Json> {
-  let status: number;
-  let headers: Headers;
+  let response: Response;
   let body: unknown;
   try {
-    const response = await fetch(url, {
+    response = await fetch(url, {
       headers: { authorization: `Bearer ${key}` },
       redirect: "manual", // A redirect would take the key elsewhere.
       signal: AbortSignal.timeout(PAGE_TIME_LIMIT_MS),
     });
-    ({ status, headers } = response);
     const text = await response.text();
-    body = status === 200 ? JSON.parse(text) : undefined;
-  } catch (error) {
-    // What fetch and JSON.parse say may repeat the URL or the answer.
-    const isTimeout = (error as Error).name === "TimeoutError";
-    throw new ApiError(
-      "api_unavailable",
-      isTimeout
-        ? `The API did not answer within ${PAGE_TIME_LIMIT_MS / 1000} s`
-        : "The API's answer broke off, or is not JSON",
-    );
+    body = response.ok ? JSON.parse(text) : undefined;
+  } catch {
+    // What was thrown may repeat the answer.
+    const message = `The API did not answer with JSON within ${
+      PAGE_TIME_LIMIT_MS / 1000
+    } s`;
+    throw new ApiError("api_unavailable", message);
   }
 
-  if (status === 401 || status === 403) {
-    throw new ApiError(
-      "api_key_refused",
-      `The API answered ${status}: ${right}`,
-    );
+  const { ok, status, headers } = response;
+  if (ok) return Object(body);
+  const message = `The API answered ${status}`;
+  switch (status) {
+    case 400:
+      throw new ApiError("api_refused", message);
+    case 401:
+    case 403:
+      throw new ApiError("api_key_refused", `${message}: ${right}`);
+    case 429: {
+      const asked = retryAfterSeconds(headers.get("retry-after"), clock());
+      const pause = Math.min(asked ?? PAUSE_SECONDS, 86_400);
+      throw new ApiError("api_unavailable", message, pause);
+    }
+    default:
+      throw new ApiError("api_unavailable", message);
   }
-  if (status === 429) {
-    const pause = retryAfterSeconds(headers.get("retry-after"), nowMs);
-    throw new ApiError(
-      "api_unavailable",
-      "The API answered 429: too many requests",
-      Math.min(pause ?? DEFAULT_PAUSE_SECONDS, 86_400),
-    );
-  }
-  if (status === 400) {
-    throw new ApiError("api_refused", "The API answered 400");
-  }
-  if (typeof body !== "object" || body === null) {
-    throw new ApiError("api_unavailable", `The API answered ${status}`);
-  }
-  return body as Json;
 }
 
-/** Returns the list of events of a page. @throws {ApiError} If it has none. */
-export function eventsOf({ data }: Json): Json[] {
-  if (!Array.isArray(data) || !data.every((event) => Object(event) === event)) {
-    throw new ApiError("api_unavailable", "The API's page has no list");
+/**
+ * Returns the events of a page, and what the next page comes after; undefined if it is the
+ * last.
+ *
+ * @throws {ApiError} If the page has no list, or the next one would be the same.
+ */
+export function readPage(
+  { data }: Json,
+  { id, hasMore, after }: {
+    /** The name of an event's ID. */
+    id: string;
+    hasMore: unknown;
+    after: string | null;
+  },
+): { events: Json[]; next: string | undefined } {
+  const isList = Array.isArray(data) &&
+    data.every((event) => typeof event?.[id] === "string");
+  const last = isList ? data.at(-1)?.[id] : undefined;
+  if (!isList || hasMore && (last === undefined || last === after)) {
+    const message = "The API's page is not a list of events that goes on";
+    throw new ApiError("api_unavailable", message);
   }
-  return data;
+  return { events: data, next: hasMore ? last : undefined };
 }

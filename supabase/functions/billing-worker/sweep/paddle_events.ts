@@ -3,9 +3,7 @@
  *
  * @see https://developer.paddle.com/api-reference/events/list-events
  */
-import { ApiError, type EventApi, eventsOf, type Json } from "./event_api.ts";
-
-const EVENTS_PER_PAGE = "200";
+import { type EventApi, type Json, readPage } from "./event_api.ts";
 
 /** The most pages of a slice. */
 const PAGES = 5;
@@ -20,38 +18,30 @@ export const paddleEvents: EventApi = {
   keepsDays: 90,
 
   async readSlice({ toMs, position }, get) {
-    const events: Json[] = [];
+    const all: Json[] = [];
     let after = position;
     for (let pages = 0; pages < PAGES; pages++) {
       const query = new URLSearchParams({
         order_by: "id[ASC]",
-        per_page: EVENTS_PER_PAGE,
+        per_page: "200",
+        ...(after !== null && { after }),
       });
-      if (after !== null) query.set("after", after);
-
       const page = await get("/events", query);
-      const read = eventsOf(page);
-      events.push(...read);
-      const last = read.at(-1);
-      if (last === undefined || !hasMore(page) || timeOf(last) >= toMs) {
-        return { events, untilMs: toMs, position: after };
-      }
-
-      const { event_id } = last;
-      if (typeof event_id !== "string" || event_id === after) {
-        throw new ApiError("api_unavailable", "The API's pages do not go on");
-      }
-      after = event_id;
+      const { pagination } = Object(page["meta"]);
+      const { events, next } = readPage(page, {
+        id: "event_id",
+        hasMore: Object(pagination).has_more,
+        after,
+      });
+      all.push(...events);
+      if (next === undefined) return { events: all, untilMs: toMs, position };
+      after = next;
     }
-    return { events, untilMs: timeOf(events.at(-1)!), position: after };
+
+    const timesMs = all.map((event) =>
+      Date.parse(String(event["occurred_at"]))
+    );
+    const lastMs = Math.max(...timesMs.filter(Number.isFinite));
+    return { events: all, untilMs: Math.min(lastMs, toMs), position: after };
   },
 };
-
-function hasMore({ meta }: Json): boolean {
-  const { pagination } = Object(meta);
-  return Object(pagination).has_more === true;
-}
-
-function timeOf({ occurred_at }: Json): number {
-  return Date.parse(String(occurred_at));
-}

@@ -1,19 +1,17 @@
 /**
- * Stripe lists events by the time of their creation, the newest first, each in the API
- * version in which it was made.
+ * Stripe lists events by the second of their creation, the newest first, each in the API
+ * version of its making.
  *
  * @see https://docs.stripe.com/api/events/list
  */
 import {
   ApiError,
   type EventApi,
-  eventsOf,
   type Get,
   type Json,
   type Range,
+  readPage,
 } from "./event_api.ts";
-
-const EVENTS_PER_PAGE = "100";
 
 /** The most pages of a slice. */
 const PAGES = 5;
@@ -30,85 +28,85 @@ export const stripeEvents: EventApi = {
   async readSlice({ fromMs, toMs, types }, get) {
     // A slice that is too large is halved.
     for (let untilMs = toMs;;) {
-      const slice = await readAllTypes({ fromMs, toMs: untilMs, types }, get);
+      const range = { fromMs, toMs: untilMs };
+      const slice = await readTypes(
+        types,
+        (some) => readPages(some, range, get),
+      );
       if (slice !== undefined) {
-        const events = slice.events.sort((a, b) => timeOf(a) - timeOf(b));
-        const nextLengthMs = 2 * (untilMs - fromMs);
-        return { ...slice, events, untilMs, position: null, nextLengthMs };
+        const events = slice.events
+          .sort((a, b) => Number(a["created"]) - Number(b["created"]));
+        return {
+          ...slice,
+          events,
+          untilMs,
+          nextLengthMs: 2 * (untilMs - fromMs),
+        };
       }
-      const halfSeconds = Math.floor((untilMs - fromMs) / 2000);
-      untilMs = fromMs + halfSeconds * 1000;
+      untilMs = fromMs + Math.floor((untilMs - fromMs) / 2_000) * 1_000;
     }
   },
 };
 
-type SliceRange = Pick<Range, "fromMs" | "toMs" | "types">;
-
-/** Returns undefined if the slice has too many events. */
-async function readAllTypes({ types, ...times }: SliceRange, get: Get) {
+/** Reads the events of all types; undefined if there are too many. */
+async function readTypes(
+  types: readonly string[],
+  read: (some: readonly string[]) => Promise<Json[] | undefined>,
+) {
   const events: Json[] = [];
   const refusedTypes: string[] = [];
-  const requests: (readonly string[])[] = [];
-  for (let i = 0; i < types.length; i += TYPES) {
-    requests.push(types.slice(i, i + TYPES));
-  }
+  const left = Array.from(
+    { length: Math.ceil(types.length / TYPES) },
+    (_, i) => types.slice(i * TYPES, (i + 1) * TYPES),
+  );
 
-  for (let some; (some = requests.shift()) !== undefined;) {
+  for (let some; (some = left.shift()) !== undefined;) {
     try {
-      const read = await readPages({ ...times, types: some }, get);
-      if (read === undefined) return undefined;
-      events.push(...read);
+      const found = await read(some);
+      if (found === undefined) return undefined;
+      events.push(...found);
     } catch (error) {
-      const isRefused = error instanceof ApiError &&
-        error.code === "api_refused";
+      const isRefused = (error as ApiError).code === "api_refused";
       if (!isRefused) throw error;
-      // The answer does not reliably say which of the types it is.
+      // The answer does not say reliably which type it is.
       const half = Math.ceil(some.length / 2);
-      if (half < some.length) {
-        requests.unshift(some.slice(0, half), some.slice(half));
-      } else {
-        refusedTypes.push(...some);
-      }
+      if (half === some.length) refusedTypes.push(...some);
+      else left.unshift(some.slice(0, half), some.slice(half));
     }
   }
 
-  // Then it is not because of the types.
   if (refusedTypes.length === types.length) {
-    throw new ApiError("api_refused", "The API refuses every type");
+    throw new ApiError("api_refused", "The API refuses every request");
   }
   return { events, refusedTypes };
 }
 
-/** Returns the events of some types, the oldest first. */
+/** Reads the events of some types, the oldest first; undefined if there are too many. */
 async function readPages(
-  { fromMs, toMs, types }: SliceRange,
+  types: readonly string[],
+  { fromMs, toMs }: Pick<Range, "fromMs" | "toMs">,
   get: Get,
 ): Promise<Json[] | undefined> {
   const query = new URLSearchParams({
-    limit: EVENTS_PER_PAGE,
+    limit: "100",
     "created[gte]": `${fromMs / 1000}`,
     "created[lt]": `${toMs / 1000}`,
   });
   for (const type of types) query.append("types[]", type);
 
-  // A second cannot be halved, and is read to its end.
-  const isSecond = toMs - fromMs <= 1000;
-  const events: Json[] = [];
-  for (let pages = 0; pages < PAGES || isSecond; pages++) {
+  // A second cannot be halved, so it is read to its end.
+  const most = toMs - fromMs > 1_000 ? PAGES : Infinity;
+  const all: Json[] = [];
+  for (let pages = 0; pages < most; pages++) {
     const page = await get("/v1/events", query);
-    const read = eventsOf(page);
-    events.push(...read);
-    if (page["has_more"] !== true) return events.reverse();
-
-    const last = read.at(-1)?.["id"];
-    if (typeof last !== "string" || last === query.get("starting_after")) {
-      throw new ApiError("api_unavailable", "The API's pages do not go on");
-    }
-    query.set("starting_after", last);
+    const { events, next } = readPage(page, {
+      id: "id",
+      hasMore: page["has_more"],
+      after: query.get("starting_after"),
+    });
+    all.push(...events);
+    if (next === undefined) return all.reverse();
+    query.set("starting_after", next);
   }
   return undefined;
-}
-
-function timeOf({ created }: Json): number {
-  return Number(created);
 }

@@ -1,9 +1,8 @@
 /**
  * Events that never came. A sweep lists a provider's events, and applies those that
  * neither the ledger nor `failed_events` knows, as if they were delivered. It goes
- * through time in slices, the oldest first, and its place is stored after each.
+ * through time in slices, the oldest first, and stores its place after each.
  */
-import type { BillingEvent } from "../../_shared/billing/database/apply_events.ts";
 import {
   callFunction,
   type DatabaseFunctions,
@@ -16,7 +15,6 @@ import {
   DeliveryError,
   toDeliveryError,
 } from "../../_shared/billing/errors.ts";
-import { identifierOrNull } from "../../_shared/billing/events/fields.ts";
 import { type Format, typesOf } from "../../_shared/billing/events/format.ts";
 import { parseEvent } from "../../_shared/billing/events/parse_event.ts";
 import {
@@ -38,13 +36,13 @@ const DAY_MS = 24 * HOUR_MS;
 /** Younger events may be on their way. */
 const YOUNGEST_MS = HOUR_MS / 6;
 
-/** How far a sweep goes back behind the end of the last one. */
+/** How far a sweep begins before the end of the last one. */
 const OVERLAP_MS = HOUR_MS;
 
 /** A type that was unlisted for longer begins anew: its events were ignored rightly. */
 const GONE_MS = 3 * DAY_MS;
 
-/** An older event creates no notification, except that a subscription has ended. */
+/** An older event notifies nobody, unless a subscription has ended. */
 const NEWS_MS = 3 * DAY_MS;
 
 /** For one run; the next goes on. Supabase gives a request 2 s of processor time. */
@@ -54,8 +52,8 @@ const RUN_SLICES = 10;
 
 const BATCH_SIZE = 25;
 
-/** Until the next run. */
-const RESTS_SECONDS = { done: 3_600, more: 0, failed: 300, refused: 3_600 };
+/** From a run to the next, in seconds. */
+const RESTS = { done: 3_600, more: 0, api_unavailable: 300 };
 
 const CALL_LIMIT = { timeLimitMs: 5_000 };
 
@@ -73,23 +71,27 @@ export interface SweepOptions extends ApplyAllOptions {
 }
 
 /**
- * Sweeps the events of each provider with a key, and writes a line to the log for each.
- * If another run has the queue, or the API has asked for a pause, nothing is done. What
- * is wrong with the key or the API is stored in `billing.sweeps`, for an alert.
+ * Sweeps the events of each provider with a key, with a line in the log for each. Does
+ * nothing if another run has the queue, or while the API has asked for a pause. What is
+ * wrong with the key or the API is stored in `billing.sweeps`, for an alert.
  *
  * @throws {DeliveryError} If a database call fails. The next run goes on.
  */
 export async function sweep(options: SweepOptions): Promise<SweepCounts> {
-  let listed = 0;
-  let missed = 0;
+  let { listed, missed } = NO_SWEEP;
   for (const keyed of options.keyedProviders) {
     const run = await beginRun(keyed, options);
     if (run === undefined) continue;
 
-    await sweepProvider(keyed, run).catch(async (error) => {
-      if (!(error instanceof ApiError)) throw error;
-      await endWithError(error, run);
-    });
+    let error: ApiError | undefined;
+    try {
+      if ("fault" in keyed) throw keyed.fault;
+      await sweepSource(keyed.source, run);
+    } catch (thrown) {
+      if (!(thrown instanceof ApiError)) throw thrown;
+      error = thrown;
+    }
+    await endRun(run, error);
     listed += run.listed;
     missed += run.missed;
   }
@@ -97,22 +99,23 @@ export async function sweep(options: SweepOptions): Promise<SweepCounts> {
 }
 
 /** A run on one provider, and how far it has come. */
-interface Run {
-  readonly options: SweepOptions;
+interface Run extends SweepOptions {
   readonly provider: string;
-  readonly destination: string;
+  readonly host: string;
   readonly format: Format;
-  readonly endMs: number;
+  readonly startedMs: number;
   /** No event from before is applied. */
   readonly notBeforeMs: number;
-  /** How far the types that always take effect were compared. */
+  /** How far the types that always take effect were swept. */
   sweptMs: number;
-  /** The same of each further type that is listed. */
+  /** The same of each further type. */
   readonly furtherMs: Map<string, number>;
+  /** The stored place, if the provider has cursors. */
   position: string | null;
+  isDone: boolean;
+  readonly refusedTypes: Set<string>;
   listed: number;
   missed: number;
-  readonly refusedTypes: Set<string>;
 }
 
 type State = DatabaseFunctions["billing_claim_sweep"]["Returns"][number];
@@ -123,207 +126,166 @@ async function beginRun(
 ): Promise<Run | undefined> {
   const { database, leaseId, clock, readingSettings } = options;
   const { provider } = keyed;
-  const source = "source" in keyed ? keyed.source : undefined;
-  const destination = source?.destination ?? `API of ${provider}`;
+  const { host = provider, keepsDays = 0 } = "source" in keyed
+    ? keyed.source
+    : {};
   const [state] = await callFunction(database, "billing_claim_sweep", {
     lease_id: leaseId,
     provider,
-    destination,
+    destination: host,
   }, CALL_LIMIT);
   if (state === undefined) return undefined;
 
-  const nowMs = clock();
   const { format } = readingSettings(provider);
-  const keptMs = nowMs - (source?.keepsDays ?? 0) * DAY_MS;
+  const startedMs = clock();
+  const keptMs = startedMs - keepsDays * DAY_MS;
   return {
-    options,
+    ...options,
     provider,
-    destination,
+    host,
     format,
-    endMs: wholeSecond(nowMs - YOUNGEST_MS),
-    notBeforeMs: Math.max(Date.parse(state.not_before), keptMs),
-    sweptMs: state.swept_until ? Date.parse(state.swept_until) : -Infinity,
-    furtherMs: furtherTypes(state, { options, format, nowMs }),
+    startedMs,
+    notBeforeMs: Math.max(timeIn(state.not_before), keptMs),
+    sweptMs: timeIn(state.swept_until),
+    furtherMs: furtherTypes(state, { ...options, format, startedMs }),
     position: state.position,
+    isDone: false,
+    refusedTypes: new Set(),
     listed: 0,
     missed: 0,
-    refusedTypes: new Set(),
   };
 }
 
 /**
- * Returns how far each further type was compared: what an app handles, and what a
- * setting switches on. Unlike the others, their events were rightly ignored until they
- * were listed. So one that is new, or was gone for long, begins now.
+ * Returns how far each further type was swept: what an app handles, and what a setting
+ * switches on. Their events were ignored rightly until they were listed, so one that is
+ * new, or was gone for long, begins now.
  */
 function furtherTypes(
-  { swept_until, types }: State,
-  { options: { handlerTypes, notify, accountFromCheckout }, format, nowMs }: {
-    options: SweepOptions;
-    format: Format;
-    nowMs: number;
-  },
+  state: State,
+  { handlerTypes, notify, accountFromCheckout, format, startedMs }:
+    & SweepOptions
+    & Pick<Run, "format" | "startedMs">,
 ): Map<string, number> {
   const { notices = {}, checkout } = format;
   const listed = new Set([
-    ...handlerTypes.fault === undefined ? handlerTypes.types : [],
+    ...(handlerTypes.fault ? [] : handlerTypes.types),
     ...Object.keys(notices).filter((type) => notify.has(notices[type]!)),
-    ...accountFromCheckout && checkout ? [checkout.type] : [],
+    ...(accountFromCheckout && checkout ? [checkout.type] : []),
   ]);
   for (const type of typesOf(format)) listed.delete(type);
 
-  const known = Object.entries(types as Record<string, string>)
-    .map(([type, time]) => [type, Date.parse(time)] as const);
-  const untilMs = new Map(known);
-  const newestMs = Math.max(
-    swept_until ? Date.parse(swept_until) : -Infinity,
-    ...untilMs.values(),
-  );
-
+  const known = Object(state.types) as Record<string, string>;
+  const times = [state.swept_until, ...Object.values(known)].map(timeIn);
+  const goneMs = Math.max(...times) - GONE_MS;
   return new Map(Array.from(listed, (type) => {
-    const typeMs = untilMs.get(type) ?? -Infinity;
-    const isKnown = newestMs - typeMs <= GONE_MS;
-    return [type, isKnown ? typeMs : nowMs + OVERLAP_MS];
+    const sweptMs = timeIn(known[type]);
+    return [type, sweptMs >= goneMs ? sweptMs : startedMs + OVERLAP_MS];
   }));
 }
 
-async function sweepProvider(keyed: KeyedProvider, run: Run): Promise<void> {
-  if ("fault" in keyed) throw keyed.fault;
-  const { source } = keyed;
-  const { options: { clock }, endMs } = run;
-  const runEndMs = clock() + RUN_TIME_MS;
-
-  // A type that was gone for a short time: all go back to where it stopped.
-  const oldestMs = Math.min(run.sweptMs, ...run.furtherMs.values());
+async function sweepSource(source: EventSource, run: Run): Promise<void> {
+  const { format, furtherMs, refusedTypes } = run;
+  const endMs = endOf(run);
+  // If a type was gone for a short time, all go back to where it stopped.
+  const oldestMs = Math.min(run.sweptMs, ...furtherMs.values());
   let position = oldestMs < run.sweptMs ? null : run.position;
-  let fromMs = wholeSecond(
-    Math.max(oldestMs - OVERLAP_MS, run.notBeforeMs),
-  );
+  let fromMs = wholeSecond(Math.max(oldestMs - OVERLAP_MS, run.notBeforeMs));
   let lengthMs = Infinity;
 
   for (let slices = 0; fromMs < endMs; slices++) {
-    const isOver = () => clock() >= runEndMs || run.missed >= RUN_EVENTS;
-    if (slices === RUN_SLICES || isOver()) return await settle(run, "more");
+    if (slices === RUN_SLICES || isOver(run)) return;
+    const slice = await source.readSlice({
+      fromMs,
+      toMs: Math.min(endMs, fromMs + lengthMs),
+      position,
+      types: [...typesOf(format), ...furtherMs.keys()]
+        .filter((type) => !refusedTypes.has(type)),
+    }, source.get);
+    for (const type of slice.refusedTypes ?? []) refusedTypes.add(type);
 
-    const toMs = Math.min(endMs, fromMs + lengthMs);
-    const slice = await readSlice(source, { run, fromMs, toMs, position });
-    const isApplied = await applyMissing(slice, { run, isOver });
-    if (!isApplied) return await settle(run, "more");
-
-    fromMs = slice.untilMs;
-    lengthMs = slice.nextLengthMs ?? Infinity;
-    position = slice.position;
+    const isApplied = await applyMissing(slice, run);
+    if (!isApplied) return;
+    ({ untilMs: fromMs, position = null, nextLengthMs: lengthMs = Infinity } =
+      slice);
     moveTo(slice, run);
-    if (fromMs < endMs) {
-      const hasQueue = await store(run, { rests: "more" });
-      if (!hasQueue) return;
-    }
+    const hasQueue = await store(run);
+    if (!hasQueue) return;
   }
-  await settle(run, "done");
+  run.isDone = true;
 }
 
-async function readSlice(
-  source: EventSource,
-  { run, ...range }: {
-    run: Run;
-    fromMs: number;
-    toMs: number;
-    position: string | null;
-  },
-): Promise<Slice> {
-  const { format, furtherMs, refusedTypes } = run;
-  const types = [...typesOf(format), ...furtherMs.keys()]
-    .filter((type) => !refusedTypes.has(type));
-  const slice = await source.readSlice({ ...range, types }, source.get);
-  for (const type of slice.refusedTypes ?? []) refusedTypes.add(type);
-  return slice;
+function isOver({ clock, startedMs, missed }: Run): boolean {
+  return clock() >= startedMs + RUN_TIME_MS || missed >= RUN_EVENTS;
+}
+
+function endOf({ startedMs }: Run): number {
+  return wholeSecond(startedMs - YOUNGEST_MS);
 }
 
 function moveTo({ untilMs, position, events }: Slice, run: Run): void {
   run.sweptMs = untilMs;
-  for (const [type, typeMs] of run.furtherMs) {
-    run.furtherMs.set(type, Math.max(typeMs, untilMs));
+  for (const [type, sweptMs] of run.furtherMs) {
+    run.furtherMs.set(type, Math.max(sweptMs, untilMs));
   }
-  if (position === null) return;
+  if (position === undefined) return;
 
-  // A cursor cannot go back by an hour, so it stays that far behind.
-  const last = events.findLast((event) =>
-    timeOf(event, run) <= run.endMs - OVERLAP_MS
-  );
-  const id = last && idOf(last, run);
-  run.position = id ?? run.position;
+  // A cursor cannot go back by an hour, so it is stored that far behind.
+  const isBehind = (event: Json) =>
+    timeOf(event, run) <= endOf(run) - OVERLAP_MS;
+  const last = events.findLast(isBehind);
+  if (last) run.position = idOf(last, run);
 }
 
 /** Applies the events of a slice that are missing; returns whether it came to the end. */
-async function applyMissing(
-  { events }: Slice,
-  { run, isOver }: { run: Run; isOver: () => boolean },
-): Promise<boolean> {
-  const byId = new Map<string, Json>();
-  for (const event of events) {
-    if (isDue(event, run)) byId.set(idOf(event, run), event);
-  }
+async function applyMissing({ events }: Slice, run: Run): Promise<boolean> {
+  const due = events.filter((event) => isDue(event, run));
+  const byId = new Map(due.map((event) => [idOf(event, run), event]));
   run.listed += byId.size;
-  if (byId.size === 0) return true;
-
-  const missing: unknown = await callFunction(
-    run.options.database,
+  const missing: unknown = byId.size > 0 && await callFunction(
+    run.database,
     "billing_missing_events",
     { event_ids: [...byId.keys()] },
     CALL_LIMIT,
   );
-  const texts = (missing as string[]).map((id) => byId.get(id)!);
-  for (let done = 0; done < texts.length;) {
-    if (isOver()) return false;
-    done += await applyBatch(texts.slice(done, done + BATCH_SIZE), run);
+
+  const left = ((missing || []) as string[])
+    .flatMap((id) => readMissed(byId.get(id)!, run) ?? []);
+  while (left.length > 0) {
+    if (isOver(run)) return false;
+    left.splice(0, await applyBatch(left.slice(0, BATCH_SIZE), run));
   }
   return true;
 }
 
-/** Whether an event is of a listed type, and of the time for which that is swept. */
+/** Whether an event is of a type that is swept, and of the time for which it is. */
 function isDue(event: Json, run: Run): boolean {
-  const { format, furtherMs, endMs, notBeforeMs } = run;
+  const { format, furtherMs, notBeforeMs } = run;
   const type = String(format.partsOf(event).type);
-  const typeMs = typesOf(format).includes(type)
+  const sweptMs = typesOf(format).includes(type)
     ? -Infinity
-    : furtherMs.get(type);
-  if (typeMs === undefined) return false;
-
+    : furtherMs.get(type) ?? Infinity;
   const timeMs = timeOf(event, run);
-  return timeMs >= Math.max(typeMs - OVERLAP_MS, notBeforeMs) &&
-    timeMs < endMs;
+  return timeMs >= Math.max(sweptMs - OVERLAP_MS, notBeforeMs) &&
+    timeMs < endOf(run);
 }
 
-function idOf(event: Json, { format }: Run): string {
-  const id = identifierOrNull(format.partsOf(event).id);
-  if (id !== null) return id;
-  throw new ApiError("api_unavailable", "The API lists an event without an ID");
-}
-
-function timeOf(event: Json, { format }: Run): number {
-  const { occurred_at } = format.partsOf(event);
-  return Date.parse(format.occurredAt.safeParse(occurred_at).data ?? "");
-}
-
-/** Applies events together, and stores those that fail; returns how many it has done. */
-async function applyBatch(batch: readonly Json[], run: Run): Promise<number> {
-  const { options } = run;
-  const read = batch.flatMap((event) => readMissed(event, run) ?? []);
-  let results = await applyAll(read, options).catch((error) => {
-    if (read.length === 1) throw error;
+/** Applies events, and stores those that fail; returns how many it has done. */
+async function applyBatch(
+  batch: readonly ReadEvent[],
+  run: Run,
+): Promise<number> {
+  const results = await applyAll(batch, run).catch(async () => {
+    // One of them may be what takes too long.
+    const alone = [];
+    for (const event of batch) alone.push(...await applyAll([event], run));
+    return alone;
   });
-  if (results === undefined) {
-    // Each alone: one of them may be what takes too long.
-    results = [];
-    for (const event of read) {
-      results.push(...await applyAll([event], options));
-    }
-  }
 
   for (const [i, result] of results.entries()) {
-    if (result === "untried") return batch.length - (results.length - i);
+    if (result === "untried") return i;
     if (result instanceof DeliveryError) {
-      run.missed += await storeFailure(result, { read: read[i]!, run });
+      run.missed += await storeFailure(result, batch[i]!, run);
     } else if (result === "applied" || result === "stale") {
       run.missed++;
     }
@@ -333,59 +295,57 @@ async function applyBatch(batch: readonly Json[], run: Run): Promise<number> {
 
 /** Reads an event as a delivery; undefined if it has no effect here. */
 function readMissed(json: Json, run: Run): ReadEvent | undefined {
-  const { options, provider, format } = run;
+  const { provider, format, startedMs, readingSettings } = run;
   const text = JSON.stringify(json);
   try {
-    const nowMs = options.clock();
     const parsed = parseEvent(text, {
-      ...options,
-      ...options.readingSettings(provider),
-      nowSeconds: nowMs / 1000,
+      ...run,
+      ...readingSettings(provider),
+      nowSeconds: startedMs / 1000,
     });
     if (parsed.isIgnored) return undefined;
 
-    const { payment, ...withoutPayment } = parsed.event;
+    const { payment, ...event } = parsed.event;
     const isNews = payment?.kind === "ended" ||
-      timeOf(json, run) > nowMs - NEWS_MS;
-    const event: BillingEvent = {
-      ...withoutPayment,
-      ...(payment && isNews && { payment }),
-      provider,
-      is_missed: true,
+      timeOf(json, run) > startedMs - NEWS_MS;
+    return {
+      format,
+      text,
+      event: {
+        ...event,
+        ...(payment && isNews && { payment }),
+        provider,
+        is_missed: true,
+      },
     };
-    return { format, text, event };
   } catch (thrown) {
     return { format, text, fault: toDeliveryError(thrown) };
   }
 }
 
-/** Returns 1 if the failure is stored. */
+/** Returns how many failures are stored. */
 async function storeFailure(
   error: DeliveryError,
-  { read: { text, format }, run: { provider, options: { database } } }: {
-    read: ReadEvent;
-    run: Run;
-  },
+  { text }: ReadEvent,
+  { format, provider, database }: Run,
 ): Promise<number> {
   const body = new TextEncoder().encode(text);
-  const failed = await describeFailedBody(body, {
-    format: format!,
-    derivedId: undefined,
-  });
-  const isMissed = true;
-  const failure = { provider, failed, isMissed, database } as const;
-  const stored = await recordFailure(error, failure);
-  return stored === "stored" || stored === "retry" ? 1 : 0;
+  const derivedId = undefined;
+  const failed = await describeFailedBody(body, { format, derivedId });
+  const failure = { provider, failed, isMissed: true, database } as const;
+  const answer = await recordFailure(error, failure);
+  return answer === "stored" || answer === "retry" ? 1 : 0;
 }
 
-async function settle(run: Run, rests: "done" | "more"): Promise<void> {
+async function endRun(run: Run, fault: ApiError | undefined): Promise<void> {
   const { provider, listed, missed, sweptMs, refusedTypes } = run;
-  const types = [...refusedTypes].join(", ");
-  const error = types
-    ? `api_refused: The API does not know these types, which are left out: ${types}`
-    : undefined;
-  await store(run, { rests, error });
-  run.options.log(error ? "warn" : "info", "events swept", {
+  let error = fault && `${fault.code}: ${fault.message}`;
+  if (refusedTypes.size > 0) {
+    const types = [...refusedTypes].join(", ");
+    error ??= `api_refused: The API does not know, and leaves out: ${types}`;
+  }
+  await store(run, { error, fault });
+  run.log(error ? "warn" : "info", fault ? "sweep failed" : "events swept", {
     provider,
     counts: { listed, missed },
     swept_until: isoTime(sweptMs),
@@ -393,52 +353,53 @@ async function settle(run: Run, rests: "done" | "more"): Promise<void> {
   });
 }
 
-async function endWithError(
-  { code, message, pauseSeconds }: ApiError,
-  run: Run,
-): Promise<void> {
-  const { provider, listed, missed, options: { log } } = run;
-  const error = `${code}: ${message}`;
-  const rests = code === "api_unavailable" ? "failed" : "refused";
-  await store(run, { rests, error, pauseSeconds, hasFailed: true });
-  log("warn", "sweep failed", { provider, counts: { listed, missed }, error });
-}
-
 /** Stores how far the run has come; returns whether it still has the queue. */
 async function store(
   run: Run,
-  { rests, error, pauseSeconds, hasFailed = false }: {
-    rests: keyof typeof RESTS_SECONDS;
+  { error, fault }: {
     error?: string | undefined;
-    pauseSeconds?: number | undefined;
-    hasFailed?: boolean;
-  },
+    fault?: ApiError | undefined;
+  } = {},
 ): Promise<boolean> {
-  const { options, provider, destination, sweptMs, furtherMs, position } = run;
-  const types = Object.fromEntries(
-    Array.from(furtherMs, ([type, typeMs]) => [type, isoTime(typeMs) ?? null]),
-  );
-  return await callFunction(options.database, "billing_settle_sweep", {
-    lease_id: options.leaseId,
+  const { database, leaseId, provider, host, position } = run;
+  const rests: Record<string, number> = RESTS;
+  return await callFunction(database, "billing_settle_sweep", {
+    lease_id: leaseId,
     provider,
-    destination,
+    destination: host,
     result: {
-      swept_until: isoTime(sweptMs),
-      types,
+      swept_until: isoTime(run.sweptMs),
+      types: Object.fromEntries(
+        Array.from(run.furtherMs, ([type, ms]) => [type, isoTime(ms)]),
+      ),
       position,
       error,
-      has_failed: hasFailed,
-      rests_seconds: RESTS_SECONDS[rests],
-      pause_seconds: pauseSeconds,
+      has_failed: fault !== undefined,
+      rests_seconds: rests[fault?.code ?? (run.isDone ? "done" : "more")] ??
+        RESTS.done,
+      pause_seconds: fault?.pauseSeconds,
     },
   }, CALL_LIMIT);
+}
+
+function idOf(event: Json, { format }: Run): string {
+  return String(format.partsOf(event).id);
+}
+
+function timeOf(event: Json, { format }: Run): number {
+  const { occurred_at } = format.partsOf(event);
+  return timeIn(format.occurredAt.safeParse(occurred_at).data);
 }
 
 function wholeSecond(ms: number): number {
   return Math.floor(ms / 1000) * 1000;
 }
 
-/** Returns undefined for a time that is not known. */
+/** Returns a time in ms; -Infinity if it is missing. */
+function timeIn(text: string | null | undefined): number {
+  return text ? Date.parse(text) : -Infinity;
+}
+
 function isoTime(ms: number): string | undefined {
   return Number.isFinite(ms) ? new Date(ms).toISOString() : undefined;
 }
