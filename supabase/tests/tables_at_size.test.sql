@@ -113,6 +113,10 @@ insert into billing.processed_events (provider, event_id, type, processed_at)
 select 'a', 'e' || i, 'x', now() - interval '91 days' * (i / 20000.0)
 from generate_series(1, 20000) as i;
 
+insert into billing.missed_events (provider, type, found_at, events)
+select 'a', 'x', now() - interval '91 days' * (i / 20000.0), 1
+from generate_series(1, 20000) as i;
+
 insert into billing.notifications (
   provider, event_id, account_id, subscription_id, invoice_id, status, created_at, next_attempt_at
 )
@@ -188,7 +192,7 @@ create index subscriptions_account_id on billing.subscriptions (account_id);
 create index subscriptions_customer_id on billing.subscriptions (provider, customer_id)
 where customer_id is not null;
 analyze billing.subscriptions, billing.processed_events, billing.notifications;
-analyze billing.failed_events;
+analyze billing.failed_events, billing.missed_events;
 
 select billing.retry_failed_event('e100');
 select is(
@@ -198,8 +202,8 @@ select is(
 );
 select is(
   pg_temp.scanned('select count(to_jsonb(v)) from billing.health as v', '1'),
-  'leases',
-  'health scans no table of more than two rows'
+  'leases sweeps',
+  'health scans no table but those with a row per queue or provider'
 );
 alter index billing.subscriptions_account_id set (fillfactor = 10);
 reindex index billing.subscriptions_account_id;
@@ -238,7 +242,7 @@ select doesnt_match(
     '1'
   ),
   '(events|subscriptions|notifications)',
-  'a claim of alerts scans only tables with a row per code or queue'
+  'a claim of alerts scans only tables with a row per code, queue or provider'
 );
 select cmp_ok(
   pg_temp.reads(
