@@ -97,10 +97,30 @@ export function openApi(
   return {
     rest,
 
+    /** Calls a function of the receiver's. */
+    async call<T>(name: string, args: object): Promise<T> {
+      const body = JSON.stringify(args);
+      return (await rest<T>("POST", `rpc/billing_${name}`, { body })).data;
+    },
+
     async read<Name extends keyof Views>(name: Name, query: Query) {
       return (await rest<Row<Name>[]>("GET", name, { query })).data;
     },
   };
+}
+
+/** What `billing_account` answers, as far as commands read it. */
+export interface AccountAnswer {
+  readonly access: boolean;
+  readonly access_until: string | null;
+  readonly status: string | null;
+  readonly plan_id: string | null;
+  readonly quantity: number | null;
+  readonly cancel_at: string | null;
+  /** How many give access, grants included; null if there never was one. */
+  readonly subscriptions: number | null;
+  readonly paused: boolean | null;
+  readonly features: Readonly<Record<string, number | null>>;
 }
 
 /** Returns the settings in a worker's answer; undefined if it is not 200. */

@@ -18,20 +18,14 @@ export type Page = StripeAnswer<Stripe.Subscription[]>;
 
 export type StripeSource = ReturnType<typeof openStripeSource>;
 
-/**
- * Reads the account of an API key, without the retries and the paging of Stripe's
- * package, which ignore 429, `Retry-After` and answers that break off, and do not give
- * the time of each page.
- */
-export function openStripeSource(
-  { apiKey, mode, stripeUrl }: {
-    apiKey: string;
-    mode: string;
-    stripeUrl: string | undefined;
-  },
-  wait: Wait,
-) {
-  const stripe = new Stripe(apiKey, {
+interface StripeAccess {
+  readonly apiKey: string;
+  readonly stripeUrl: string | undefined;
+}
+
+/** Without the retries of Stripe's package, which ignore 429 and `Retry-After`. */
+export function openStripe({ apiKey, stripeUrl }: StripeAccess): Stripe {
+  return new Stripe(apiKey, {
     maxNetworkRetries: 0,
     timeout: TIMEOUT_MS,
     telemetry: false,
@@ -41,6 +35,17 @@ export function openStripeSource(
       port: new URL(stripeUrl).port,
     }),
   });
+}
+
+/**
+ * Reads the account of an API key, without the paging of Stripe's package, which ignores
+ * answers that break off, and does not give the time of each page.
+ */
+export function openStripeSource(
+  { mode, ...access }: StripeAccess & { mode: string },
+  wait: Wait,
+) {
+  const stripe = openStripe(access);
 
   async function* pages<T extends { id: string; livemode: boolean }>(
     list: (
