@@ -109,20 +109,6 @@ export function openApi(
   };
 }
 
-/** What `billing_account` answers, as far as commands read it. */
-export interface AccountAnswer {
-  readonly access: boolean;
-  readonly access_until: string | null;
-  readonly status: string | null;
-  readonly plan_id: string | null;
-  readonly quantity: number | null;
-  readonly cancel_at: string | null;
-  /** How many give access, grants included; null if there never was one. */
-  readonly subscriptions: number | null;
-  readonly paused: boolean | null;
-  readonly features: Readonly<Record<string, number | null>>;
-}
-
 /** Returns the settings in a worker's answer; undefined if it is not 200. */
 export function settingsOf(
   { status, body }: Pick<Reply, "status" | "body">,

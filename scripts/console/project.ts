@@ -7,6 +7,16 @@ import { type RequestTools, sendRequest } from "../common/requests.ts";
 type TrialResult =
   Database["public"]["Functions"]["billing_try_event"]["Returns"][number];
 
+/** What the console itself reads of it. */
+interface AccountAnswer {
+  readonly access: boolean;
+  readonly access_until: string | null;
+  /** How many give access, grants included; null if there never was one. */
+  readonly subscriptions: number | null;
+  readonly paused: boolean | null;
+  readonly features: Readonly<Record<string, number | null>>;
+}
+
 export type Project = ReturnType<typeof openProject>;
 
 export function openProject(
@@ -44,7 +54,7 @@ export function openProject(
 
     /** As apps ask, with the default grace. */
     account: (account_id: string) =>
-      call<api.AccountAnswer>("account", { account_id }),
+      call<AccountAnswer>("account", { account_id }),
 
     /** Returns the result that an event would have. */
     tryEvent: async (event: object) =>

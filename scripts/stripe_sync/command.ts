@@ -67,7 +67,7 @@ export interface Context extends
 const CHECK_LIMIT_MS = 10_000;
 
 /** The exit code after an error; 1 means that something differs. */
-const FAILED = 3;
+export const FAILED = 3;
 
 /** May be interrupted: nothing is applied in part, and the next run does the rest. */
 export async function runCommand<Arguments extends Target>(

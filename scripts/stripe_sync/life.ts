@@ -1,243 +1,179 @@
 /** The life of a subscription at Stripe: what `deno task rehearse` makes and deletes. */
 import type Stripe from "stripe";
-import type { AccountAnswer } from "../common/project_api.ts";
-import { retry, type Wait } from "./retry.ts";
-
-/** The fields of `billing_account` that a step leads to. */
-export type Expected = Partial<AccountAnswer>;
 
 export interface Step {
   readonly name: string;
-  /** An event of each has to come. */
-  readonly types: readonly string[];
-  readonly act: () => Promise<Expected>;
-  /** Whether Stripe may refuse it, because the account lacks the feature. */
-  readonly isOptional?: boolean;
+  /** Whether the account then has access; null if that depends on the app's grace. */
+  readonly access: boolean | null;
+  readonly act: () => Promise<unknown>;
 }
 
-export type Life = ReturnType<typeof openLife>;
+/** What is read of Stripe's answers. */
+interface Made {
+  readonly id: string;
+  readonly items: { readonly data: readonly [{ readonly id: string }] };
+  readonly latest_invoice: string;
+  readonly data: readonly Made[];
+}
 
-const CREATED = "customer.subscription.created";
-const UPDATED = "customer.subscription.updated";
+/** Prices in the smallest unit of their currency, per month. */
+const AMOUNTS = [1_000, 2_000];
 
-/** @param name Part of the names of all that is made, by which it is found again. */
+/** @param name The name of all that is made, by which it is found again. */
 export function openLife(
-  { stripe, name, account, signal, wait }: {
+  { stripe, name, account, signal }: {
     stripe: Stripe;
     name: string;
     account: string;
-    /** Checked between calls: one that is under way may make something. */
+    /** Checked between requests: one that is under way may make something. */
     signal: AbortSignal;
-    wait: Wait;
   },
 ) {
   const email = `${name}@example.com`;
+  const prices: string[] = [];
   let customer = "";
-  let subscription: Stripe.Subscription | undefined;
-  const plans: string[] = [];
+  let subscription: Made | undefined;
 
-  /** Repeats a call with the same key, with which it takes effect once. */
-  function call<T>(
-    send: (options: Stripe.RequestOptions) => Promise<T>,
-  ): Promise<T> {
-    const options = { idempotencyKey: crypto.randomUUID() };
-    return retry(() => send(options), wait);
+  /** The package repeats a request with the same key, so that it has one effect. */
+  function send(method: string, path: string, params = {}): Promise<Made> {
+    const options = { maxNetworkRetries: 2 };
+    return stripe.rawRequest(method, `/v1/${path}`, params, options);
   }
 
-  function make<T>(...args: Parameters<typeof call<T>>): Promise<T> {
+  function make(path: string, params = {}): Promise<Made> {
     signal.throwIfAborted();
-    return call(...args);
+    return send("POST", path, params);
   }
 
-  async function makeCatalogue() {
-    const product = { id: name, name };
-    await make((key) => stripe.products.create(product, key));
-    for (const unit_amount of [1_000, 2_000]) {
-      const price = {
-        product: name,
-        currency: "usd",
-        unit_amount,
-        recurring: { interval: "month" as const },
-      };
-      const { id } = await make((key) => stripe.prices.create(price, key));
-      plans.push(id);
+  async function create() {
+    await make("products", { id: name, name });
+    for (const unit_amount of AMOUNTS) {
+      const recurring = { interval: "month" };
+      const price = { product: name, currency: "usd", unit_amount, recurring };
+      prices.push((await make("prices", price)).id);
     }
+
+    ({ id: customer } = await make("customers", { email, name }));
+    subscription = await make("subscriptions", {
+      customer,
+      default_payment_method: await attach("pm_card_visa"),
+      items: [{ price: prices[0], quantity: 1 }],
+      metadata: { accountId: account },
+    });
   }
 
-  /** Returns the payment method of one of Stripe's test cards. */
-  async function useCard(card: string): Promise<string> {
-    const { id } = await make((key) =>
-      stripe.paymentMethods.attach(card, { customer }, key)
-    );
-    return id;
+  async function attach(testCard: string): Promise<string> {
+    return (await make(`payment_methods/${testCard}/attach`, { customer })).id;
   }
 
-  async function update(
-    changes: Stripe.SubscriptionUpdateParams,
-    expected: Expected,
-  ): Promise<Expected> {
-    const { id } = subscription!;
-    const params = { proration_behavior: "none" as const, ...changes };
-    subscription = await make((key) =>
-      stripe.subscriptions.update(id, params, key)
-    );
-    return expected;
+  async function update(params: object) {
+    const path = `subscriptions/${subscription!.id}`;
+    const all = { proration_behavior: "none", ...params };
+    subscription = await make(path, all);
   }
 
-  function updateItem(plan: string, quantity: number): Promise<Expected> {
-    const { id } = subscription!.items.data[0]!;
-    const items = [{ id, price: plan, quantity }];
-    return update({ items }, { plan_id: plan, quantity });
+  function updateItem(price: string, quantity: number) {
+    const [{ id }] = subscription!.items.data;
+    return update({ items: [{ id, price, quantity }] });
   }
 
-  const whole = { access: true, status: "active", paused: false };
-  const steps: readonly Step[] = [{
-    name: "created",
-    types: [CREATED],
-    async act() {
-      await makeCatalogue();
-      ({ id: customer } = await make((key) =>
-        stripe.customers.create({ email, name }, key)
-      ));
-      const [plan = ""] = plans;
-      const params = {
-        customer,
-        default_payment_method: await useCard("pm_card_visa"),
-        items: [{ price: plan, quantity: 1 }],
-        metadata: { accountId: account },
-      };
-      subscription = await make((key) =>
-        stripe.subscriptions.create(params, key)
-      );
-      return { ...whole, plan_id: plan, quantity: 1, cancel_at: null };
+  async function failToPay() {
+    await update({
+      default_payment_method: await attach("pm_card_chargeCustomerFail"),
+      // Begins a period, which is charged at once.
+      billing_cycle_anchor: { type: "now" },
+      payment_behavior: "allow_incomplete",
+    });
+  }
+
+  async function pay() {
+    const card = await attach("pm_card_visa");
+    const path = `invoices/${subscription!.latest_invoice}/pay`;
+    await make(path, { payment_method: card });
+    await update({ default_payment_method: card });
+  }
+
+  const steps: readonly Step[] = [
+    { name: "created", access: true, act: create },
+    {
+      name: "another quantity",
+      access: true,
+      act: () => updateItem(prices[0]!, 3),
     },
-  }, {
-    name: "another quantity",
-    types: [UPDATED],
-    act: () => updateItem(plans[0]!, 3),
-  }, {
-    name: "another plan",
-    types: [UPDATED],
-    act: () => updateItem(plans[1]!, 3),
-  }, {
-    name: "payment fails",
-    types: ["invoice.payment_failed", UPDATED],
-    async act() {
-      return await update({
-        default_payment_method: await useCard("pm_card_chargeCustomerFail"),
-        // Begins a period, which is paid for at once.
-        billing_cycle_anchor: { type: "now" },
-        payment_behavior: "allow_incomplete",
-      }, { status: "past_due" });
+    {
+      name: "another plan",
+      access: true,
+      act: () => updateItem(prices[1]!, 3),
     },
-  }, {
-    name: "payment succeeds",
-    types: [UPDATED],
-    async act() {
-      const card = await useCard("pm_card_visa");
-      const { latest_invoice: invoice } = subscription!;
-      const id = typeof invoice === "string" ? invoice : invoice!.id;
-      const params = { payment_method: card };
-      await make((key) => stripe.invoices.pay(id, params, key));
-      await update({ default_payment_method: card }, {});
-      return whole;
+    { name: "payment fails", access: null, act: failToPay },
+    { name: "payment succeeds", access: true, act: pay },
+    {
+      name: "collection paused",
+      access: false,
+      act: () => update({ pause_collection: { behavior: "void" } }),
     },
-  }, {
-    name: "collection pauses",
-    types: [UPDATED],
-    act: () =>
-      update({ pause_collection: { behavior: "void" } }, {
-        access: false,
-        paused: true,
-      }),
-  }, {
-    name: "collection goes on",
-    types: [UPDATED],
-    act: () => update({ pause_collection: "" }, whole),
-  }, {
-    name: "paused",
-    types: ["customer.subscription.paused"],
-    isOptional: true,
-    async act() {
-      const { id } = subscription!;
-      await make((key) => stripe.subscriptions.pause(id, {}, key));
-      return { access: false, status: "paused", paused: true };
+    {
+      name: "collection resumed",
+      access: true,
+      act: () => update({ pause_collection: "" }),
     },
-  }, {
-    name: "resumed",
-    types: ["customer.subscription.resumed"],
-    isOptional: true,
-    async act() {
-      const { id } = subscription!;
-      await make((key) => stripe.subscriptions.resume(id, {}, key));
-      return whole;
+    {
+      name: "paused",
+      access: false,
+      act: () => make(`subscriptions/${subscription!.id}/pause`),
     },
-  }, {
-    name: "end planned",
-    types: [UPDATED],
-    async act() {
-      await update({ cancel_at_period_end: true }, {});
-      const { cancel_at, items } = subscription!;
-      const end = cancel_at ?? items.data[0]!.current_period_end;
-      return { access: true, cancel_at: new Date(end * 1000).toISOString() };
+    {
+      name: "resumed",
+      access: true,
+      act: () => make(`subscriptions/${subscription!.id}/resume`),
     },
-  }, {
-    name: "end withdrawn",
-    types: [UPDATED],
-    act: () => update({ cancel_at_period_end: false }, { cancel_at: null }),
-  }, {
-    name: "ended",
-    types: ["customer.subscription.deleted"],
-    async act() {
-      const { id } = subscription!;
-      await make((key) => stripe.subscriptions.cancel(id, {}, key));
-      return { access: false, status: "canceled" };
+    {
+      name: "end planned",
+      access: true,
+      act: () => update({ cancel_at_period_end: true }),
     },
-  }];
+    {
+      name: "end withdrawn",
+      access: true,
+      act: () => update({ cancel_at_period_end: false }),
+    },
+    {
+      name: "ended",
+      access: false,
+      act: () => send("DELETE", `subscriptions/${subscription!.id}`),
+    },
+  ];
 
   /**
    * Deletes the customer, with the subscription, and archives the product and its prices,
-   * which Stripe does not delete. They are looked up, as an answer may have been lost.
+   * which Stripe does not delete. It looks them up, because an answer may have been lost.
    *
    * @returns what is left, with the reason.
    */
   async function remove(): Promise<string[]> {
     const left: string[] = [];
-    const attempt = async (what: string, work: () => Promise<unknown>) => {
-      await work().catch(({ code, message }) => {
-        if (code !== "resource_missing") left.push(`${what}: ${message}`);
+    const attempt = (method: string, path: string, params = {}) =>
+      send(method, path, params).catch(({ code, message }) => {
+        if (code !== "resource_missing") left.push(`${path}: ${message}`);
       });
-    };
-
-    await attempt(`customers with the address ${email}`, async () => {
-      const { data } = await call(() => stripe.customers.list({ email }));
-      for (const { id } of data) {
-        await attempt(id, () => call((key) => stripe.customers.del(id, key)));
-      }
-    });
     const archived = { active: false };
-    await attempt(`prices of the product ${name}`, async () => {
-      const { data } = await call(() =>
-        stripe.prices.list({ product: name, active: true })
-      );
-      for (const { id } of data) {
-        await attempt(
-          id,
-          () => call((key) => stripe.prices.update(id, archived, key)),
-        );
-      }
-    });
-    await attempt(
-      `product ${name}`,
-      () => call((key) => stripe.products.update(name, archived, key)),
-    );
+
+    const customers = await attempt("GET", `customers?email=${email}`);
+    for (const { id } of customers?.data ?? []) {
+      await attempt("DELETE", `customers/${id}`);
+    }
+    const active = await attempt("GET", `prices?active=true&product=${name}`);
+    for (const { id } of active?.data ?? []) {
+      await attempt("POST", `prices/${id}`, archived);
+    }
+    await attempt("POST", `products/${name}`, archived);
     return left;
   }
 
   return {
     steps,
     remove,
-    customer: () => customer,
-    subscription: () => subscription?.id,
+    /** Empty texts before they are made. */
+    ids: () => ({ customer, subscription: subscription?.id ?? "" }),
   };
 }

@@ -1,212 +1,207 @@
-/** What a project makes of the steps of a rehearsal. */
+/** What a project makes of the life of a subscription. */
 import { setTimeout as sleep } from "node:timers/promises";
 import Stripe from "stripe";
+import { typesOf } from "../../supabase/functions/_shared/billing/events/format.ts";
 import { stripe as format } from "../../supabase/functions/_shared/billing/events/stripe.ts";
+import { ERRORS } from "../../supabase/functions/_shared/billing/errors.ts";
+import { settingsPrefix } from "../../supabase/functions/_shared/billing/settings/providers.ts";
+import { nextStep } from "../common/next_step.ts";
 import { printError } from "../common/print.ts";
-import {
-  type AccountAnswer,
-  openApi,
-  type ProjectAccess,
-  type Row,
-} from "../common/project_api.ts";
-import type { Expected, Life, Step } from "./life.ts";
-import { retry, type Wait } from "./retry.ts";
+import { openApi } from "../common/project_api.ts";
+import type { Context, Target } from "./command.ts";
+import { type Difference, differenceLine } from "./differences.ts";
+import { comparePage } from "./find_differences.ts";
+import type { openLife, Step } from "./life.ts";
 
 export interface SeenEvent {
   readonly id: string;
   readonly type: string;
-  readonly api_version: string | null;
+  /** `applied`, `stale`, the code of its failure, or `missing`. */
+  readonly outcome: string;
+  readonly error?: string | null;
   /** How many endpoints have not acknowledged it. */
   readonly pending: number;
-  /** `missing`: the project has neither applied it nor stored it as a failure. */
-  readonly outcome: "applied" | "stale" | "failed" | "missing";
-  readonly error_code?: string;
-  readonly error?: string | null;
 }
 
-export interface StepResult {
+interface Observed {
+  readonly events: readonly SeenEvent[];
+  /** What `billing_account` answers. */
+  readonly account: Readonly<Record<string, unknown>>;
+  /** Between the record and the subscription. */
+  readonly difference: Difference | undefined;
+}
+
+export interface StepResult extends Partial<Observed> {
   readonly step: string;
   readonly state: "ok" | "FAIL" | "skipped";
-  /** From Stripe's answer until `billing_account` had the expected values. */
+  /** From Stripe's answer until the record was the same as the subscription. */
   readonly ms?: number;
-  readonly events: readonly SeenEvent[];
-  /** Types of which Stripe made no event. */
-  readonly lacking: readonly string[];
-  readonly expected: Expected;
-  readonly account?: AccountAnswer;
-  /** The fields of the account that have other values. */
-  readonly differing: readonly (keyof Expected)[];
   /** Why Stripe refused the step. */
   readonly refusal?: string;
 }
 
-type Observed = Pick<
-  StepResult,
-  "events" | "lacking" | "account" | "differing"
->;
-
-const TYPES = Object.keys(format.kinds);
+export interface Rehearsal extends Target, Context {
+  readonly account: string;
+  readonly life: ReturnType<typeof openLife>;
+  /** How long a step may take. */
+  readonly limitMs: number;
+  readonly signal: AbortSignal;
+}
 
 const POLL_MS = 250;
 const PROGRESS_MS = 10_000;
 
-/** After a step has failed, the next ones hardly succeed. */
+/** For the steps after one that has failed. */
 const SHORT_LIMIT_MS = 10_000;
 
 /** Does the steps one after the other. If the first fails, the others would too. */
 export async function* rehearse(
-  { stripe, project, provider, account, life, limitMs, signal, wait }: {
-    stripe: Stripe;
-    project: ProjectAccess;
-    provider: string;
-    account: string;
-    life: Life;
-    /** How long a step may take. */
-    limitMs: number;
-    signal: AbortSignal;
-    wait: Wait;
-  },
+  context: Rehearsal,
 ): AsyncGenerator<StepResult> {
-  const api = openApi(project);
-  const startedAtSeconds = Math.floor(Date.now() / 1000);
+  const { stripe, account, provider, life, signal } = context;
+  const api = openApi(context);
+  const since = Math.floor(Date.now() / 1000) - 300;
   const seen = new Set<string>();
-  let limit = limitMs;
+  let limitMs = context.limitMs;
 
   for (const step of life.steps) {
-    signal.throwIfAborted();
     const result = await take(step);
-    for (const { id } of result.events) seen.add(id);
+    for (const { id } of result.events ?? []) seen.add(id);
     yield result;
-
     if (result.state !== "FAIL") continue;
-    limit = Math.min(limitMs, SHORT_LIMIT_MS);
     if (step === life.steps[0]) return;
+    limitMs = Math.min(limitMs, SHORT_LIMIT_MS);
   }
 
-  async function take(step: Step): Promise<StepResult> {
-    const name = step.name;
-    const nothing = { events: [], lacking: [], expected: {}, differing: [] };
-    let expected: Expected;
+  async function take({ name, access, act }: Step): Promise<StepResult> {
     try {
-      expected = await step.act();
+      await act();
     } catch (error) {
-      const isRefusal = error instanceof
+      const isRefused = error instanceof
         Stripe.errors.StripeInvalidRequestError;
-      if (!step.isOptional || !isRefusal) throw error;
-      const { message } = error;
-      return { ...nothing, step: name, state: "skipped", refusal: message };
+      if (!isRefused || seen.size === 0) throw error;
+      // Not every account can pause subscriptions, for example.
+      return { step: name, state: "skipped", refusal: error.message };
     }
 
     const startedMs = performance.now();
-    const passedMs = () => Math.round(performance.now() - startedMs);
-    let ms: number | undefined;
-    for (let told = PROGRESS_MS;; await sleep(POLL_MS)) {
+    for (let nextMs = PROGRESS_MS;; await sleep(POLL_MS)) {
       signal.throwIfAborted();
-      const observed = await observe(step, expected);
-      const { events, lacking, differing } = observed;
-      if (differing.length === 0) ms ??= passedMs();
-
-      const isSettled = lacking.length === 0 &&
-        events.every(({ outcome }) => /applied|stale/.test(outcome));
-      const isDone = isSettled && differing.length === 0;
-      if (isDone || passedMs() >= limit) {
-        const state = isDone ? "ok" : "FAIL";
-        const time = ms === undefined ? {} : { ms };
-        return { step: name, state, ...time, expected, ...observed };
+      const observed = await observe();
+      const ms = Math.round(performance.now() - startedMs);
+      const { events, account, difference } = observed;
+      const isRight = !difference &&
+        (access ?? account.access) === account.access;
+      const isSettled = events.length > 0 && events.every(isApplied);
+      if (isRight && isSettled) {
+        return { step: name, state: "ok", ms, ...observed };
       }
-      if (passedMs() < told) continue;
-      printError(`${name}: waiting (${told / 1000} s of ${limit / 1000} s)`);
-      told += PROGRESS_MS;
+      if (ms >= limitMs) return { step: name, state: "FAIL", ...observed };
+      if (ms < nextMs) continue;
+      printError(`${name}: waiting for ${nextMs / 1000} s`);
+      nextMs += PROGRESS_MS;
     }
   }
 
-  async function observe(step: Step, expected: Expected): Promise<Observed> {
-    const answer = await api.call<AccountAnswer>("account", {
+  async function observe(): Promise<Observed> {
+    const answer = await api.call<Observed["account"]>("account", {
       account_id: account,
     });
-    const differing = (Object.keys(expected) as (keyof Expected)[])
-      .filter((field) => !isSame(answer[field], expected[field]));
-
-    const events = await newEvents();
-    const lacking = step.types.filter((type) =>
-      !events.some((event) => event.type === type)
+    const { subscription } = life.ids();
+    const [page] = await Array.fromAsync(
+      stripe.someSubscriptions([subscription]),
     );
-    return { events, lacking, account: answer, differing };
+    const [compared] = page ? await comparePage(page, context) : [];
+    const difference = compared?.difference;
+    return { events: await newEvents(), account: answer, difference };
   }
 
-  /** Lists the events of the customer that no earlier step has seen. */
+  /** Returns the customer's events that no earlier step has seen, the oldest first. */
   async function newEvents(): Promise<SeenEvent[]> {
-    const query = { types: TYPES, created: { gte: startedAtSeconds - 300 } };
-    const listed = await retry(
-      () => Array.fromAsync(stripe.events.list({ ...query, limit: 100 })),
-      wait,
+    const { customer } = life.ids();
+    const types = [...typesOf(format)];
+    const all = await stripe.events({ types, created: { gte: since } });
+    const events = all.reverse().filter(({ id, data: { object } }) =>
+      !seen.has(id) && "customer" in object && object.customer === customer
     );
-    const events = listed.filter(({ id, data }) => {
-      const { customer } = data.object as { customer?: string };
-      return customer === life.customer() && !seen.has(id);
-    });
-    if (events.length === 0) return [];
 
-    const these = {
+    const query = {
       provider: `eq.${provider}`,
       event_id: `in.(${events.map(({ id }) => id).join()})`,
     };
-    const applied = await api.read("billing_processed_events", these);
-    const failed = await api.read("billing_failed_events", {
-      ...these,
-      select: "event_id,error_code,error",
-      resolved_at: "is.null",
+    const applied = await api.read("billing_processed_events", query);
+    const failed = await api.read("billing_failed_events", query);
+    return events.map(({ id, type, pending_webhooks: pending }) => {
+      const row = applied.find(({ event_id }) => event_id === id);
+      const failure = failed.find(({ event_id }) => event_id === id);
+      const outcome = row?.outcome ?? failure?.error_code ?? "missing";
+      const event = { id, type, outcome, pending };
+      return row || !failure ? event : { ...event, error: failure.error };
     });
-    // Stripe lists the newest first.
-    return events.reverse().map(
-      ({ id, type, api_version, pending_webhooks }) => {
-        const isThis = ({ event_id }: { event_id: string | null }) =>
-          event_id === id;
-        const event = { id, type, api_version, pending: pending_webhooks };
-        const outcome = applied.find(isThis)?.outcome as "applied" | "stale";
-        const failure = failed.find(isThis);
-        if (outcome) return { ...event, outcome };
-        if (!failure) return { ...event, outcome: "missing" };
-        const { error_code, error } = failure;
-        return { ...event, outcome: "failed", error_code: error_code!, error };
-      },
-    );
   }
 }
 
-/** The API writes times in another form. */
-function isSame(actual: unknown, expected: unknown): boolean {
-  const time = Date.parse(`${expected}`);
-  return typeof expected === "string" && expected.endsWith("Z") &&
-      !Number.isNaN(time)
-    ? Date.parse(`${actual}`) === time
-    : actual === expected;
+function isApplied({ outcome }: SeenEvent): boolean {
+  return /^(applied|stale)$/.test(outcome);
 }
 
-/** The rows of a project that name an account or its subscription, by table. */
-export async function rowsOf(
-  project: ProjectAccess,
-  account: string,
-  subscription = "none",
-) {
-  const api = openApi(project);
-  const either = (column: string) => ({
-    or: `(account_id.eq.${account},${column}.eq.${subscription})`,
-  });
-  const bySubscription = either("subscription_id");
-  return {
-    subscriptions: await api.read("billing_records", either("id")),
-    failed_events: await api.read("billing_failed_events", bySubscription),
-    notifications: await api.read("billing_notifications", bySubscription),
-    customers: await api.read("billing_customers", {
-      account_id: `eq.${account}`,
-    }),
-  };
+interface Delivery {
+  readonly url: string;
+  readonly provider: string;
+  /** Stripe's endpoint; undefined with `stripe listen` or a tunnel. */
+  readonly endpoint: Stripe.WebhookEndpoint | undefined;
+  /** How many more endpoints get the events. */
+  readonly others: number;
 }
 
-export type Rows = Readonly<
-  & { health: Row<"billing_health"> | undefined }
-  & Awaited<
-    ReturnType<typeof rowsOf>
-  >
->;
+/** Returns why a step did not hold, and what to do. */
+export function reasons(
+  { step, state, events = [], account, difference }: StepResult,
+  delivery: Delivery,
+): string[] {
+  if (state !== "FAIL") return [];
+  const found = events.filter((event) => !isApplied(event)).map((event) =>
+    event.outcome === "missing"
+      ? whyMissing(event, delivery)
+      : whyFailed(event, delivery)
+  );
+  if (found.length > 0) return found;
+
+  const what = difference
+    ? differenceLine(difference)
+    : `billing_account answers access ${account?.access}`;
+  return [
+    `After "${step}", all events that came were applied, but: ${what}. Look for a trigger on billing.subscriptions, or a function of the receiver that your app has replaced.`,
+  ];
+}
+
+function whyFailed(
+  { type, outcome, error }: SeenEvent,
+  { provider }: Delivery,
+): string {
+  const todo = nextStep(outcome, provider) ?? "";
+  return `${type} failed with ${outcome}: ${error} ${todo}`.trim();
+}
+
+function whyMissing(
+  { type, pending }: SeenEvent,
+  { url, provider, endpoint, others }: Delivery,
+): string {
+  const { enabled_events: selected = ["*"] } = endpoint ?? {};
+  if (!selected.includes("*") && !selected.includes(type)) {
+    return `The endpoint does not select ${type}. Select it at Stripe: docs/stripe.md, "The endpoint".`;
+  }
+
+  const prefix = settingsPrefix(provider);
+  if (pending > others) {
+    const { todo } = ERRORS.signature_mismatch;
+    return `The receiver refuses Stripe's events, and stores no failure. Its log has the reason, most likely signature_mismatch. ${
+      todo.replace(settingsPrefix("a"), prefix)
+    }`;
+  }
+  const mode =
+    `if the receiver's log has "event of the other mode ignored", set ${prefix}MODE=test.`;
+  return endpoint
+    ? `The receiver ignores Stripe's events: ${mode}`
+    : `No event arrives. Does stripe listen run, and forward to ${url}? Or ${mode}`;
+}

@@ -18,14 +18,20 @@ export type Page = StripeAnswer<Stripe.Subscription[]>;
 
 export type StripeSource = ReturnType<typeof openStripeSource>;
 
-interface StripeAccess {
-  readonly apiKey: string;
-  readonly stripeUrl: string | undefined;
-}
-
-/** Without the retries of Stripe's package, which ignore 429 and `Retry-After`. */
-export function openStripe({ apiKey, stripeUrl }: StripeAccess): Stripe {
-  return new Stripe(apiKey, {
+/**
+ * Reads the account of an API key, without the retries and the paging of Stripe's
+ * package, which ignore 429, `Retry-After` and answers that break off, and do not give
+ * the time of each page.
+ */
+export function openStripeSource(
+  { apiKey, mode, stripeUrl }: {
+    apiKey: string;
+    mode: string;
+    stripeUrl: string | undefined;
+  },
+  wait: Wait,
+) {
+  const stripe = new Stripe(apiKey, {
     maxNetworkRetries: 0,
     timeout: TIMEOUT_MS,
     telemetry: false,
@@ -35,17 +41,6 @@ export function openStripe({ apiKey, stripeUrl }: StripeAccess): Stripe {
       port: new URL(stripeUrl).port,
     }),
   });
-}
-
-/**
- * Reads the account of an API key, without the paging of Stripe's package, which ignores
- * answers that break off, and does not give the time of each page.
- */
-export function openStripeSource(
-  { mode, ...access }: StripeAccess & { mode: string },
-  wait: Wait,
-) {
-  const stripe = openStripe(access);
 
   async function* pages<T extends { id: string; livemode: boolean }>(
     list: (
@@ -111,16 +106,21 @@ export function openStripeSource(
     }
   }
 
-  /** Reads the events of the last 30 days that an endpoint has not acknowledged. */
-  async function undeliveredEvents(types: readonly string[]) {
-    const undelivered = { delivery_success: false, types: [...types] };
-    const found = pages((position) =>
-      stripe.events.list({ ...undelivered, ...position })
-    );
-    return (await Array.fromAsync(found)).flatMap(({ data }) => data);
+  async function all<T extends { id: string; livemode: boolean }>(
+    ...list: Parameters<typeof pages<T>>
+  ): Promise<T[]> {
+    return (await Array.fromAsync(pages(...list))).flatMap(({ data }) => data);
   }
 
-  return { subscriptions, someSubscriptions, undeliveredEvents };
+  return {
+    client: stripe,
+    subscriptions,
+    someSubscriptions,
+    /** The events of the last 30 days, the newest first. */
+    events: (query: Stripe.EventListParams) =>
+      all((position) => stripe.events.list({ ...query, ...position })),
+    endpoints: () => all((position) => stripe.webhookEndpoints.list(position)),
+  };
 }
 
 export function callStripe<T>(

@@ -270,6 +270,8 @@ export function serveSandbox(
         return add("payment_method", "pm", { card: id, ...fields });
       case "POST subscriptions":
         return createSubscription(fields);
+      case "GET subscriptions/:id":
+        return thing;
       case "POST subscriptions/:id":
         return updateSubscription(thing!, fields);
       case "DELETE subscriptions/:id":
@@ -311,6 +313,7 @@ export function serveSandbox(
       case "GET webhook_endpoints":
         return page(endpoints.map(({ secret: _, ...endpoint }, i) => ({
           id: `we_${i}`,
+          livemode: false,
           status: "enabled",
           enabled_events: ["*"],
           ...endpoint,
