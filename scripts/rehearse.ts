@@ -101,13 +101,7 @@ async function run(context: Context & Arguments): Promise<number> {
   const down = checks.find(({ name }) => /endpoint|unsigned/.test(name));
   if (down) throw new Error(`${url} is not the receiver: ${down.text}`);
   const registered = await findEndpoint(context);
-  await openApi(context).call("account", { account_id: account });
-  const [taken] = Object.keys(await rowsOf(context));
-  if (taken) {
-    throw new Error(
-      `${context.projectUrl} has rows of account ${account} in billing.${taken}.`,
-    );
-  }
+  await checkAccount(context);
 
   const ending = new AbortController();
   const { signal } = ending;
@@ -127,12 +121,15 @@ async function run(context: Context & Arguments): Promise<number> {
   const left_at_stripe = await life.remove();
   if (fault !== undefined) printError(`Not finished: ${fault}`);
 
-  checks.push(...await failedOf(checkProject(target, doctor)));
+  if (!signal.aborted) {
+    checks.push(...await failedOf(checkProject(target, doctor)));
+  }
+  const found = steps.flatMap((result) =>
+    reasons(result, { ...context, ...registered })
+  );
   const faults = new Set([
-    ...steps.flatMap((result) =>
-      reasons(result, { ...context, ...registered })
-    ),
     ...checks.map(({ name, text }) => `${name}: ${text}`),
+    ...found,
   ]);
   const report = {
     passed: fault === undefined && faults.size + left_at_stripe.length === 0,
@@ -144,11 +141,27 @@ async function run(context: Context & Arguments): Promise<number> {
     steps,
     faults: [...faults],
     left_at_stripe,
-    left_in_project: await rowsOf(context, life.ids().subscription),
   };
   print(...(json ? [JSON.stringify(report)] : summary(report)));
   if (fault !== undefined) return signal.aborted ? INTERRUPTED : FAILED;
   return report.passed ? 0 : 1;
+}
+
+/** Also shows whether all that apps read can be read. */
+async function checkAccount({ account, ...project }: Arguments) {
+  const { call, read } = openApi(project);
+  await call("account", { account_id: account });
+  const query = { account_id: `eq.${account}`, limit: "1" };
+  const [row] = [
+    ...await read("billing_records", query),
+    ...await read("billing_failed_events", query),
+    ...await read("billing_customers", query),
+  ];
+  if (row) {
+    throw new Error(
+      `${project.projectUrl} has rows of account ${account}. Use another one.`,
+    );
+  }
 }
 
 async function failedOf(findings: Findings): Promise<Finding[]> {
@@ -178,22 +191,6 @@ async function findEndpoint(
   return { endpoint, others: others.length };
 }
 
-/** Counts the rows of the account and its subscription, by table. */
-async function rowsOf(context: Arguments, subscription = "none") {
-  const { read } = openApi(context);
-  const of = (column: string) => ({
-    or: `(account_id.eq.${context.account},${column}.eq.${subscription})`,
-  });
-  const counts = {
-    subscriptions: await read("billing_records", of("id")),
-    failed_events: await read("billing_failed_events", of("subscription_id")),
-    notifications: await read("billing_notifications", of("subscription_id")),
-  };
-  const entries = Object.entries(counts)
-    .map(([table, { length }]) => [table, length] as const);
-  return Object.fromEntries(entries.filter(([, count]) => count > 0));
-}
-
 function stepLines(
   { step, state, ms, events = [], account, refusal }: StepResult,
 ): string[] {
@@ -218,28 +215,21 @@ function stepLines(
   ];
 }
 
-function summary({ steps, faults, account_id, ...left }: {
+function summary({ steps, faults, left_at_stripe, account_id }: {
   steps: readonly StepResult[];
   faults: readonly string[];
-  account_id: string;
   left_at_stripe: readonly string[];
-  left_in_project: Readonly<Record<string, number>>;
+  account_id: string;
 }): string[] {
-  const { ok = [], FAIL = [], skipped = [] } = Object.groupBy(
-    steps,
-    ({ state }) => state,
-  );
-  const rows = Object.entries(left.left_in_project)
-    .map(([table, count]) => `${count} in billing.${table}`);
+  const count = (wanted: string) =>
+    steps.filter(({ state }) => state === wanted).length;
   return [
     "",
-    `${ok.length} ok, ${FAIL.length} FAIL, ${skipped.length} skipped`,
+    `${count("ok")} ok, ${count("FAIL")} FAIL, ${count("skipped")} skipped`,
     ...faults.map((text) => `- ${text}`),
-    "Left at Stripe: an archived product with its prices",
-    ...left.left_at_stripe.map((text) => `- ${text}`),
-    `Left in the project: ${
-      rows.join(", ") || "nothing"
-    }. To delete it, in the SQL editor:`,
+    "Left at Stripe: paid invoices, and an archived product",
+    ...left_at_stripe.map((text) => `- ${text}`),
+    "Left in the project: the account's record, notifications and failures. To delete them, in the SQL editor:",
     `select billing.erase_account('${account_id}');`,
   ];
 }

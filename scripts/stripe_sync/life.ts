@@ -1,12 +1,12 @@
 /** The life of a subscription at Stripe: what `deno task rehearse` makes and deletes. */
 import type Stripe from "stripe";
 
-export interface Step {
-  readonly name: string;
-  /** Whether the account then has access; null if that depends on the app's grace. */
-  readonly access: boolean | null;
-  readonly act: () => Promise<unknown>;
-}
+/** `access`: whether the account has it then; null if the app's grace decides. */
+export type Step = readonly [
+  name: string,
+  access: boolean | null,
+  act: () => Promise<unknown>,
+];
 
 /** What is read of Stripe's answers. */
 interface Made {
@@ -15,9 +15,6 @@ interface Made {
   readonly latest_invoice: string;
   readonly data: readonly Made[];
 }
-
-/** Prices in the smallest unit of their currency, per month. */
-const AMOUNTS = [1_000, 2_000];
 
 /** @param name The name of all that is made, by which it is found again. */
 export function openLife(
@@ -34,7 +31,7 @@ export function openLife(
   let customer = "";
   let subscription: Made | undefined;
 
-  /** The package repeats a request with the same key, so that it has one effect. */
+  /** The package repeats a request with the same key, so it has one effect. */
   function send(method: string, path: string, params = {}): Promise<Made> {
     const options = { maxNetworkRetries: 2 };
     return stripe.rawRequest(method, `/v1/${path}`, params, options);
@@ -47,7 +44,7 @@ export function openLife(
 
   async function create() {
     await make("products", { id: name, name });
-    for (const unit_amount of AMOUNTS) {
+    for (const unit_amount of [1_000, 2_000]) {
       const recurring = { interval: "month" };
       const price = { product: name, currency: "usd", unit_amount, recurring };
       prices.push((await make("prices", price)).id);
@@ -67,9 +64,8 @@ export function openLife(
   }
 
   async function update(params: object) {
-    const path = `subscriptions/${subscription!.id}`;
     const all = { proration_behavior: "none", ...params };
-    subscription = await make(path, all);
+    subscription = await make(path(), all);
   }
 
   function updateItem(price: string, quantity: number) {
@@ -88,60 +84,30 @@ export function openLife(
 
   async function pay() {
     const card = await attach("pm_card_visa");
-    const path = `invoices/${subscription!.latest_invoice}/pay`;
-    await make(path, { payment_method: card });
+    const invoice = subscription!.latest_invoice;
+    await make(`invoices/${invoice}/pay`, { payment_method: card });
     await update({ default_payment_method: card });
   }
 
+  const path = (action = "") => `subscriptions/${subscription!.id}${action}`;
+
   const steps: readonly Step[] = [
-    { name: "created", access: true, act: create },
-    {
-      name: "another quantity",
-      access: true,
-      act: () => updateItem(prices[0]!, 3),
-    },
-    {
-      name: "another plan",
-      access: true,
-      act: () => updateItem(prices[1]!, 3),
-    },
-    { name: "payment fails", access: null, act: failToPay },
-    { name: "payment succeeds", access: true, act: pay },
-    {
-      name: "collection paused",
-      access: false,
-      act: () => update({ pause_collection: { behavior: "void" } }),
-    },
-    {
-      name: "collection resumed",
-      access: true,
-      act: () => update({ pause_collection: "" }),
-    },
-    {
-      name: "paused",
-      access: false,
-      act: () => make(`subscriptions/${subscription!.id}/pause`),
-    },
-    {
-      name: "resumed",
-      access: true,
-      act: () => make(`subscriptions/${subscription!.id}/resume`),
-    },
-    {
-      name: "end planned",
-      access: true,
-      act: () => update({ cancel_at_period_end: true }),
-    },
-    {
-      name: "end withdrawn",
-      access: true,
-      act: () => update({ cancel_at_period_end: false }),
-    },
-    {
-      name: "ended",
-      access: false,
-      act: () => send("DELETE", `subscriptions/${subscription!.id}`),
-    },
+    ["created", true, create],
+    ["another quantity", true, () => updateItem(prices[0]!, 3)],
+    ["another plan", true, () => updateItem(prices[1]!, 3)],
+    ["payment fails", null, failToPay],
+    ["payment succeeds", true, pay],
+    [
+      "collection paused",
+      false,
+      () => update({ pause_collection: { behavior: "void" } }),
+    ],
+    ["collection resumed", true, () => update({ pause_collection: "" })],
+    ["paused", false, () => make(path("/pause"))],
+    ["resumed", true, () => make(path("/resume"))],
+    ["end planned", true, () => update({ cancel_at_period_end: true })],
+    ["end withdrawn", true, () => update({ cancel_at_period_end: false })],
+    ["ended", false, () => send("DELETE", path())],
   ];
 
   /**
