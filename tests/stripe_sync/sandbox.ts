@@ -3,8 +3,9 @@
  * documentation: what a rehearsal calls, and the webhooks that follow from it. They are
  * signed by Stripe's package, and arrive late, twice and out of order.
  */
+import { setTimeout as sleep } from "node:timers/promises";
 import Stripe from "stripe";
-import { API_VERSIONS } from "../../scripts/events/templates.ts";
+import { API_VERSIONS, TEMPLATES } from "../../scripts/events/templates.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { serveHere } from "../support/machine.ts";
 import { TEST_API_KEY } from "../support/run_script.ts";
@@ -15,64 +16,51 @@ type Thing = Fields & { id: string };
 export interface Endpoint {
   readonly url: string;
   readonly secret: string;
-  /** By default, all events. */
   readonly enabled_events?: readonly string[];
   readonly api_version?: typeof API_VERSIONS[number];
-  readonly status?: "enabled" | "disabled";
+  readonly status?: string;
   /** How far Stripe's clock is ahead of the receiver's. */
   readonly aheadSeconds?: number;
 }
 
-interface SandboxOptions {
-  readonly endpoints: readonly Endpoint[];
-  /** Called after a request has been carried out, before it is answered. */
-  readonly onRequest?: (request: string) => void | Promise<void>;
-  /** Paths that are refused with 400. */
-  readonly refused?: RegExp;
-}
-
-const MONTH_SECONDS = 30 * 86_400;
-
-/** The first events wait for those behind them. Each is sent again. */
+/** Some events overtake those before them. Each is sent again. */
 const DELAYS_MS = [120, 0, 60, 10];
-const TWICE_AFTER_MS = 90;
-/** Without a 2xx, Stripe sends an event again, in a sandbox three times. */
+const AGAIN_AFTER_MS = 90;
 const RETRIES_MS = [200, 400, 800];
 
-const BAD_CARD = "pm_card_chargeCustomerFail";
+const SUBSCRIPTION = TEMPLATES["customer.subscription.created"].data.object;
+const INVOICE = TEMPLATES["invoice.payment_failed"].data.object;
 
 export function serveSandbox(
-  { endpoints, onRequest, refused }: SandboxOptions,
+  { endpoints, onRequest, refused }: {
+    endpoints: readonly Endpoint[];
+    /** Called before a request is answered. */
+    onRequest?: (request: string) => void;
+    /** Paths that are refused. */
+    refused?: RegExp;
+  },
 ) {
   const things = new Map<string, Thing>();
   const events: (Thing & { created: number; type: string })[] = [];
-  const answered = new Map<string, { status: number; body: unknown }>();
   const requests: string[] = [];
   const sending = new Set<Promise<void>>();
   const { webhooks } = new Stripe(TEST_API_KEY);
 
-  function store<T extends Thing>(thing: T): T {
+  function add(object: string, prefix: string, fields: object): Thing {
+    const thing = { active: true, id: uniqueId(prefix), ...fields, object };
     things.set(thing.id, thing);
     return thing;
   }
 
-  function add(object: string, prefix: string, fields: Fields): Thing {
-    const base = { object, created: now(), livemode: false, active: true };
-    return store({ ...base, id: uniqueId(prefix), ...fields });
-  }
-
-  function all(object: string): Thing[] {
-    return [...things.values()].filter((thing) => thing.object === object);
-  }
+  const all = (object: string) =>
+    [...things.values()].filter((thing) => thing.object === object);
 
   function emit(type: string, object: Thing, previous_attributes?: Fields) {
-    const receivers = endpoints.filter(({ enabled_events = [type], status }) =>
-      status !== "disabled" && enabled_events.includes(type)
-    );
+    const receivers = endpoints
+      .filter(({ enabled_events = [type] }) => enabled_events.includes(type));
     const event = {
       id: uniqueId("evt"),
       object: "event",
-      api_version: API_VERSIONS[1],
       created: now(),
       livemode: false,
       pending_webhooks: receivers.length,
@@ -81,287 +69,223 @@ export function serveSandbox(
     };
     events.unshift(event);
     const delayMs = DELAYS_MS[events.length % DELAYS_MS.length]!;
+
     for (const endpoint of receivers) {
-      const sent = deliver(event, endpoint, delayMs)
+      const sent = sleep(delayMs).then(() => deliver(event, endpoint))
         .finally(() => sending.delete(sent));
       sending.add(sent);
     }
   }
 
   async function deliver(
-    event: Thing & { pending_webhooks: number; data: Fields },
+    event: { pending_webhooks: number; data: Fields },
     endpoint: Endpoint,
-    delayMs: number,
   ) {
-    await sleep(delayMs);
-    for (const retryMs of [...RETRIES_MS, undefined]) {
+    for (const retryMs of RETRIES_MS) {
       if (await post(event, endpoint)) {
         event.pending_webhooks--;
-        await sleep(TWICE_AFTER_MS);
+        await sleep(AGAIN_AFTER_MS);
         return void await post(event, endpoint);
       }
-      if (retryMs !== undefined) await sleep(retryMs);
+      await sleep(retryMs);
     }
   }
 
   async function post(
-    event: Thing & { data: Fields },
-    { url, secret, api_version = API_VERSIONS[1], aheadSeconds = 0 }: Endpoint,
+    event: { data: Fields },
+    { url, secret, api_version, aheadSeconds = 0 }: Endpoint,
   ): Promise<boolean> {
-    const payload = JSON.stringify(
-      {
-        ...event,
-        api_version,
-        data: inShapeOf(api_version, event.data),
-      },
-      null,
-      2,
-    );
+    const isOld = api_version === API_VERSIONS[0];
+    const data = isOld ? inOldShape(event.data) : event.data;
+    const payload = JSON.stringify({ ...event, api_version, data }, null, 2);
     const timestamp = now() + aheadSeconds;
-    const signed = { payload, secret, timestamp };
-    const signature = await webhooks.generateTestHeaderStringAsync(signed);
-    const response = await fetch(url, {
-      method: "POST",
-      headers: {
-        "content-type": "application/json; charset=utf-8",
-        "stripe-signature": signature,
-        "user-agent": "Stripe/1.0 (+https://stripe.com/docs/webhooks)",
-      },
-      body: payload,
-    }).catch(() => undefined);
+    const signature = await webhooks
+      .generateTestHeaderStringAsync({ payload, secret, timestamp });
+    const headers = { "stripe-signature": signature };
+    const init = { method: "POST", headers, body: payload };
+    const response = await fetch(url, init).catch(() => undefined);
     await response?.body?.cancel();
     return response?.ok ?? false;
   }
 
-  function change(
-    subscription: Thing,
-    changes: Fields,
-    type = "customer.subscription.updated",
-  ): Thing {
-    const changed = Object.entries(changes).filter(([name, value]) =>
-      JSON.stringify(value) !== JSON.stringify(subscription[name])
+  function change(thing: Thing, changes: Fields, type = "updated"): Thing {
+    const before = structuredClone(thing);
+    const changed = Object.keys(changes).filter((name) =>
+      JSON.stringify(changes[name]) !== JSON.stringify(thing[name])
     );
     const previous = Object.fromEntries(
-      changed.map(([name]) => [name, structuredClone(subscription[name])]),
+      changed.map((name) => [name, before[name]]),
     );
-    Object.assign(subscription, changes);
-    const isUpdate = type.endsWith("updated");
-    if (changed.length > 0 || !isUpdate) {
-      emit(type, subscription, isUpdate ? previous : undefined);
-    }
-    return subscription;
+    Object.assign(thing, changes);
+    emit(
+      `customer.subscription.${type}`,
+      thing,
+      type === "updated" ? previous : undefined,
+    );
+    return thing;
   }
 
-  /** Makes an invoice of the subscription, and charges its card. */
-  function charge(subscription: Thing, reason: string): boolean {
-    const { id, customer, metadata, default_payment_method: card } =
-      subscription;
-    const details = { subscription: id, metadata };
+  /** Charges the card of a subscription, and returns its status. */
+  function charge(subscription: Thing, billing_reason: string): string {
+    const { id, customer, metadata, default_payment_method } = subscription;
+    const subscription_details = { subscription: id, metadata };
     const invoice = add("invoice", "in", {
+      ...INVOICE,
+      id: uniqueId("in"),
       customer,
-      amount_due: 2_000,
-      attempt_count: 1,
-      billing_reason: reason,
-      currency: "usd",
-      lines: { object: "list", data: [], has_more: false },
-      parent: { type: "subscription_details", subscription_details: details },
-      next_payment_attempt: now() + 3 * 86_400,
-      status: "open",
+      billing_reason,
+      parent: { type: "subscription_details", subscription_details },
     });
     subscription.latest_invoice = invoice.id;
-    const isPaid = things.get(String(card))?.card !== BAD_CARD;
-    emit(isPaid ? "invoice.paid" : "invoice.payment_failed", invoice);
-    return isPaid;
+    const { card } = things.get(`${default_payment_method}`)!;
+    if (card === "pm_card_visa") return "active";
+    emit("invoice.payment_failed", invoice);
+    return "past_due";
   }
 
-  function itemOf(fields: Fields, before?: Thing): Thing {
-    const price = things.get(String(fields.price))!;
-    const { product, recurring } = price;
-    return {
-      id: uniqueId("si"),
-      object: "subscription_item",
-      current_period_start: now(),
-      current_period_end: now() + MONTH_SECONDS,
-      ...before,
-      price: { id: price.id, object: "price", product, recurring },
-      quantity: Number(fields.quantity ?? 1),
-    };
+  function itemsOf([item]: readonly Fields[], before = {}) {
+    const [template] = SUBSCRIPTION.items.data;
+    const { price: id, quantity } = item!;
+    const { product } = things.get(`${id}`)!;
+    const price = { ...template!.price, id, product };
+    const changed = { price, quantity: Number(quantity) };
+    const current_period_end = now() + 30 * 86_400;
+    const data = [{ ...template, current_period_end, ...before, ...changed }];
+    return { ...SUBSCRIPTION.items, data };
   }
 
-  function listOf(item: Thing) {
-    return { object: "list", data: [item], has_more: false };
-  }
-
-  function createSubscription(fields: Fields): Thing {
-    const [{ price, quantity }] = fields.items as [Fields];
+  function create({ items, ...fields }: Fields): Thing {
     const subscription = add("subscription", "sub", {
-      cancel_at: null,
-      cancel_at_period_end: false,
-      pause_collection: null,
-      status: "incomplete",
+      ...SUBSCRIPTION,
+      id: uniqueId("sub"),
       ...fields,
-      items: listOf(itemOf({ price, quantity })),
+      cancel_at: null,
+      pause_collection: null,
+      items: itemsOf(items as Fields[]),
+      status: "incomplete",
     });
     emit("customer.subscription.created", subscription);
-    const isPaid = charge(subscription, "subscription_create");
-    return isPaid ? change(subscription, { status: "active" }) : subscription;
+    const status = charge(subscription, "subscription_create");
+    return change(subscription, { status });
   }
 
-  function updateSubscription(subscription: Thing, fields: Fields): Thing {
-    const { items, ...others } = fields;
-    const [item] = (subscription.items as { data: [Thing] }).data;
-    const changes: Fields = {};
-    for (
-      const name of ["default_payment_method", "pause_collection"] as const
-    ) if (name in others) changes[name] = others[name] || null;
-
-    if ("cancel_at_period_end" in others) {
-      const isEnding = others.cancel_at_period_end === "true";
-      changes.cancel_at_period_end = isEnding;
-      changes.cancel_at = isEnding ? item.current_period_end : null;
+  function update(subscription: Thing, { items, ...fields }: Fields): Thing {
+    const [item] = (subscription.items as { data: [Fields] }).data;
+    const {
+      billing_cycle_anchor: anchor,
+      cancel_at_period_end: ends,
+      default_payment_method = subscription.default_payment_method,
+      pause_collection = subscription.pause_collection,
+    } = fields;
+    Object.assign(subscription, { default_payment_method });
+    const changes: Fields = { pause_collection: pause_collection || null };
+    if (ends) {
+      changes.cancel_at_period_end = ends === "true";
+      changes.cancel_at = ends === "true" ? item.current_period_end : null;
     }
-    if (items) changes.items = listOf(itemOf((items as [Fields])[0], item));
-    if (others.billing_cycle_anchor) {
-      const card = { default_payment_method: changes.default_payment_method };
-      Object.assign(subscription, card);
-      const isPaid = charge(subscription, "subscription_update");
-      changes.status = isPaid ? "active" : "past_due";
-    }
+    if (items) changes.items = itemsOf(items as Fields[], item);
+    if (anchor) changes.status = charge(subscription, "subscription_update");
     return change(subscription, changes);
   }
 
-  function cancel(subscription: Thing): Thing {
-    const ended = { status: "canceled", canceled_at: now(), ended_at: now() };
-    return change(subscription, ended, "customer.subscription.deleted");
+  const cancel = (subscription: Thing) =>
+    change(subscription, { status: "canceled" }, "deleted");
+
+  function deleteCustomer(id: string) {
+    all("subscription")
+      .filter(({ customer, status }) =>
+        customer === id && status !== "canceled"
+      )
+      .forEach(cancel);
+    things.delete(id);
+    return { id, deleted: true };
   }
 
-  function subscriptionOf(invoice: Thing): Thing {
-    const { id } = all("subscription")
-      .find(({ latest_invoice }) => latest_invoice === invoice.id)!;
-    return things.get(id)!;
+  function list(object: string, fields: Fields): readonly unknown[] {
+    if (object === "event") {
+      const { types, created } = fields as { types: string[]; created: Fields };
+      return events.filter((event) =>
+        types.includes(event.type) && event.created >= Number(created.gte)
+      );
+    }
+    return all(object).filter((thing) =>
+      Object.entries(fields).every(([name, value]) =>
+        name === "limit" || `${thing[name]}` === value
+      )
+    );
   }
 
-  function carryOut(
-    method: string,
-    [what = "", id = "", action = ""]: readonly string[],
-    fields: Fields,
-  ): unknown {
-    const thing = things.get(id);
-    const needsThing = id !== "" && what !== "payment_methods";
-    if (needsThing && !thing) throw missing(id);
-    switch (`${method} ${what}${id && "/:id"}${action && `/${action}`}`) {
-      case "POST products":
-        return add("product", "prod", fields);
-      case "POST prices":
-        return add("price", "price", fields);
-      case "POST products/:id":
-      case "POST prices/:id":
-        return Object.assign(thing!, { active: fields.active === "true" });
-      case "POST customers":
-        return add("customer", "cus", fields);
-      case "DELETE customers/:id":
-        for (const subscription of all("subscription")) {
-          const isOpen = subscription.status !== "canceled";
-          if (subscription.customer === id && isOpen) cancel(subscription);
-        }
-        things.delete(id);
-        return { id, object: "customer", deleted: true };
-      case "POST payment_methods/:id/attach":
-        return add("payment_method", "pm", { card: id, ...fields });
-      case "POST subscriptions":
-        return createSubscription(fields);
-      case "GET subscriptions/:id":
+  function carryOut(method: string, path: string, fields: Fields): unknown {
+    const [, , what = "", id = "", action] = path.split("/");
+    const object = what.slice(0, -1);
+    const thing = things.get(id)!;
+    const isNew = id === "" || action === "attach";
+    if (!isNew && !thing) {
+      throw new Error(`No such ${object}: ${id}`, {
+        cause: "resource_missing",
+      });
+    }
+
+    if (method === "GET") {
+      return id ? thing : { data: list(object, fields), has_more: false };
+    }
+    switch (`${method} ${object} ${action ?? (id && "one")}`) {
+      case "POST subscription ":
+        return create(fields);
+      case "POST subscription one":
+        return update(thing, fields);
+      case "POST subscription pause":
+        return change(thing, { status: "paused" }, "paused");
+      case "POST subscription resume":
+        return change(thing, { status: "active" }, "resumed");
+      case "POST invoice pay": {
+        const subscription = all("subscription")
+          .find(({ latest_invoice }) => latest_invoice === id)!;
+        change(subscription, { status: "active" });
         return thing;
-      case "POST subscriptions/:id":
-        return updateSubscription(thing!, fields);
-      case "DELETE subscriptions/:id":
-        return cancel(thing!);
-      case "POST subscriptions/:id/pause":
-        return change(
-          thing!,
-          { status: "paused" },
-          "customer.subscription.paused",
-        );
-      case "POST subscriptions/:id/resume":
-        return change(
-          thing!,
-          { status: "active" },
-          "customer.subscription.resumed",
-        );
-      case "POST invoices/:id/pay":
-        change(subscriptionOf(thing!), { status: "active" });
-        return Object.assign(thing!, { status: "paid" });
-      case "GET customers":
-      case "GET prices": {
-        const data = all(what.slice(0, -1)).filter((thing) =>
-          Object.entries(fields).every(([name, value]) =>
-            `${thing[name]}` === value
-          )
-        );
-        return page(data);
       }
-      case "GET events": {
-        const { types, created } = fields as {
-          types: string[];
-          created: Fields;
-        };
-        const data = events.filter((event) =>
-          types.includes(event.type) && event.created >= Number(created.gte)
-        );
-        return page(data);
-      }
-      case "GET webhook_endpoints":
-        return page(endpoints.map(({ secret: _, ...endpoint }, i) => ({
-          id: `we_${i}`,
-          livemode: false,
-          status: "enabled",
-          enabled_events: ["*"],
-          ...endpoint,
-        })));
+      case "POST payment_method attach":
+        return add(object, "pm", { card: id });
+      case "DELETE subscription one":
+        return cancel(thing);
+      case "DELETE customer one":
+        return deleteCustomer(id);
+      case "POST product one":
+      case "POST price one":
+        return Object.assign(thing, { active: fields.active === "true" });
+      default:
+        return add(object, object, fields);
     }
-    throw new Error(`The stand-in does not know ${method} ${what}/${action}`);
   }
 
-  async function answer(request: Request) {
+  async function answer(request: Request): Promise<Response> {
     const { pathname, search } = new URL(request.url);
-    const text = await request.text();
-    if (request.headers.get("authorization") !== `Bearer ${TEST_API_KEY}`) {
-      return { status: 401, body: { error: { message: "Invalid API Key" } } };
-    }
-    const key = request.headers.get("idempotency-key") ?? "";
-    const known = answered.get(key);
-    if (known) return known;
-
-    const path = pathname.split("/").slice(2);
-    const fields = parseForm(text || search.slice(1));
-    let reply: { status: number; body: unknown };
+    const fields = parseForm(await request.text() || search);
     try {
       if (refused?.test(pathname)) throw new Error(`${pathname} is refused`);
-      reply = { status: 200, body: carryOut(request.method, path, fields) };
-    } catch (error) {
-      const { message, cause: code } = error as Error;
-      const type = "invalid_request_error";
-      reply = {
-        status: code ? 404 : 400,
-        body: { error: { type, code, message } },
-      };
+      return Response.json(carryOut(request.method, pathname, fields));
+    } catch (thrown) {
+      const { message, cause: code } = thrown as Error;
+      const error = { type: "invalid_request_error", code, message };
+      return Response.json({ error }, { status: code ? 404 : 400 });
     }
-    if (key) answered.set(key, structuredClone(reply));
-    return reply;
   }
 
+  for (const { secret: _secret, ...endpoint } of endpoints) {
+    const standard = { status: "enabled", enabled_events: ["*"] };
+    const shown = { livemode: false, ...standard, ...endpoint };
+    add("webhook_endpoint", "we", shown);
+  }
   const server = serveHere(async (request) => {
-    const { status, body } = await answer(request);
-    const text = JSON.stringify(body);
+    const answered = await answer(request);
     const line = `${request.method} ${new URL(request.url).pathname}`;
     requests.push(line);
-    await onRequest?.(line);
-    return new Response(text, { status });
+    onRequest?.(line);
+    return answered;
   });
   return {
     url: server.url,
     requests,
-    events,
     /** Returns what a rehearsal should have deleted. */
     left: () =>
       [
@@ -380,18 +304,6 @@ function now(): number {
   return Math.floor(Date.now() / 1000);
 }
 
-function sleep(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
-}
-
-function missing(id: string): Error {
-  return new Error(`No such object: ${id}`, { cause: "resource_missing" });
-}
-
-function page(data: readonly unknown[]) {
-  return { object: "list", data, has_more: false };
-}
-
 /** Parses `items[0][price]=price_1` and such, as Stripe's package sends them. */
 function parseForm(text: string): Fields {
   const result: Fields = {};
@@ -408,32 +320,24 @@ function parseForm(text: string): Fields {
   return result;
 }
 
-/** Returns an event's data as the API version of an endpoint has it. */
-function inShapeOf(version: string, data: Fields): Fields {
-  if (version === API_VERSIONS[1]) return data;
+/** Returns an event's data as API versions before 2025-03-31.basil have it. */
+function inOldShape(data: Fields): Fields {
   const { object, previous_attributes } = structuredClone(data) as {
-    object: Thing;
+    object: Fields & { parent?: typeof INVOICE.parent };
     previous_attributes?: Fields;
   };
-  if (object.object === "invoice") {
-    const { parent, ...invoice } = object as Thing & {
-      parent: { subscription_details: { subscription: string } };
+  const { parent, ...rest } = object;
+  const { subscription } = parent?.subscription_details ?? {};
+  if (subscription) return { object: { ...rest, subscription } };
+
+  // The period was the subscription's, not its items'.
+  const [, period] = [previous_attributes, object].map((holder) => {
+    const { data: [item = {}] } = (holder?.items ?? { data: [] }) as {
+      data: Fields[];
     };
-    const { subscription } = parent.subscription_details;
-    return { object: { ...invoice, subscription } };
-  }
-
-  const period = takePeriod(object);
-  if (previous_attributes) takePeriod(previous_attributes);
+    const { current_period_end } = item;
+    delete item.current_period_end;
+    return { current_period_end };
+  });
   return { object: { ...object, ...period }, previous_attributes };
-}
-
-/** Before 2025-03-31.basil, the period was the subscription's, not its items'. */
-function takePeriod(holder: Fields) {
-  const { data: [item] = [] } = (holder.items ?? {}) as { data?: Fields[] };
-  if (!item) return {};
-  const { current_period_start, current_period_end } = item;
-  delete item.current_period_start;
-  delete item.current_period_end;
-  return { current_period_start, current_period_end };
 }
