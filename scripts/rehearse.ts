@@ -39,7 +39,7 @@ Ctrl-C. It was never run against Stripe itself: please send us its output.`,
     "--url URL":
       "the endpoint, as registered at Stripe (default: the project's)",
     "--account ID": "an account without rows (default: a new ID)",
-    "--wait SECONDS": "how long a step may take (default: 60)",
+    "--wait SECONDS": "how long a step may take (default: 90)",
     "--json": "print one JSON document",
     ...PLACE_OPTIONS,
   },
@@ -71,7 +71,7 @@ function parseRehearseArguments(args: readonly string[], here: Surroundings) {
     throw new UsageError(`--url is not an endpoint of ${projectUrl}.`);
   }
   const name = `rehearsal_${crypto.randomUUID().slice(0, 8)}`;
-  const { account = name, wait = "60", json = false } = values;
+  const { account = name, wait = "90", json = false } = values;
   if (!/^[\w-]{1,255}$/.test(account) || !/^[1-9]\d{0,3}$/.test(wait)) {
     throw new UsageError(
       "--account takes letters, digits, _ and -; --wait takes seconds.",
@@ -118,49 +118,58 @@ async function run(context: Context & Arguments): Promise<number> {
     fault = signal.aborted ? "interrupted" : (error as Error).message;
   }
   printError("Deleting what was made at Stripe");
-  const left_at_stripe = await life.remove();
+  const left = await life.remove();
   if (fault !== undefined) printError(`Not finished: ${fault}`);
 
   if (!signal.aborted) {
     checks.push(...await failedOf(checkProject(target, doctor)));
   }
-  const found = steps.flatMap((result) =>
-    reasons(result, { ...context, ...registered })
-  );
   const faults = new Set([
     ...checks.map(({ name, text }) => `${name}: ${text}`),
-    ...found,
+    ...steps.flatMap((result) =>
+      reasons(result, { ...context, ...registered })
+    ),
   ]);
-  const report = {
-    passed: fault === undefined && faults.size + left_at_stripe.length === 0,
-    project_url: context.projectUrl,
-    url,
-    provider,
-    account_id: account,
-    api_version: registered.endpoint?.api_version,
-    steps,
-    faults: [...faults],
-    left_at_stripe,
-  };
-  print(...(json ? [JSON.stringify(report)] : summary(report)));
+  const passed = fault === undefined && faults.size + left.length === 0;
+
+  if (json) {
+    print(JSON.stringify({
+      passed,
+      project_url: context.projectUrl,
+      url,
+      provider,
+      account_id: account,
+      api_version: registered.endpoint?.api_version,
+      steps,
+      faults: [...faults],
+      left_at_stripe: left,
+    }));
+  } else {
+    const count = (wanted: string) =>
+      steps.filter(({ state }) => state === wanted).length;
+    print(
+      "",
+      `${count("ok")} ok, ${count("FAIL")} FAIL, ${count("skipped")} skipped`,
+      ...[...faults].map((text) => `- ${text}`),
+      "Left at Stripe: paid invoices, and an archived product",
+      ...left.map((text) => `- ${text}`),
+      "Left in the project: the account's rows. To delete them, in the SQL editor:",
+      `select billing.erase_account('${account}');`,
+    );
+  }
   if (fault !== undefined) return signal.aborted ? INTERRUPTED : FAILED;
-  return report.passed ? 0 : 1;
+  return passed ? 0 : 1;
 }
 
 /** Also shows whether all that apps read can be read. */
 async function checkAccount({ account, ...project }: Arguments) {
   const { call, read } = openApi(project);
   await call("account", { account_id: account });
-  const query = { account_id: `eq.${account}`, limit: "1" };
-  const [row] = [
-    ...await read("billing_records", query),
-    ...await read("billing_failed_events", query),
-    ...await read("billing_customers", query),
-  ];
-  if (row) {
-    throw new Error(
-      `${project.projectUrl} has rows of account ${account}. Use another one.`,
-    );
+  const query = { account_id: `eq.${account}` };
+  const records = await read("billing_records", query);
+  const failures = await read("billing_failed_events", query);
+  if (records.length + failures.length > 0) {
+    throw new Error(`The project has rows of account ${account}.`);
   }
 }
 
@@ -212,24 +221,5 @@ function stepLines(
   return [
     `${state.padEnd(9)}${step.padEnd(20)}${time}`.trim(),
     ...details.map((line) => `         ${line}`),
-  ];
-}
-
-function summary({ steps, faults, left_at_stripe, account_id }: {
-  steps: readonly StepResult[];
-  faults: readonly string[];
-  left_at_stripe: readonly string[];
-  account_id: string;
-}): string[] {
-  const count = (wanted: string) =>
-    steps.filter(({ state }) => state === wanted).length;
-  return [
-    "",
-    `${count("ok")} ok, ${count("FAIL")} FAIL, ${count("skipped")} skipped`,
-    ...faults.map((text) => `- ${text}`),
-    "Left at Stripe: paid invoices, and an archived product",
-    ...left_at_stripe.map((text) => `- ${text}`),
-    "Left in the project: the account's record, notifications and failures. To delete them, in the SQL editor:",
-    `select billing.erase_account('${account_id}');`,
   ];
 }

@@ -42,14 +42,6 @@ export interface StepResult extends Partial<Observed> {
   readonly refusal?: string;
 }
 
-export interface Rehearsal extends Target, Context {
-  readonly account: string;
-  readonly life: ReturnType<typeof openLife>;
-  /** How long a step may take. */
-  readonly limitMs: number;
-  readonly signal: AbortSignal;
-}
-
 const POLL_MS = 250;
 
 /** For the steps after one that has failed. */
@@ -57,7 +49,13 @@ const SHORT_LIMIT_MS = 10_000;
 
 /** Does the steps one after the other. If the first fails, the others would too. */
 export async function* rehearse(
-  context: Rehearsal,
+  context: Target & Context & {
+    readonly account: string;
+    readonly life: ReturnType<typeof openLife>;
+    /** How long a step may take. */
+    readonly limitMs: number;
+    readonly signal: AbortSignal;
+  },
 ): AsyncGenerator<StepResult> {
   const { stripe, account, provider, life, signal } = context;
   const api = openApi(context);
@@ -190,5 +188,5 @@ function whyOpen(
     `if its log has "event of the other mode ignored", set ${prefix}MODE=test.`;
   return endpoint
     ? `The receiver ignores Stripe's events: ${mode}`
-    : `Nothing reaches the receiver, or it ignores it. Does stripe listen forward to ${url}? Else, ${mode}`;
+    : `No event is accepted. Does stripe listen run, forward to ${url}, and is its secret ${prefix}SIGNING_SECRET? Else, ${mode}`;
 }

@@ -93,7 +93,7 @@ export function serveSandbox(
 
   async function post(
     event: { data: Fields },
-    { url, secret, api_version, aheadSeconds = 0 }: Endpoint,
+    { url, secret, api_version = API_VERSIONS[1], aheadSeconds = 0 }: Endpoint,
   ): Promise<boolean> {
     const isOld = api_version === API_VERSIONS[0];
     const data = isOld ? inOldShape(event.data) : event.data;
