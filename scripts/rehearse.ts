@@ -106,7 +106,7 @@ async function run(context: Context & Arguments): Promise<number> {
   const ending = new AbortController();
   const { signal } = ending;
   await abortOnEnd(ending, Deno.env.toObject());
-  const life = openLife({ ...context, stripe: stripe.client, signal });
+  const life = openLife({ ...context, stripe: stripe.client });
   const steps: StepResult[] = [];
   let fault: string | undefined;
   try {

@@ -18,13 +18,7 @@ interface Made {
 
 /** @param name The name of all that is made, by which it is found again. */
 export function openLife(
-  { stripe, name, account, signal }: {
-    stripe: Stripe;
-    name: string;
-    account: string;
-    /** Checked between requests: one that is under way may make something. */
-    signal: AbortSignal;
-  },
+  { stripe, name, account }: { stripe: Stripe; name: string; account: string },
 ) {
   const email = `${name}@example.com`;
   const prices: string[] = [];
@@ -37,10 +31,7 @@ export function openLife(
     return stripe.rawRequest(method, `/v1/${path}`, params, options);
   }
 
-  function make(path: string, params = {}): Promise<Made> {
-    signal.throwIfAborted();
-    return send("POST", path, params);
-  }
+  const make = (path: string, params = {}) => send("POST", path, params);
 
   async function create() {
     await make("products", { id: name, name });

@@ -86,6 +86,7 @@ export async function* rehearse(
 
     const startedMs = performance.now();
     for (;; await sleep(POLL_MS)) {
+      // Not within a step, which may be about to make something.
       signal.throwIfAborted();
       const observed = await observe();
       const ms = Math.round(performance.now() - startedMs);
