@@ -320,24 +320,23 @@ function parseForm(text: string): Fields {
   return result;
 }
 
+interface Shape extends Fields {
+  items?: { data: [Fields] };
+  parent?: typeof INVOICE.parent;
+}
+
 /** Returns an event's data as API versions before 2025-03-31.basil have it. */
 function inOldShape(data: Fields): Fields {
-  const { object, previous_attributes } = structuredClone(data) as {
-    object: Fields & { parent?: typeof INVOICE.parent };
-    previous_attributes?: Fields;
-  };
-  const { parent, ...rest } = object;
-  const { subscription } = parent?.subscription_details ?? {};
-  if (subscription) return { object: { ...rest, subscription } };
-
-  // The period was the subscription's, not its items'.
-  const [, period] = [previous_attributes, object].map((holder) => {
-    const { data: [item = {}] } = (holder?.items ?? { data: [] }) as {
-      data: Fields[];
-    };
-    const { current_period_end } = item;
-    delete item.current_period_end;
-    return { current_period_end };
-  });
-  return { object: { ...object, ...period }, previous_attributes };
+  const copy = structuredClone(data);
+  for (const holder of Object.values(copy) as (Shape | undefined)[]) {
+    const { items: { data: [item] } = { data: [] }, parent } = holder ?? {};
+    if (parent) {
+      holder!.subscription = parent.subscription_details.subscription;
+      delete holder!.parent;
+    } else if (item) {
+      holder!.current_period_end = item.current_period_end;
+      delete item.current_period_end;
+    }
+  }
+  return copy;
 }
