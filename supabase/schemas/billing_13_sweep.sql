@@ -44,7 +44,7 @@ create table billing.missed_events (
   type text not null,
   events integer not null,
   is_reported boolean not null default false,
-  primary key (provider, found_at, type)
+  primary key (found_at, provider, type)
 );
 
 comment on table billing.missed_events is
@@ -154,7 +154,7 @@ begin atomic
   from unnest(types) as t (type)
   group by t.type
   -- Each half of a call has the same time.
-  on conflict (provider, found_at, type) do update set events = m.events + excluded.events;
+  on conflict (found_at, provider, type) do update set events = m.events + excluded.events;
 end;
 
 -- Stores how far a sweep has come, or why it failed. Returns whether the run still has the queue.
@@ -221,7 +221,7 @@ select
 from (
   select f.provider, f.type, sum(f.events) as events, max(f.found_at) as found_until
   from billing.missed_events f
-  where not f.is_reported
+  where not f.is_reported and f.found_at > now() - interval '7 days'
   group by f.provider, f.type
 ) as m
 group by m.provider
