@@ -175,22 +175,22 @@ function furtherTypes(
   ]);
   for (const type of typesOf(format)) listed.delete(type);
 
-  const known = Object(state.types) as Record<string, string>;
-  const times = [state.swept_until, ...Object.values(known)].map(timeIn);
-  const goneMs = Math.max(...times) - GONE_MS;
+  const known = new Map(Object.entries<string>(Object(state.types)));
+  const goneMs = timeIn(state.swept_until) - GONE_MS;
   return new Map(Array.from(listed, (type) => {
-    const sweptMs = timeIn(known[type]);
-    return [type, sweptMs >= goneMs ? sweptMs : startedMs + OVERLAP_MS];
+    const sweptMs = timeIn(known.get(type));
+    const goesOn = known.has(type) && sweptMs >= goneMs;
+    return [type, goesOn ? sweptMs : startedMs + OVERLAP_MS];
   }));
 }
 
 async function sweepSource(source: EventSource, run: Run): Promise<void> {
-  const { format, furtherMs, refusedTypes } = run;
+  const { format, furtherMs, refusedTypes, overlapMs, notBeforeMs } = run;
   const endMs = endOf(run);
   // If a type was gone for a short time, all go back to where it stopped.
   const oldestMs = Math.min(run.sweptMs, ...furtherMs.values());
   let position = oldestMs < run.sweptMs ? null : run.position;
-  let fromMs = wholeSecond(Math.max(oldestMs - OVERLAP_MS, run.notBeforeMs));
+  let fromMs = wholeSecond(Math.max(oldestMs - overlapMs, notBeforeMs));
   let lengthMs = Infinity;
 
   for (let slices = 0; fromMs < endMs; slices++) {
