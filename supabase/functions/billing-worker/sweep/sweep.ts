@@ -36,7 +36,7 @@ const DAY_MS = 24 * HOUR_MS;
 /** Younger events may be on their way. */
 const YOUNGEST_MS = HOUR_MS / 6;
 
-/** How far a sweep begins before the end of the last one. */
+/** How far a sweep begins before the end of the last one, if that had come to its end. */
 const OVERLAP_MS = HOUR_MS;
 
 /** A type that was unlisted for longer begins anew: its events were ignored rightly. */
@@ -106,6 +106,7 @@ interface Run extends SweepOptions {
   readonly startedMs: number;
   /** No event from before is applied. */
   readonly notBeforeMs: number;
+  readonly overlapMs: number;
   /** How far the types that always take effect were swept. */
   sweptMs: number;
   /** The same of each further type. */
@@ -146,6 +147,7 @@ async function beginRun(
     format,
     startedMs,
     notBeforeMs: Math.max(timeIn(state.not_before), keptMs),
+    overlapMs: state.had_more ? 0 : OVERLAP_MS,
     sweptMs: timeIn(state.swept_until),
     furtherMs: furtherTypes(state, { ...options, format, startedMs }),
     position: state.position,
