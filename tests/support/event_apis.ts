@@ -146,6 +146,8 @@ export function createEventApi(format: ListingFormat) {
     requests: [] as URL[],
     /** What the next requests meet; undefined: their pages. */
     faults: [] as (Fault | undefined)[],
+    /** The longest page, whatever the request asks for. */
+    maxPage: 7,
     /** That the API does not know. */
     unknownTypes: new Set<string>(),
     /** Awaited before an answer. */
@@ -160,7 +162,7 @@ export function createEventApi(format: ListingFormat) {
       if (method !== "GET") return refusal(405);
 
       const kept = api.events.filter(({ atMs }) => atMs > Date.now() - keeps);
-      const answer = page(new URL(url), kept, api.unknownTypes);
+      const answer = page(new URL(url), kept, api);
       api.events.push(listedEvent(format, "bought"));
       return answer;
     },
@@ -181,6 +183,11 @@ export function serveEventApi(format: ListingFormat) {
   });
 }
 
+interface Limits {
+  readonly maxPage: number;
+  readonly unknownTypes: ReadonlySet<string>;
+}
+
 const STRIPE_PARAMETERS =
   /^(?:limit|starting_after|types\[\]|created\[(?:gte|lt)\])$/;
 
@@ -188,7 +195,7 @@ const STRIPE_PARAMETERS =
 function stripePage(
   { pathname, searchParams: query }: URL,
   kept: readonly ListedEvent[],
-  unknownTypes: ReadonlySet<string>,
+  { maxPage, unknownTypes }: Limits,
 ): Response {
   const types = query.getAll("types[]");
   const limit = Number(query.get("limit") ?? 10);
@@ -209,21 +216,26 @@ function stripePage(
   const after = query.get("starting_after");
   const cursor = found.findIndex(({ id }) => id === after);
   if (after !== null && cursor === -1) return refusal(400);
-  const data = found.slice(cursor + 1, cursor + 1 + limit);
+  const left = found.slice(cursor + 1);
+  const data = left.slice(0, Math.min(limit, maxPage));
   return Response.json({
     object: "list",
     url: "/v1/events",
     data: data.map(({ body }) => body),
-    has_more: cursor + 1 + limit < found.length,
+    has_more: data.length < left.length,
   });
 }
 
-function paddlePage(url: URL, kept: readonly ListedEvent[]): Response {
+function paddlePage(
+  url: URL,
+  kept: readonly ListedEvent[],
+  { maxPage }: Limits,
+): Response {
   const query = url.searchParams;
   if (url.pathname !== "/events") return refusal(404);
 
   const order = query.get("order_by") === "id[ASC]" ? 1 : -1;
-  const per_page = Math.min(Number(query.get("per_page") ?? 50), 200);
+  const per_page = Math.min(Number(query.get("per_page") ?? 50), 200, maxPage);
   const after = query.get("after");
   if (after !== null && !after.startsWith("evt_")) return refusal(400);
   const compare = (one: string, other: string) =>
