@@ -1,6 +1,5 @@
 /** Sweeps of the worker, from APIs that are as unkind as the real ones. */
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import type { Environment } from "../../scripts/common/environment.ts";
 import {
   providerSettings,
   signatureHeaders,
