@@ -30,7 +30,12 @@ import {
   NOTIFICATION_SECRET,
   startNotifiedEndpoint,
 } from "../support/notified.ts";
-import { endLease, endPauses, failureOf } from "../support/queues.ts";
+import {
+  endLease,
+  endPauses,
+  failureOf,
+  recordFailure,
+} from "../support/queues.ts";
 import { post } from "../support/send.ts";
 import { installSupabaseExtensions } from "../support/supabase_extensions.ts";
 import { connect, emptyTables } from "../support/tables.ts";
@@ -266,7 +271,7 @@ const FAULTED: [Fault, error: string, pauseSeconds?: number][] = [
   ["403", "api_key_refused: The API answered 403: PROVIDER_A_API_KEY must"],
 ];
 
-/** How far the type of the handler was swept, and which of its events are due. */
+/** How far all types and that of the handler were swept, and which of its events are due. */
 const LISTINGS: [
   string,
   Record<"all" | "type", number> | undefined,
@@ -276,6 +281,10 @@ const LISTINGS: [
   ["that is listed only today", { all: HOUR, type: -1 }, []],
   ["that was gone for a day", { all: HOUR, type: DAY }, [HOUR * 12]],
   ["that was gone for a month", { all: HOUR, type: 30 * DAY }, []],
+  ["that is listed as before, after a month without sweeps", {
+    all: 29 * DAY,
+    type: 29 * DAY,
+  }, [2 * DAY, 12 * HOUR]],
 ];
 
 for (const format of FORMATS) {
@@ -472,7 +481,10 @@ for (const format of FORMATS) {
       const { make, worker, types: { bought } } = scene;
       if (swept) {
         const { all, type } = swept;
-        await sweptUntil(all, type < 0 ? {} : { [bought]: ago(type) });
+        // Another type is new.
+        const types = { "charge.updated": ago(-HOUR), [bought]: ago(type) };
+        if (type < 0) delete types[bought];
+        await sweptUntil(all, types);
       }
       const at = (ms: number) => ({ at: NOW - ms, account: `acc_${ms}` });
       for (const ms of [12 * HOUR, 2 * DAY]) {
@@ -514,6 +526,13 @@ for (const format of FORMATS) {
     await sweepAll(worker);
     await takeTurn(worker);
     assertEquals(alertsOf("events_missed"), [{ missed: 3, types: lost }]);
+    const [health] = await sql`
+      select missed_events::int as missed, last_swept_at > ${ago(0)} as is_swept
+      from billing.health`;
+    assertEquals({ ...health }, { missed: 6, is_swept: true });
+    await worker.logged(({ message, counts }) =>
+      message === "events swept" && (counts as Counts).missed === 3
+    );
 
     await sql`update billing.alerts set alerted_at = ${ago(61 * MINUTE)}`;
     await takeTurn(worker);
@@ -598,6 +617,32 @@ Deno.test("of more types than a request may name, one that the API refuses is le
     (await state())["last_error"],
     "api_refused: The API does not know, and leaves out: tax.rate_9",
   );
+});
+
+Deno.test("each provider has its own sweep, and an event that either has is known", async () => {
+  await using scene = await begin("stripe");
+  const { api, env, make } = scene;
+  const { api: other } = shared.paddle;
+  Object.assign(other, { events: [], faults: [] });
+  await using worker = await startWorker({
+    ...env,
+    PROVIDER_B_FORMAT: "paddle",
+    PROVIDER_B_API_KEY: other.key,
+    PROVIDER_B_API_URL: other.env.PROVIDER_A_API_URL,
+  });
+  const [claimed, failed] = [1, 2].map(() =>
+    make("created", { at: NOW - HOUR })
+  );
+  await sql`
+    insert into billing.processed_events (provider, event_id, type)
+    values ('b', ${claimed!.id}, 'x')`;
+  await recordFailure(sql, { provider: "b", event_id: failed!.id });
+  assertEquals(await sweep(worker), { listed: 2, missed: 0 });
+
+  api.faults = ["500"];
+  other.events.push(listedEvent("paddle", "created", { at: NOW - HOUR }));
+  assertEquals(await sweep(worker), { listed: 1, missed: 1 });
+  assertMatch((await state())["last_error"]!, /500$/);
 });
 
 Deno.test("the schedule has a sweep made once an hour, by a run of its own where that can be woken", async () => {
