@@ -4211,7 +4211,8 @@ begin
   on conflict (provider) do update set
     last_run_at = excluded.last_run_at,
     -- Unless it is settled: the worker was killed.
-    rests = excluded.rests
+    rests = excluded.rests,
+    wanted_at = now()
   returning
     s.swept_until,
     s.types,
@@ -4423,7 +4424,11 @@ select
     select case when count(l.scheduled_run_at) = 2 then min(l.scheduled_run_at) end
     from billing.leases l
   ) as last_scheduled_run_at,
-  (select min(s.last_success_at) from billing.sweeps s) as last_swept_at,
+  (
+    select min(s.last_success_at)
+    from billing.sweeps s
+    where s.wanted_at > now() - interval '1 day'
+  ) as last_swept_at,
   (
     select coalesce(sum(m.events), 0)
     from billing.missed_events m

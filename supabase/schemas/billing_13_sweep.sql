@@ -104,7 +104,8 @@ begin
   on conflict (provider) do update set
     last_run_at = excluded.last_run_at,
     -- Unless it is settled: the worker was killed.
-    rests = excluded.rests
+    rests = excluded.rests,
+    wanted_at = now()
   returning
     s.swept_until,
     s.types,

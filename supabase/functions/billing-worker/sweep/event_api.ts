@@ -139,7 +139,7 @@ function readSource(
   const keyMode = key.startsWith(live) ? "live" : "test";
   const right =
     `${prefix}API_KEY must begin with ${live} or ${test}, and have the right ${api.right} alone`;
-  const url = env[`${prefix}API_URL`] || api.urls[keyMode];
+  const url = env[`${prefix}API_URL`]?.replace(/\/$/, "") || api.urls[keyMode];
   let fault: string | undefined;
   if (!key.startsWith(api.keys[keyMode]) || /\W/.test(key)) {
     fault = right;

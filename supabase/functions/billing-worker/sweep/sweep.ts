@@ -47,7 +47,7 @@ const NEWS_MS = 3 * DAY_MS;
 
 /** For one run; the next goes on. Supabase gives a request 2 s of processor time. */
 const RUN_TIME_MS = 25_000;
-const RUN_EVENTS = 1_000;
+const RUN_EVENTS = 2_000;
 const RUN_SLICES = 10;
 
 const BATCH_SIZE = 25;
