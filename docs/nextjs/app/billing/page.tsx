@@ -60,8 +60,13 @@ async function Billing({ searchParams }: Props) {
 
 /** Looks again after a second, as the user is often here before the event. */
 function Wait({ seconds }: { seconds: number }) {
-  if (seconds > 30) {
-    return <p>Your bank has not confirmed the payment yet.</p>;
+  if (!(seconds <= 30)) {
+    return (
+      <form action="/billing">
+        <p>Your bank has not confirmed the payment yet.</p>
+        <button>Back to your plan</button>
+      </form>
+    );
   }
   return (
     <main>
