@@ -133,8 +133,12 @@ Deno.test("a user subscribes, whose event comes after them, and sees each state"
     cancel_url: `${SITE_URL}/billing`,
   });
 
-  // It has access already.
   await grant(accountId, "price_gift");
+  await sql`update billing.subscriptions set cancel_at = now()`;
+  assertMatch(await html(), /price_gift.*It has ended.*"price_pro">Pro</);
+
+  // It has access already.
+  await sql`update billing.subscriptions set cancel_at = null`;
   assertMatch(await html(), /price_gift.*It has no end.*"price_pro">Pro</);
   for (const seconds of [1, 2, 3]) {
     const next = `content="1;url=/billing?paid=${seconds + 1}"`;
