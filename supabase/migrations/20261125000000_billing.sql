@@ -3662,7 +3662,7 @@ comment on function billing.forget_erasure is
 -- What an app asks about an account, and what a person may give it: grants.
 --
 -- The functions read windows (views), and only columns that docs/nextjs/billing.sql grants, so
--- users see what a policy lets them see, and need no right on schema billing. Their bodies are
+-- users see what a policy lets them, and need no right on schema billing. Their bodies are
 -- strings or plpgsql, as of all functions in public: one that was parsed at creation could use
 -- schema billing without a check of the caller's right to it. plpgsql keeps its plan.
 
@@ -3908,7 +3908,7 @@ $$;
 comment on function public.billing_has_feature is
   'Whether an account has more of a feature than it has used.';
 
--- Looks first, by an index alone, for the few accounts that have two.
+-- Looks first, by an index alone, for the few accounts with two.
 create or replace function billing.find_double_subscribed()
 returns table (account_id text, subscriptions bigint, since timestamptz)
 language plpgsql stable
