@@ -925,9 +925,9 @@ declare
 begin
   -- Only an erasure holds up an event here, before the locks that others may want.
   for i in 1 .. cardinality(claimed) loop
-    done := pg_advisory_xact_lock_shared(
-      billing.account_lock(coalesce(claimed[i].account_id, claimed[i].fallback_account))
-    );
+    done := pg_advisory_xact_lock_shared(billing.account_lock(
+      coalesce(claimed[i].account_id, claimed[i].named_account, claimed[i].fallback_account)
+    ));
   end loop;
 
   for i in 1 .. cardinality(claimed) loop
@@ -3711,7 +3711,7 @@ comment on function billing.forget_erasure is
 -- What an app asks about an account, and what a person may give it: grants.
 --
 -- The functions read windows (views), and only columns that docs/nextjs/billing.sql grants, so
--- users see what a policy lets them see, and need no right on schema billing. Their bodies are
+-- users see what a policy lets them, and need no right on schema billing. Their bodies are
 -- strings or plpgsql, as of all functions in public: one that was parsed at creation could use
 -- schema billing without a check of the caller's right to it. plpgsql keeps its plan.
 
@@ -3915,7 +3915,7 @@ end;
 $$;
 
 comment on function public.billing_account is
-  'Access, plan and features of an account, in one answer.';
+  'Access, plan and features of an account.';
 
 create or replace function public.billing_feature_amount(
   account_id text,
@@ -3957,7 +3957,7 @@ $$;
 comment on function public.billing_has_feature is
   'Whether an account has more of a feature than it has used.';
 
--- Looks first, by an index alone, for the few accounts that have two.
+-- Looks first, by an index alone, for the few accounts with two.
 create or replace function billing.find_double_subscribed()
 returns table (account_id text, subscriptions bigint, since timestamptz)
 language plpgsql stable
@@ -4028,21 +4028,23 @@ as $$
 declare
   grant_id constant text := 'grant_' || gen_random_uuid();
 begin
-  if coalesce(reason, '') !~ '\S' or until <= now() or quantity <= 0 then
+  if (account_id ~ '\S' and plan_id ~ '\S' and reason ~ '\S') is not true
+    or until <= now()
+    or quantity <= 0
+  then
     raise exception
-      'A grant needs a reason, an end that is to come or none, and a quantity above 0.';
+      'A grant needs an account, a plan, a reason, a future end or none, and a quantity above 0.';
   end if;
 
   insert into billing.subscriptions (id, provider, account_id, status, plan_id, cancel_at, quantity)
-  values (grant_id, 'manual', account_id, 'active', plan_id, until, quantity);
+  values (
+    grant_id, 'manual', account_id, 'active', plan_id, nullif(until, 'infinity'), quantity
+  );
   insert into billing.grants (subscription_id, reason, granted_by)
   values (grant_id, reason, who);
   return grant_id;
 end;
 $$;
-
-comment on function billing.grant_plan is
-  'Returns the ID for billing.end_grant.';
 
 create or replace function billing.end_grant(
   grant_id text,

@@ -227,9 +227,9 @@ declare
 begin
   -- Only an erasure holds up an event here, before the locks that others may want.
   for i in 1 .. cardinality(claimed) loop
-    done := pg_advisory_xact_lock_shared(
-      billing.account_lock(coalesce(claimed[i].account_id, claimed[i].fallback_account))
-    );
+    done := pg_advisory_xact_lock_shared(billing.account_lock(
+      coalesce(claimed[i].account_id, claimed[i].named_account, claimed[i].fallback_account)
+    ));
   end loop;
 
   for i in 1 .. cardinality(claimed) loop
