@@ -116,6 +116,7 @@ interface Run extends SweepOptions {
   readonly refusedTypes: Set<string>;
   listed: number;
   missed: number;
+  failed: number;
 }
 
 type State = DatabaseFunctions["billing_claim_sweep"]["Returns"][number];
@@ -153,6 +154,7 @@ async function beginRun(
     refusedTypes: new Set(),
     listed: 0,
     missed: 0,
+    failed: 0,
   };
 }
 
@@ -215,8 +217,10 @@ async function sweepSource(source: EventSource, run: Run): Promise<void> {
   run.isDone = true;
 }
 
-function isOver({ clock, startedMs, missed }: Run): boolean {
-  return clock() >= startedMs + RUN_TIME_MS || missed >= RUN_EVENTS;
+function isOver({ clock, startedMs, missed, failed }: Run): boolean {
+  // To store a failure takes five times as long as to apply an event.
+  return clock() >= startedMs + RUN_TIME_MS ||
+    missed + 4 * failed >= RUN_EVENTS;
 }
 
 function endOf({ startedMs }: Run): number {
@@ -285,6 +289,7 @@ async function applyBatch(
   for (const [i, result] of results.entries()) {
     if (result === "untried") return i;
     if (result instanceof DeliveryError) {
+      run.failed++;
       run.missed += await storeFailure(result, batch[i]!, run);
     } else if (result === "applied" || result === "stale") {
       run.missed++;
