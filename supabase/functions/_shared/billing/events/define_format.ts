@@ -17,6 +17,7 @@ import {
   identifierOrNull,
   instant,
   MISSING,
+  type Reader,
   readerOf,
   textOf,
 } from "./fields.ts";
@@ -33,11 +34,11 @@ interface Definition extends Omit<Format, "read" | "occurredAt" | "partsOf"> {
   /** Returns the parts that differ from the values at their paths. */
   partsOf?(event: unknown, stated: Parts): Partial<Parts>;
   /** It never throws. Optional columns default to null, and must be null if malformed. */
-  report(data: unknown, planItem: PlanItem, event: unknown): StatedReport;
+  report(data: Reader, planItem: PlanItem, event: unknown): StatedReport;
   /** Returns the values that an update replaced; null if the event does not state them. */
   previous?(event: unknown, planItem: PlanItem): Partial<Report> | null;
   /** Returns the details of a failed payment or a notice; undefined for no notification. */
-  payment(data: unknown, type: string): Omit<Payment, "kind"> | undefined;
+  payment(data: Reader, type: string): Omit<Payment, "kind"> | undefined;
   /** Returns the paths that depend on the event. */
   namesOf?(event: unknown, planItem: PlanItem): Record<string, unknown>;
 }
@@ -136,7 +137,7 @@ export function defineFormat(definition: Definition): Format {
     const kind: ValidKind = (takesEffect && kindOf(definition, parts.type)) ||
       "other";
     const report = hasReport(kind, definition)
-      ? definition.report(parts.data, planItem, event)
+      ? definition.report(readerOf(parts.data), planItem, event)
       : undefined;
 
     const stated = {
@@ -224,7 +225,7 @@ export function defineFormat(definition: Definition): Format {
         // A payment for something other than a subscription.
         if (valid.subscription_id === null) return { kind: "other" };
 
-        const payment = definition.payment(stated.data, valid.type);
+        const payment = definition.payment(readerOf(stated.data), valid.type);
         const kind = definition.notices?.[valid.type] ?? "payment_failed";
         return payment ? { payment: { ...payment, kind } } : {};
       }
@@ -303,19 +304,17 @@ function schemaOf(
     ...ofSubscription,
     plan_id: identifier,
     current_period_end: periodEnd,
-    provider_status: identifier,
+    provider_status: kind === "creation" ? firstStatus : identifier,
   };
   if (kind === "update") return z.object({ ...change, kind: z.literal(kind) });
 
   const account = z.optional(identifier);
-  const opening = { ...change, account_id: account, fallback_account: account };
-  return kind === "creation"
-    ? z.object({
-      ...opening,
-      kind: z.literal(kind),
-      provider_status: firstStatus,
-    })
-    : z.object({ ...opening, kind: z.literal(kind) });
+  return z.object({
+    ...change,
+    kind: z.literal(kind),
+    account_id: account,
+    fallback_account: account,
+  });
 }
 
 /** Returns a schema that reads a missing or malformed value as null. */

@@ -173,6 +173,8 @@ export function at(value: unknown, path: string): unknown {
   return path.split(".").reduce<unknown>(member, value);
 }
 
+export type Reader = ReturnType<typeof readerOf>;
+
 /** Returns functions that read at a path; all but `get` return null for a malformed value. */
 export function readerOf(value: unknown) {
   return {

@@ -9,6 +9,7 @@ import {
   at,
   identifierOrNull,
   isRecord,
+  type Reader,
   readerOf,
   sha256Hex,
 } from "./fields.ts";
@@ -31,8 +32,7 @@ function digits(id: unknown): unknown {
   return Number.isSafeInteger(id) ? `${id}` : id;
 }
 
-function report(data: unknown) {
-  const { get, id, instant, count } = readerOf(data);
+function report({ get, id, instant, count }: Reader) {
   const status = get("status");
   const plan = digits(get("variant_id"));
   // 0 means that the price is by usage.
@@ -68,8 +68,7 @@ function livemodeOf(testMode: unknown): boolean | null {
   return typeof testMode === "boolean" ? !testMode : null;
 }
 
-function payment(data: unknown) {
-  const { amount, currency } = readerOf(data);
+function payment({ amount, currency }: Reader) {
   return { amount_due: amount("total"), currency: currency("currency") };
 }
 
@@ -82,7 +81,9 @@ async function idOf(event: unknown, { isWhole }: { isWhole: boolean }) {
   if (!isRecord(data)) return undefined;
 
   const { urls: _, ...withoutLinks } = data;
-  const kept = isWhole ? withoutLinks : [report(data), payment(data)];
+  const kept = isWhole
+    ? withoutLinks
+    : [report(readerOf(data)), payment(readerOf(data))];
   const parts = ["meta.event_name", "data.type", "data.id"]
     .map((path) => at(event, path));
   const text = JSON.stringify([...parts, data["updated_at"], kept]);

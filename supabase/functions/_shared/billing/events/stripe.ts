@@ -21,6 +21,7 @@ import {
   isUnixSeconds,
   listOf,
   member,
+  type Reader,
   readerOf,
   textOf,
   timeOrNull,
@@ -30,11 +31,7 @@ import type { Parts } from "./format.ts";
 
 const OF_SUBSCRIPTION = "customer.subscription.";
 
-/**
- * Returns the columns of `billing.subscriptions` that belong to the newest creation or
- * update. A new column is added here, and in `supabase/schemas`. A missing or malformed
- * value is null.
- */
+/** Returns what a creation or update reports; a missing or malformed value is null. */
 function columnsOf(
   event: unknown,
   subscription: unknown,
@@ -91,9 +88,8 @@ function planOf(subscription: unknown, planItem: PlanItem): unknown {
 }
 
 /**
- * Returns the values that an update replaced: the old value, maybe null, of each
- * column that it changed. Null if the event does not state them. They break ties
- * and show that a subscription recovered; a malformed one is null, and not an error.
+ * Returns the old value, maybe null, of each column that an update changed; null if the
+ * event does not state them. They break ties and show that a subscription recovered.
  */
 function replaced(event: unknown, planItem: PlanItem): Partial<Report> | null {
   const attributes = at(event, "data.previous_attributes");
@@ -125,10 +121,13 @@ function replaced(event: unknown, planItem: PlanItem): Partial<Report> | null {
  * If the next attempt is missing or malformed, the number of attempts is null too: see
  * `next_payment_attempt` in `billing-worker/channels/channel.ts`.
  */
-function payment(data: unknown, type: string) {
-  const { get, id, seconds, count, amount, currency } = readerOf(data);
-  const isTrial = type.startsWith(OF_SUBSCRIPTION);
-  if (isTrial) return { trial_end: seconds("trial_end") };
+function payment(
+  { get, id, seconds, count, amount, currency }: Reader,
+  type: string,
+) {
+  if (type.startsWith(OF_SUBSCRIPTION)) {
+    return { trial_end: seconds("trial_end") };
+  }
 
   // The customer sees the first payment fail in the checkout form.
   if (get("billing_reason") === "subscription_create") return undefined;
@@ -169,9 +168,7 @@ function partsOf(event: unknown, { type, data: object }: Parts) {
     ...(!isSubscription(event) &&
       { subscription_id: invoiceSubscription(object).value }),
     customer_id: customerId(object),
-    accounts: isRecord(object)
-      ? metadataOf(object).map(accountOfMetadata)
-      : [UNREADABLE],
+    accounts: accountsIn(object),
     livemode: member(event, "livemode"),
     isConnected: !isAbsent(member(event, "account")),
     isThin: /^v[12]\./.test(textOf(type)) ||
@@ -186,19 +183,19 @@ function isSubscription(event: unknown): boolean {
 /** Stands for malformed metadata: the account that it may name is not a valid ID. */
 const UNREADABLE = Symbol("malformed metadata");
 
-function accountOfMetadata(metadata: unknown): unknown {
-  const isReadable = isRecord(metadata) || isAbsent(metadata);
-  return isReadable ? member(metadata, "accountId") : UNREADABLE;
-}
-
-function metadataOf(object: unknown): unknown[] {
+function accountsIn(object: unknown): unknown[] {
+  if (!isRecord(object)) return [UNREADABLE];
   return [
     object,
     member(object, "subscription"),
     member(object, "subscription_details"),
     at(object, "parent.subscription_details"),
     ...linesOf(object),
-  ].map((holder) => member(holder, "metadata"));
+  ].map((holder) => {
+    const metadata = member(holder, "metadata");
+    const isReadable = isRecord(metadata) || isAbsent(metadata);
+    return isReadable ? member(metadata, "accountId") : UNREADABLE;
+  });
 }
 
 function objectOf(event: unknown): unknown {
@@ -233,8 +230,9 @@ function periodEnd(
       value: member(item, "current_period_end"),
       path: `items.data.${index}.current_period_end`,
     }))
-    .filter(({ value }) => !isAbsent(value))
-    .filter(({ item }) => !isLicensed || item === plan);
+    .filter(({ item, value }) =>
+      !isAbsent(value) && (!isLicensed || item === plan)
+    );
 
   const bad = ends.find(({ value }) => !isUnixSeconds(value));
   const [earliest] = ends.sort((a, b) => Number(a.value) - Number(b.value));
@@ -350,12 +348,13 @@ export const stripe = defineFormat({
   isSubscription,
   partsOf,
 
-  report(subscription, planItem, event) {
+  report({ get }, planItem, event) {
+    const subscription = objectOf(event);
     return {
       ...columnsOf(event, subscription, planItem),
       // The essential columns, not yet validated.
       plan_id: at(planOf(subscription, planItem), "price.id"),
-      provider_status: member(subscription, "status"),
+      provider_status: get("status"),
       current_period_end: periodEnd(subscription, planItem).value,
     };
   },
