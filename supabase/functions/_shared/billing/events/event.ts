@@ -1,4 +1,4 @@
-/** An event on the wire, in the form that `billing_apply_events` takes. */
+/** Events, in the form that `billing_apply_events` takes. */
 
 /**
  * The effect of an event on its subscription. The ordering rule in SQL decides by this,
@@ -70,9 +70,16 @@ export type Payment = Readonly<{
   kind: string;
   trial_end?: string | null;
   invoice_id?: string | null;
+  /** Where the invoice can be paid; https only. */
   hosted_invoice_url?: string | null;
+  /** In the smallest unit of the currency. */
   amount_due?: number | null;
   currency?: string | null;
+  /** How often the provider has tried to collect the payment. */
   attempt_count?: number | null;
+  /**
+   * When the provider tries again. Null if it does not; if `attempt_count` is null as
+   * well, the event did not say.
+   */
   next_payment_attempt?: string | null;
 }>;

@@ -114,12 +114,10 @@ function replaced(event: unknown, planItem: PlanItem): Partial<Report> | null {
 }
 
 /**
- * Returns the details that an account needs to act: the end of its trial, or the
- * payment of an invoice. A missing or malformed field is null, because the
- * notification matters more than its details.
- *
- * If the next attempt is missing or malformed, the number of attempts is null too: see
- * `next_payment_attempt` in `billing-worker/channels/channel.ts`.
+ * Returns the end of a trial, or the payment of an invoice. A missing or malformed field
+ * is null, because the notification matters more than its details. If the next attempt
+ * is not known, the number of attempts is null too: see `next_payment_attempt` in
+ * `event.ts`.
  */
 function payment(
   { get, id, seconds, count, amount, currency }: Reader,
