@@ -56,6 +56,7 @@ export async function checkAcknowledged(
   }
 
   if (error === undefined) return;
-  const message = "failures are acknowledged, but may not be retried or seen";
-  log("error", message, { error });
+  log("error", "failures are acknowledged, but may not be retried or seen", {
+    error,
+  });
 }

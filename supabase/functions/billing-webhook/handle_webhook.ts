@@ -51,7 +51,6 @@ export async function handleWebhook(
       error: logMessage,
     });
 
-    // The reply depends only on the code.
     const headers = new Headers(TEXT);
     if (status === 405) headers.set("allow", "POST");
     if (status === 503) headers.set("retry-after", RETRY_AFTER_SECONDS);

@@ -74,8 +74,11 @@ export async function processEvent(
   options: ProcessOptions,
 ): Promise<LogLine> {
   const { format } = delivery.reading;
-  const reading = { ...delivery, ...options, format };
-  const derivedId = await readEventId(delivery.body, reading);
+  const derivedId = await readEventId(delivery.body, {
+    ...delivery,
+    ...options,
+    format,
+  });
   const identified = { ...delivery, derivedId };
   try {
     return await applyOrIgnore(identified, options);

@@ -28,7 +28,7 @@ export async function readBody(
   { maxBytes, timeLimitMs }: BodyLimits,
 ): Promise<Uint8Array<ArrayBuffer>> {
   if (Number(request.headers.get("content-length")) > maxBytes) {
-    await drainBody(request, { maxBytes });
+    await drainBody(request, maxBytes);
     throw tooLarge(maxBytes);
   }
 
@@ -42,7 +42,7 @@ export async function readBody(
   }, timeLimitMs);
 
   try {
-    return await readCounted(reader, { maxBytes, timeIsUp });
+    return await readCounted(reader, maxBytes, timeIsUp);
   } catch (error) {
     if (!(error instanceof DeliveryError)) {
       const message = "The connection broke before the whole body arrived";
@@ -57,7 +57,8 @@ export async function readBody(
 
 async function readCounted(
   reader: ReadableStreamDefaultReader<Uint8Array<ArrayBuffer>>,
-  { maxBytes, timeIsUp }: { maxBytes: number; timeIsUp: Promise<never> },
+  maxBytes: number,
+  timeIsUp: Promise<never>,
 ): Promise<Uint8Array<ArrayBuffer>> {
   const chunks: Uint8Array<ArrayBuffer>[] = [];
   let length = 0;
@@ -67,7 +68,7 @@ async function readCounted(
 
     length += value.byteLength;
     if (length > maxBytes) {
-      await discard(reader, { maxBytes });
+      await discard(reader, maxBytes);
       throw tooLarge(maxBytes);
     }
     chunks.push(value);
@@ -82,9 +83,8 @@ function tooLarge(maxBytes: number): DeliveryError {
 }
 
 /**
- * Takes the bytes out of a body's only chunk, if nothing else uses its memory.
- * Deno 2.9.6 keeps that chunk until the next major garbage collection. If the
- * bytes stay in it, these collections are frequent and delay deliveries
+ * Takes the bytes out of a body's only chunk, if nothing else uses its memory: Deno 2.9.6
+ * keeps that chunk until a major garbage collection, which would then be frequent
  * (docs/decisions.md). A clone of the request may be empty afterwards.
  */
 function takeSingleChunk(
@@ -113,15 +113,15 @@ function concatenate(
 
 export async function drainBody(
   request: Request,
-  { maxBytes }: { maxBytes: number },
+  maxBytes: number,
 ): Promise<void> {
   const reader = request.body?.getReader();
-  if (reader !== undefined) await discard(reader, { maxBytes });
+  if (reader !== undefined) await discard(reader, maxBytes);
 }
 
 async function discard(
   reader: ReadableStreamDefaultReader<Uint8Array>,
-  { maxBytes }: { maxBytes: number },
+  maxBytes: number,
 ): Promise<void> {
   const { promise: timeIsUp, resolve } = Promise.withResolvers<void>();
   const timer = setTimeout(resolve, DISCARD_TIME_LIMIT_MS);

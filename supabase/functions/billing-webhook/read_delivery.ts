@@ -29,7 +29,7 @@ export async function readDelivery(
 ): Promise<Delivery> {
   const refusal = refusalOf(request);
   if (refusal !== undefined) {
-    await drainBody(request, limits);
+    await drainBody(request, limits.maxBytes);
     throw new DeliveryError(refusal, REFUSALS[refusal]);
   }
   return { headers: request.headers, body: await readBody(request, limits) };

@@ -97,9 +97,10 @@ async function readProvider(
   const defaultHeaders = [
     SCHEMES.get(schemeName)?.defaultHeader ?? format.header ?? defaults.header,
   ];
-  if (scheme === stripeScheme && !isConfiguredHeader(STRIPE_HEADER, env)) {
-    defaultHeaders.push(STRIPE_HEADER);
-  }
+  const isTaken = PROVIDERS.some(({ name }) =>
+    configuredHeader(settingsPrefix(name), env) === STRIPE_HEADER
+  );
+  if (scheme === stripeScheme && !isTaken) defaultHeaders.push(STRIPE_HEADER);
   const header = configuredHeader(prefix, env);
   const isHeader = header !== undefined && HEADER_NAME.test(header);
 
@@ -149,12 +150,6 @@ function configuredHeader(
   return env[`${prefix}SIGNATURE_HEADER`]?.toLowerCase() || undefined;
 }
 
-function isConfiguredHeader(header: string, env: Environment): boolean {
-  return PROVIDERS.some(({ name }) =>
-    configuredHeader(settingsPrefix(name), env) === header
-  );
-}
-
 function checkHeader(
   header: string,
   { prefix, scheme }: { prefix: string; scheme: SignatureScheme },
@@ -185,6 +180,7 @@ function keysOf(secret: string, variable: string, scheme: SignatureScheme) {
 
 async function importKey(bytes: Uint8Array<ArrayBuffer>): Promise<CryptoKey> {
   const algorithm = { name: "HMAC", hash: "SHA-256" };
-  const uses: KeyUsage[] = ["verify"];
-  return await crypto.subtle.importKey("raw", bytes, algorithm, false, uses);
+  return await crypto.subtle.importKey("raw", bytes, algorithm, false, [
+    "verify",
+  ]);
 }
