@@ -5,10 +5,6 @@ export interface WaitingLimits {
   readonly maxWaitMs: number;
 }
 
-interface CallLimits extends WaitingLimits {
-  readonly calls: number;
-}
-
 /**
  * Makes a function that makes one call per item, at most `calls` at the same time.
  * Further items wait for their turn, in order of arrival; the function rejects with
@@ -16,7 +12,7 @@ interface CallLimits extends WaitingLimits {
  */
 export function limitCalls<Item, Result>(
   call: (item: Item) => Promise<Result | DeliveryError>,
-  { calls, maxWaiting, maxWaitMs }: CallLimits,
+  { calls, maxWaiting, maxWaitMs }: WaitingLimits & { calls: number },
 ): (item: Item) => Promise<Result> {
   const waiting = new Set<() => void>();
   let running = 0;

@@ -52,17 +52,15 @@ export function chooseChannel(
 
   if (apiKey) {
     checkKey(apiKey, "Cannot start: RESEND_API_KEY");
-    const from = required(env, "NOTIFICATION_FROM");
-    const perSecond = wholeNumber(
-      env,
-      "EMAIL_REQUESTS_PER_SECOND",
-      EMAIL_REQUESTS_PER_SECOND,
-    );
     return emailChannel({
       url: env["RESEND_BASE_URL"] || undefined,
       apiKey,
-      from,
-      perSecond,
+      from: required(env, "NOTIFICATION_FROM"),
+      perSecond: wholeNumber(
+        env,
+        "EMAIL_REQUESTS_PER_SECOND",
+        EMAIL_REQUESTS_PER_SECOND,
+      ),
       addressOf,
       fetch,
       clock,

@@ -37,7 +37,7 @@ export function renderEmail(
   };
 }
 
-function button({ label, url }: { label: string; url: string }): string[] {
+function button({ label, url }: NonNullable<EmailTexts["link"]>): string[] {
   return [
     "    <p>",
     "      <a",
