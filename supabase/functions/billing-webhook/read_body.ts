@@ -10,10 +10,10 @@ const DISCARD_TIME_LIMIT_MS = 1_000;
 /** Leaves time to write the reply before the connection is closed. */
 const CANCEL_DELAY_MS = 100;
 
-export interface BodyLimits {
-  readonly maxBytes: number;
-  readonly timeLimitMs: number;
-}
+export type BodyLimits = Readonly<{
+  maxBytes: number;
+  timeLimitMs: number;
+}>;
 
 /**
  * Reads the exact bytes of a request's body, and counts them as they arrive. It

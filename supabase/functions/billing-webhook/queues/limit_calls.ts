@@ -1,9 +1,9 @@
 import { DeliveryError } from "../../_shared/billing/errors.ts";
 
-export interface WaitingLimits {
-  readonly maxWaiting: number;
-  readonly maxWaitMs: number;
-}
+export type WaitingLimits = Readonly<{
+  maxWaiting: number;
+  maxWaitMs: number;
+}>;
 
 /**
  * Makes a function that makes one call per item, at most `calls` at the same time.

@@ -11,11 +11,11 @@ export type SignatureClaim = Readonly<{
   signatures: readonly Uint8Array<ArrayBuffer>[];
 }>;
 
-export interface SignatureScheme {
+export type SignatureScheme = Readonly<{
   /** The default header of the scheme; without one, the provider's applies. */
-  readonly defaultHeader?: string;
+  defaultHeader?: string;
   /** Whether the id and the time have headers with the same prefix. */
-  readonly hasHeaderPrefix?: true;
+  hasHeaderPrefix?: true;
   /**
    * Returns the HMAC keys for a configured secret; several if it is ambiguous.
    * @throws {Error} If the secret is malformed; does not repeat it.
@@ -26,7 +26,7 @@ export interface SignatureScheme {
    * and takes time linear in the length of the headers.
    */
   readClaim(headers: Headers, header: string): SignatureClaim | undefined;
-}
+}>;
 
 /** While secrets are rotated, a sender signs with each; many signatures are an attack. */
 const MAX_SIGNATURES = 8;

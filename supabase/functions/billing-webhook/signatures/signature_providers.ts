@@ -5,7 +5,6 @@ import type { ReadingSettings } from "../../_shared/billing/events/parse_event.t
 import { FORMATS } from "../../_shared/billing/events/formats.ts";
 import {
   PROVIDERS,
-  type ProviderSettings,
   readFormatName,
   readProviderSettings,
   settingsPrefix,
@@ -35,18 +34,18 @@ const HEADER_NAME = /^[a-z0-9!#$%&'*+.^_`|~-]+$/;
 const STRIPE_HEADER = "stripe-signature";
 
 /** A provider as configured. Without keys, all its deliveries are refused. */
-export interface SignatureProvider
-  extends Pick<ProviderSettings, "acknowledges"> {
-  readonly name: string;
+export type SignatureProvider = Readonly<{
+  name: string;
   /** A delivery has its signature in one of them. Providers may share a header. */
-  readonly headers: readonly string[];
-  readonly scheme: SignatureScheme;
-  readonly reading: ReadingSettings;
+  headers: readonly string[];
+  scheme: SignatureScheme;
+  reading: ReadingSettings;
+  acknowledges: boolean;
   /** One per secret; not extractable, for verification only. */
-  readonly keys: readonly CryptoKey[];
+  keys: readonly CryptoKey[];
   /** Why its configuration is unusable, for operators. */
-  readonly fault?: string;
-}
+  fault?: string;
+}>;
 
 /** Reads each provider's settings. A fault is kept, so that the other provider works. */
 export async function readProviders(
@@ -70,8 +69,8 @@ function sharedSecret(
   const variable = secretVariable(name);
   const secrets = secretsOf(variable);
   const other = PROVIDERS.map((provider) => secretVariable(provider.name))
-    .filter((other) => other !== variable)
     .find((other) =>
+      other !== variable &&
       secretsOf(other).some((secret) => secrets.includes(secret))
     );
   return other &&

@@ -49,10 +49,10 @@ type FailuresResolved = Readonly<{
 }>;
 
 /** `HANDLE_EVENT_TYPES` lists no type that calls these functions of the app. */
-interface HandlerNotListed {
-  readonly error_code: string;
-  readonly handlers: readonly string[];
-}
+type HandlerNotListed = Readonly<{
+  error_code: string;
+  handlers: readonly string[];
+}>;
 
 export type Attempt = Readonly<{
   /**
@@ -68,13 +68,13 @@ export type Attempt = Readonly<{
   retryAfterSeconds?: number | undefined;
 }>;
 
-export interface Channel<Message = Notification> {
+export type Channel<Message = Notification> = Readonly<{
   /** Names where messages go; a 429 pauses it for all workers. Not secret. */
-  readonly destination: string;
+  destination: string;
   /** How many requests per second are allowed; undefined means no limit. */
-  readonly perSecond?: number;
+  perSecond?: number;
   /** Makes one attempt within the time limit. It never throws. */
   send(message: Message): Promise<Attempt>;
-}
+}>;
 
 export const ATTEMPT_TIME_LIMIT_MS = 10_000;

@@ -7,10 +7,10 @@ export type DatabaseClient = PostgrestClient<Database>;
 
 export type DatabaseFunctions = Database["public"]["Functions"];
 
-export interface DatabaseAccess {
-  readonly supabaseUrl: string;
-  readonly secretKey: string;
-}
+export type DatabaseAccess = Readonly<{
+  supabaseUrl: string;
+  secretKey: string;
+}>;
 
 type TimeLimit = Readonly<{ timeLimitMs: number }>;
 

@@ -53,15 +53,11 @@ type StatedReport = OptionalColumns & Record<Essential, unknown>;
 
 type ValidKind = Kind | "other";
 
-type Stated =
-  & Parts
-  & Readonly<Record<string, unknown> & { kind: ValidKind }>;
-
 type Reading = Readonly<{
   event: unknown;
   planItem: PlanItem;
   /** All that is validated, as the event states it. */
-  stated: Stated;
+  stated: Parts & { kind: ValidKind };
   /** The columns that are valid or null. */
   optional: OptionalColumns;
 }>;
@@ -103,7 +99,7 @@ export function defineFormat(definition: Definition): Format {
 
   const schemas: { [kind in ValidKind]?: ReturnType<typeof schemaOf> } = {};
 
-  // Created when first used: all of them at startup would slow a cold start.
+  // Created when first used, for a fast cold start.
   function schemaFor(kind: ValidKind) {
     return schemas[kind] ??= schemaOf(kind, { ...definition, occurredAt });
   }

@@ -10,7 +10,7 @@ const MAX_INTEGER = 2_147_483_647;
 const NOT_BLANK = /\S/u;
 const STORABLE = /^[^\p{Cc}\p{Cs}\u2028\u2029]*$/u;
 
-// The schemas are created when first used: at startup, they would slow a cold start.
+// The schemas are created when first used, for a fast cold start.
 
 /**
  * An id or a status. Postgres must be able to store it and a log line to show
@@ -157,7 +157,7 @@ export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-export function member(value: unknown, name: string | number): unknown {
+export function member(value: unknown, name: string): unknown {
   return typeof value === "object" && value !== null &&
       Object.hasOwn(value, name)
     ? (value as Record<string, unknown>)[name]
@@ -182,7 +182,6 @@ export function readerOf(value: unknown) {
     id: (path: string) => identifierOrNull(at(value, path)),
     instant: (path: string) => instant.safeParse(at(value, path)).data ?? null,
     seconds: (path: string) => timeOrNull(at(value, path)),
-    /** A count that fits into a column. */
     count: (path: string) => wholeNumberOrNull(at(value, path), MAX_INTEGER),
     amount: (path: string) => amountOrNull(at(value, path)),
     currency: (path: string) => currencyOrNull(at(value, path)),

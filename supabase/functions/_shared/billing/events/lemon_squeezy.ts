@@ -1,6 +1,6 @@
 /**
  * Lemon Squeezy. An event has neither an id nor a time of its own, so both come from
- * its object. Object ids are small numbers, which other providers may have as well.
+ * its object.
  *
  * @see https://docs.lemonsqueezy.com/help/webhooks
  */
@@ -21,7 +21,7 @@ const STATUSES = new Map<unknown, string>([
   ["expired", "canceled"],
 ]);
 
-/** Adds a prefix to an id, so that no other provider has the same one. */
+/** Adds a prefix to an id, a small number that other providers may have as well. */
 function prefixed(id: unknown): unknown {
   const text = digits(id);
   return typeof text === "string" && text.trim() !== "" ? `ls_${text}` : id;
