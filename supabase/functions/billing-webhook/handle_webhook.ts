@@ -26,14 +26,13 @@ export async function handleWebhook(
   request: Request,
   webhook: Webhook,
 ): Promise<Response> {
-  const { providers, toleranceSeconds, log, clock } = webhook;
+  const { log, clock } = webhook;
   const startedMs = clock();
 
   try {
     const delivery = await readDelivery(request, webhook.body);
     const verified = await verifyDelivery(delivery, {
-      providers,
-      toleranceSeconds,
+      ...webhook,
       nowSeconds: startedMs / 1000,
     });
 

@@ -145,8 +145,8 @@ async function discard(
 /**
  * Drops the rest of a body and closes its connection, after the reply is written.
  * If the body is canceled earlier or never, Deno 2.9.6 keeps the connection and the
- * received data for as long as the sender keeps it open. Neither Deno 2.9.6 nor 2.1.4
- * closes the connection of a sender that has stopped sending, but its data is not kept.
+ * received data for as long as the sender keeps it open. The connection of a sender that
+ * has stopped sending stays open, without the data.
  */
 function cancelAfterReply(
   reader: ReadableStreamDefaultReader<Uint8Array>,

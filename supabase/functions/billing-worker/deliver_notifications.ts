@@ -163,7 +163,9 @@ async function deliverBatch<Message extends Notification | Alert>(
       kind,
       alert,
       result,
-      error: error === undefined ? null : storable(error),
+      // Characters that Postgres cannot store would prevent all settling.
+      error: error?.slice(0, ERROR_LENGTH).replaceAll("\0", "")
+        .toWellFormed() ?? null,
       retry_after_seconds: retryAfterSeconds ?? null,
     };
   });
@@ -210,11 +212,6 @@ function isWorthwhile(results: readonly Result[]): boolean {
   );
   const isLimited = results.some(({ result }) => result === "limited");
   return hasProgress && !isLimited;
-}
-
-/** Removes characters that Postgres cannot store: they would prevent all settling. */
-function storable(error: string): string {
-  return error.slice(0, ERROR_LENGTH).replaceAll("\0", "").toWellFormed();
 }
 
 function logFailure(

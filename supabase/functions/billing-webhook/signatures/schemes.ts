@@ -132,8 +132,9 @@ export const standardWebhooks: SignatureScheme = {
 
   keysOf(secret) {
     if (!SECRET.test(secret)) {
-      const fault = "it must be whsec_ followed by base64";
-      throw new Error(`${fault}: copy the whole secret`);
+      throw new Error(
+        "it must be whsec_ followed by base64: copy the whole secret",
+      );
     }
     const bytes = fromBase64(secret.slice("whsec_".length));
     if (bytes.byteLength < MIN_SECRET_BYTES) {

@@ -45,13 +45,17 @@ function columnsOf(
     provider_status: id("status"),
     customer_id: customerId(subscription),
     quantity: plan.count("quantity"),
-    cancel_at: cancelAt(subscription),
+    cancel_at: seconds("cancel_at") ??
+      (get("cancel_at_period_end") === true
+        ? timeOrNull(periodEnd(subscription, "first").value)
+        : null),
     trial_end: seconds("trial_end"),
     // A pause without a usable behavior is null like any malformed value, so it
     // blocks no account: only `void` means that nothing is paid for.
     paused: id("pause_collection.behavior"),
     paused_until: seconds("pause_collection.resumes_at"),
-    livemode: livemode(event, subscription),
+    livemode: [member(event, "livemode"), get("livemode")]
+      .find((value) => typeof value === "boolean") ?? null,
     items: itemsOf(subscription).map((item) => reportItem(item, subscription)),
     items_complete: get("items.has_more") !== true,
   };
@@ -210,10 +214,7 @@ type Found = Readonly<{ value: unknown; path: string }>;
  *
  * @param planItem With `licensed`, only the end of the first licensed item counts.
  */
-function periodEnd(
-  subscription: unknown,
-  planItem: PlanItem = "first",
-): Found {
+function periodEnd(subscription: unknown, planItem: PlanItem): Found {
   const end = {
     value: member(subscription, "current_period_end"),
     path: "current_period_end",
@@ -270,21 +271,10 @@ function invoiceSubscription(invoice: unknown): Found {
     : { value, path };
 }
 
-function cancelAt(subscription: unknown): string | null {
-  const isAtPeriodEnd = member(subscription, "cancel_at_period_end") === true;
-  return timeOrNull(member(subscription, "cancel_at")) ??
-    (isAtPeriodEnd ? timeOrNull(periodEnd(subscription).value) : null);
-}
-
 /** Returns the id of an object's customer, expanded or not; or of the customer itself. */
 function customerId(object: unknown): string | null {
   const isCustomer = member(object, "object") === "customer";
   return expandableId(isCustomer ? object : member(object, "customer"));
-}
-
-function livemode(event: unknown, object: unknown): boolean | null {
-  const values = [event, object].map((holder) => member(holder, "livemode"));
-  return values.find((value) => typeof value === "boolean") ?? null;
 }
 
 function itemsOf(subscription: unknown): readonly unknown[] {
