@@ -95,7 +95,7 @@ export async function deliverNotifications(
 
   const all: Result[] = [];
   while (clock() < endMs && all.length < limit) {
-    const claimed: unknown = await callFunction(
+    const due: unknown = await callFunction(
       database,
       "billing_claim_notifications",
       claim,
@@ -103,13 +103,16 @@ export async function deliverNotifications(
     );
     const results = await deliverBatch(
       "notifications",
-      claimed as readonly Notification[],
+      due as readonly Notification[],
       channel,
       options,
     );
     all.push(...results);
-    // An empty batch is not worthwhile either.
-    if (!isWorthwhile(results)) break;
+
+    const { claimed, failed, dead, limited } = count(results);
+    // Nothing was due, or all of it failed.
+    const isInVain = failed + dead === claimed;
+    if (isInVain || limited > 0) break;
   }
   return count(all);
 }
@@ -149,8 +152,16 @@ async function deliverBatch<Message extends Notification | Alert>(
       await pace();
       if (isLimited) return { result: "unsent" };
       const attempt = await send(message);
-      if (attempt.result === "limited") isLimited = true;
-      logFailure(log, message, attempt);
+      const { result, error } = attempt;
+      if (result === "limited") isLimited = true;
+      if (error !== undefined) {
+        log("warn", "notification not delivered", {
+          notification_id: message.id,
+          event_id: "event_id" in message ? message.event_id : null,
+          result,
+          error,
+        });
+      }
       return attempt;
     }),
   );
@@ -204,23 +215,4 @@ function count(results: readonly Result[]): NotificationCounts {
   const counts = { ...NO_NOTIFICATIONS, claimed: results.length };
   for (const { result } of results) counts[result]++;
   return counts;
-}
-
-function isWorthwhile(results: readonly Result[]): boolean {
-  const hasProgress = results.some(({ result }) =>
-    result !== "failed" && result !== "dead"
-  );
-  const isLimited = results.some(({ result }) => result === "limited");
-  return hasProgress && !isLimited;
-}
-
-function logFailure(
-  log: Log,
-  message: Notification | Alert,
-  { result, error }: Attempt,
-): void {
-  if (error === undefined) return;
-  const event_id = "event_id" in message ? message.event_id : null;
-  const fields = { notification_id: message.id, event_id, result, error };
-  log("warn", "notification not delivered", fields);
 }

@@ -136,10 +136,17 @@ export function defineFormat(definition: Definition): Format {
       ? definition.report(readerOf(parts.data), planItem, event)
       : undefined;
 
+    // The first place that names an account counts, even if it is not valid.
+    const account_id = parts.accounts.map(accountIn)
+      .find((account) => account !== undefined);
+
     const stated = {
       ...report,
       ...parts,
-      ...accountOf(parts),
+      account_id,
+      fallback_account: account_id === undefined
+        ? fallbackOf(parts)
+        : undefined,
       kind,
       id: id ?? parts.id,
     };
@@ -237,19 +244,6 @@ function hasReport(kind: unknown, { kinds }: Definition): boolean {
   return kind === "creation" || kind === "opening_update" ||
     kind === "update" ||
     kind === "deletion" && Object.values(kinds).includes("opening_update");
-}
-
-/**
- * Returns the account in the first place that has one, valid or not; if none has, the
- * account that the provider keeps with the customer.
- */
-function accountOf(parts: Parts) {
-  const account_id = parts.accounts.map(accountIn)
-    .find((account) => account !== undefined);
-  const fallback_account = account_id === undefined
-    ? fallbackOf(parts)
-    : undefined;
-  return { account_id, fallback_account };
 }
 
 /** Returns what a change sets: its report, and its account if it may create the record. */

@@ -121,8 +121,11 @@ export function parseEvent(
     return { isIgnored: true, reason, type, id: id ?? parts.id };
   };
 
-  if (isOtherMode(parts, mode)) return ignored("other_mode");
-  if (!connect && parts.isConnected) return ignored("connect");
+  const { livemode, isConnected, isThin } = parts;
+  const isOtherMode = mode !== "any" && typeof livemode === "boolean" &&
+    livemode !== (mode === "live");
+  if (isOtherMode) return ignored("other_mode");
+  if (!connect && isConnected) return ignored("connect");
 
   const kind = kindOf(format, type);
   const takesEffect = kind === "notice"
@@ -133,7 +136,7 @@ export function parseEvent(
   if (!takesEffect && !isCheckout) {
     const { fault } = handlerTypes;
     if (fault !== undefined) throw new DeliveryError("deployment_fault", fault);
-    if (!hasHandler) return ignored(parts.isThin ? "thin" : "not_handled");
+    if (!hasHandler) return ignored(isThin ? "thin" : "not_handled");
   }
 
   const read = format.read(json, { id, planItem, takesEffect, parts });
@@ -191,11 +194,6 @@ function typeOf({ type }: Parts, { names }: Format): string {
     ? " is missing"
     : ": must be a string that is not blank";
   throw new DeliveryError("event_invalid", names.type + fault);
-}
-
-function isOtherMode({ livemode }: Parts, mode: EventMode): boolean {
-  return mode !== "any" && typeof livemode === "boolean" &&
-    livemode !== (mode === "live");
 }
 
 /** Returns whether a notified trial has ended, or its end is unknown. */
