@@ -135,20 +135,6 @@ function wholeNumberOrNull(value: unknown, max: number): number | null {
     : null;
 }
 
-/** Reads an amount in the smallest unit of its currency, sent as a number or as digits. */
-function amountOrNull(value: unknown): number | null {
-  const isDigits = typeof value === "string" && /^\d{1,15}$/.test(value);
-  const amount = isDigits ? Number(value) : value;
-  return wholeNumberOrNull(amount, Number.MAX_SAFE_INTEGER);
-}
-
-/** Returns a currency code in lower case, as Stripe has it; null for any other value. */
-function currencyOrNull(value: unknown): string | null {
-  return typeof value === "string" && /^[a-z]{3}$/i.test(value)
-    ? value.toLowerCase()
-    : null;
-}
-
 export function textOf(value: unknown): string {
   return typeof value === "string" ? value : "";
 }
@@ -183,8 +169,20 @@ export function readerOf(value: unknown) {
     instant: (path: string) => instant.safeParse(at(value, path)).data ?? null,
     seconds: (path: string) => timeOrNull(at(value, path)),
     count: (path: string) => wholeNumberOrNull(at(value, path), MAX_INTEGER),
-    amount: (path: string) => amountOrNull(at(value, path)),
-    currency: (path: string) => currencyOrNull(at(value, path)),
+    /** An amount in the smallest unit of its currency, sent as a number or as digits. */
+    amount(path: string) {
+      const amount = at(value, path);
+      const isDigits = /^\d{1,15}$/.test(textOf(amount));
+      return wholeNumberOrNull(
+        isDigits ? Number(amount) : amount,
+        Number.MAX_SAFE_INTEGER,
+      );
+    },
+    /** A currency code in lower case, as Stripe has it. */
+    currency(path: string) {
+      const code = textOf(at(value, path));
+      return /^[a-z]{3}$/i.test(code) ? code.toLowerCase() : null;
+    },
   };
 }
 

@@ -72,24 +72,6 @@ function payment({ amount, currency }: Reader) {
   return { amount_due: amount("total"), currency: currency("currency") };
 }
 
-/**
- * Returns a hash of the event's type, object and stored data as its id: two updates in
- * one second are two events. The body is not hashed, because its links contain a time.
- */
-async function idOf(event: unknown, { isWhole }: { isWhole: boolean }) {
-  const data = at(event, "data.attributes");
-  if (!isRecord(data)) return undefined;
-
-  const { urls: _, ...withoutLinks } = data;
-  const kept = isWhole
-    ? withoutLinks
-    : [report(readerOf(data)), payment(readerOf(data))];
-  const parts = ["meta.event_name", "data.type", "data.id"]
-    .map((path) => at(event, path));
-  const text = JSON.stringify([...parts, data["updated_at"], kept]);
-  return `ls_${await sha256Hex(new TextEncoder().encode(text))}`;
-}
-
 export const lemonSqueezy = defineFormat({
   scheme: "hmac-sha256-hex",
   header: "x-signature",
@@ -115,7 +97,24 @@ export const lemonSqueezy = defineFormat({
     provider_status: "data.attributes.status",
   },
 
-  idOf,
+  /**
+   * Returns a hash of the event's type, object and stored data as its id: two updates in
+   * one second are two events. The body is not hashed, because its links contain a time.
+   */
+  async idOf(event, { isWhole }) {
+    const data = at(event, "data.attributes");
+    if (!isRecord(data)) return undefined;
+
+    const { urls: _, ...withoutLinks } = data;
+    const kept = isWhole
+      ? withoutLinks
+      : [report(readerOf(data)), payment(readerOf(data))];
+    const parts = ["meta.event_name", "data.type", "data.id"]
+      .map((path) => at(event, path));
+    const text = JSON.stringify([...parts, data["updated_at"], kept]);
+    return `ls_${await sha256Hex(new TextEncoder().encode(text))}`;
+  },
+
   isSubscription: (event) => at(event, "data.type") === "subscriptions",
   partsOf(event, { subscription_id, customer_id }) {
     const testMode = at(event, "data.attributes.test_mode") ??

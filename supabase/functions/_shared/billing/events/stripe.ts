@@ -21,13 +21,11 @@ import {
   isUnixSeconds,
   listOf,
   member,
-  type Reader,
   readerOf,
   textOf,
   timeOrNull,
   unixSeconds,
 } from "./fields.ts";
-import type { Parts } from "./format.ts";
 
 const OF_SUBSCRIPTION = "customer.subscription.";
 
@@ -89,93 +87,6 @@ function planOf(subscription: unknown, planItem: PlanItem): unknown {
   const isPlan = (item: unknown) =>
     planItem === "licensed" && usageType(item) === planItem;
   return items.find(isPlan) ?? items[0];
-}
-
-/**
- * Returns the old value, maybe null, of each column that an update changed; null if the
- * event does not state them. They break ties and show that a subscription recovered.
- */
-function replaced(event: unknown, planItem: PlanItem): Partial<Report> | null {
-  const attributes = at(event, "data.previous_attributes");
-  if (typeof attributes !== "object" || attributes === null) return null;
-
-  const subscription = objectOf(event);
-  const old = { ...Object(subscription), ...attributes };
-  // The event has the old `items` as a whole, but only the changed members of this object.
-  const changed = member(attributes, "pause_collection");
-  if (isRecord(changed)) {
-    const pause = member(subscription, "pause_collection");
-    old.pause_collection = { ...Object(pause), ...changed };
-  }
-
-  const after = columnsOf(event, subscription, planItem);
-  const before = columnsOf(event, old, planItem);
-  return Object.fromEntries(
-    Object.entries(before).filter(([name, value]) =>
-      JSON.stringify(value) !== JSON.stringify(after[name as keyof Report])
-    ),
-  );
-}
-
-/**
- * Returns the end of a trial, or the payment of an invoice. A missing or malformed field
- * is null, because the notification matters more than its details. If the next attempt
- * is not known, the number of attempts is null too: see `next_payment_attempt` in
- * `event.ts`.
- */
-function payment(
-  { get, id, seconds, count, amount, currency }: Reader,
-  type: string,
-) {
-  if (type.startsWith(OF_SUBSCRIPTION)) {
-    return { trial_end: seconds("trial_end") };
-  }
-
-  // The customer sees the first payment fail in the checkout form.
-  if (get("billing_reason") === "subscription_create") return undefined;
-
-  const next = get("next_payment_attempt");
-  const isKnown = next === null || isUnixSeconds(next);
-  return {
-    invoice_id: id("id"),
-    hosted_invoice_url: httpsUrlOrNull(get("hosted_invoice_url")),
-    amount_due: amount("amount_due"),
-    currency: currency("currency"),
-    attempt_count: isKnown ? count("attempt_count") : null,
-    next_payment_attempt: timeOrNull(next),
-  };
-}
-
-/**
- * Returns the account that a checkout names, or null. `isUnusable` is true if it has
- * values that cannot be an account ID: apps use `client_reference_id` for other things.
- */
-function accountOf(event: unknown) {
-  const session = objectOf(event);
-  const named = ["metadata.accountId", "client_reference_id"]
-    .map((path) => accountIn(at(session, path)))
-    .filter((value) => value !== undefined);
-  const account_id = named.find(isIdentifier) ?? null;
-  return { account_id, isUnusable: account_id === null && named.length > 0 };
-}
-
-/**
- * Returns the parts that have several places, and those that only Stripe has.
- *
- * @see https://docs.stripe.com/connect/webhooks for events of connected accounts, and
- * https://docs.stripe.com/event-destinations for thin ones
- */
-function partsOf(event: unknown, { type, data: object }: Parts) {
-  return {
-    ...(!isSubscription(event) &&
-      { subscription_id: invoiceSubscription(object).value }),
-    customer_id: customerId(object),
-    accounts: accountsIn(object),
-    livemode: member(event, "livemode"),
-    isConnected: !isAbsent(member(event, "account")),
-    isThin: /^v[12]\./.test(textOf(type)) ||
-      member(event, "object") === "v2.core.event",
-  };
 }
 
 function isSubscription(event: unknown): boolean {
@@ -303,7 +214,24 @@ export const stripe = defineFormat({
     "customer.subscription.trial_will_end": "trial_ending",
     "invoice.payment_action_required": "action_required",
   },
-  checkout: { type: "checkout.session.completed", accountOf },
+  checkout: {
+    type: "checkout.session.completed",
+    /**
+     * Returns the account that a checkout names, or null. `isUnusable` is true if it has
+     * values that cannot be an account ID: apps use `client_reference_id` for other things.
+     */
+    accountOf(event) {
+      const session = objectOf(event);
+      const named = ["metadata.accountId", "client_reference_id"]
+        .map((path) => accountIn(at(session, path)))
+        .filter((value) => value !== undefined);
+      const account_id = named.find(isIdentifier) ?? null;
+      return {
+        account_id,
+        isUnusable: account_id === null && named.length > 0,
+      };
+    },
+  },
 
   names: {
     type: "type",
@@ -334,7 +262,25 @@ export const stripe = defineFormat({
   periodEnd: time,
   firstStatus: maybe(identifier),
   isSubscription,
-  partsOf,
+
+  /**
+   * Returns the parts that have several places, and those that only Stripe has.
+   *
+   * @see https://docs.stripe.com/connect/webhooks for events of connected accounts, and
+   * https://docs.stripe.com/event-destinations for thin ones
+   */
+  partsOf(event, { type, data: object }) {
+    return {
+      ...(!isSubscription(event) &&
+        { subscription_id: invoiceSubscription(object).value }),
+      customer_id: customerId(object),
+      accounts: accountsIn(object),
+      livemode: member(event, "livemode"),
+      isConnected: !isAbsent(member(event, "account")),
+      isThin: /^v[12]\./.test(textOf(type)) ||
+        member(event, "object") === "v2.core.event",
+    };
+  },
 
   report({ get }, planItem, event) {
     const subscription = objectOf(event);
@@ -346,8 +292,58 @@ export const stripe = defineFormat({
       current_period_end: periodEnd(subscription, planItem).value,
     };
   },
-  previous: replaced,
-  payment,
+
+  /**
+   * Returns the old value, maybe null, of each column that an update changed; null if the
+   * event does not state them. They break ties and show that a subscription recovered.
+   */
+  previous(event, planItem) {
+    const attributes = at(event, "data.previous_attributes");
+    if (typeof attributes !== "object" || attributes === null) return null;
+
+    const subscription = objectOf(event);
+    const old = { ...Object(subscription), ...attributes };
+    // The event has the old `items` as a whole, but only the changed members of this object.
+    const changed = member(attributes, "pause_collection");
+    if (isRecord(changed)) {
+      const pause = member(subscription, "pause_collection");
+      old.pause_collection = { ...Object(pause), ...changed };
+    }
+
+    const after = columnsOf(event, subscription, planItem);
+    const before = columnsOf(event, old, planItem);
+    return Object.fromEntries(
+      Object.entries(before).filter(([name, value]) =>
+        JSON.stringify(value) !== JSON.stringify(after[name as keyof Report])
+      ),
+    );
+  },
+
+  /**
+   * Returns the end of a trial, or the payment of an invoice. A missing or malformed field
+   * is null, because the notification matters more than its details. If the next attempt
+   * is not known, the number of attempts is null too: see `next_payment_attempt` in
+   * `event.ts`.
+   */
+  payment({ get, id, seconds, count, amount, currency }, type) {
+    if (type.startsWith(OF_SUBSCRIPTION)) {
+      return { trial_end: seconds("trial_end") };
+    }
+
+    // The customer sees the first payment fail in the checkout form.
+    if (get("billing_reason") === "subscription_create") return undefined;
+
+    const next = get("next_payment_attempt");
+    const isKnown = next === null || isUnixSeconds(next);
+    return {
+      invoice_id: id("id"),
+      hosted_invoice_url: httpsUrlOrNull(get("hosted_invoice_url")),
+      amount_due: amount("amount_due"),
+      currency: currency("currency"),
+      attempt_count: isKnown ? count("attempt_count") : null,
+      next_payment_attempt: timeOrNull(next),
+    };
+  },
 });
 
 const MAX_URL_LENGTH = 2_048;
