@@ -16,7 +16,6 @@ const MAX_AGE_MS = 5 * 60_000;
  */
 export function whyUnsafeToAcknowledge(
   { lastScheduledRunAt, hasAlerts, nowMs }: {
-    /** When the schedule last woke the worker successfully, if ever. */
     lastScheduledRunAt: string | null;
     hasAlerts: boolean;
     nowMs: number;

@@ -21,7 +21,6 @@ import { readProviders } from "./signatures/signature_providers.ts";
 import { isLocalStack } from "./signatures/local_stack.ts";
 import { workerWaker } from "./wake_worker.ts";
 
-/** A body that takes longer is an attack or a lost connection. */
 const BODY_TIME_LIMIT_MS = 10_000;
 
 /**

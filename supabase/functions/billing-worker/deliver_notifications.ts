@@ -142,7 +142,7 @@ async function deliverBatch<Message extends Notification | Alert>(
   part: "notifications" | "alerts",
   claimed: readonly Message[],
   { destination, send }: Channel<Message>,
-  { database, leaseId, log, pace }: Omit<DeliveryOptions, "channel">,
+  { database, leaseId, log, pace }: DeliveryOptions,
 ): Promise<readonly Result[]> {
   if (claimed.length === 0) return [];
 

@@ -10,9 +10,6 @@ import { type AddressOf, emailChannel } from "./email_channel.ts";
 import { slackChannel } from "./slack_channel.ts";
 import { alertChannel, webhookChannel } from "./webhook_channel.ts";
 
-/** Resend's default limit for a team. */
-const EMAIL_REQUESTS_PER_SECOND = 2;
-
 /** The hosts of incoming webhooks of Slack and GovSlack. */
 const SLACK_HOST = /^hooks\.slack(?:-gov)?\.com$/;
 
@@ -56,11 +53,8 @@ export function chooseChannel(
       url: env["RESEND_BASE_URL"] || undefined,
       apiKey,
       from: required(env, "NOTIFICATION_FROM"),
-      perSecond: wholeNumber(
-        env,
-        "EMAIL_REQUESTS_PER_SECOND",
-        EMAIL_REQUESTS_PER_SECOND,
-      ),
+      // By default, Resend's limit for a team.
+      perSecond: wholeNumber(env, "EMAIL_REQUESTS_PER_SECOND", 2),
       addressOf,
       fetch,
       clock,

@@ -35,7 +35,10 @@ interface Definition extends Omit<Format, "read" | "occurredAt" | "partsOf"> {
   partsOf?(event: unknown, stated: Parts): Partial<Parts>;
   /** It never throws. Optional columns default to null, and must be null if malformed. */
   report(data: Reader, planItem: PlanItem, event: unknown): StatedReport;
-  /** Returns the values that an update replaced; null if the event does not state them. */
+  /**
+   * Returns the values that an update replaced; null if the event does not state them.
+   * They break ties, and show that a subscription recovered.
+   */
   previous?(event: unknown, planItem: PlanItem): Partial<Report> | null;
   /** Returns the details of a failed payment or a notice; undefined for no notification. */
   payment(data: Reader, type: string): Omit<Payment, "kind"> | undefined;
@@ -225,7 +228,6 @@ export function defineFormat(definition: Definition): Format {
 
       case "payment_failed":
       case "notice": {
-        // A payment for something other than a subscription.
         if (valid.subscription_id === null) return { kind: "other" };
 
         const payment = definition.payment(readerOf(stated.data), valid.type);

@@ -216,20 +216,15 @@ export const stripe = defineFormat({
   },
   checkout: {
     type: "checkout.session.completed",
-    /**
-     * Returns the account that a checkout names, or null. `isUnusable` is true if it has
-     * values that cannot be an account ID: apps use `client_reference_id` for other things.
-     */
     accountOf(event) {
       const session = objectOf(event);
       const named = ["metadata.accountId", "client_reference_id"]
         .map((path) => accountIn(at(session, path)))
         .filter((value) => value !== undefined);
       const account_id = named.find(isIdentifier) ?? null;
-      return {
-        account_id,
-        isUnusable: account_id === null && named.length > 0,
-      };
+      // Apps use `client_reference_id` for other things, too.
+      const isUnusable = account_id === null && named.length > 0;
+      return { account_id, isUnusable };
     },
   },
 
@@ -263,12 +258,6 @@ export const stripe = defineFormat({
   firstStatus: maybe(identifier),
   isSubscription,
 
-  /**
-   * Returns the parts that have several places, and those that only Stripe has.
-   *
-   * @see https://docs.stripe.com/connect/webhooks for events of connected accounts, and
-   * https://docs.stripe.com/event-destinations for thin ones
-   */
   partsOf(event, { type, data: object }) {
     return {
       ...(!isSubscription(event) &&
@@ -276,7 +265,9 @@ export const stripe = defineFormat({
       customer_id: customerId(object),
       accounts: accountsIn(object),
       livemode: member(event, "livemode"),
+      // https://docs.stripe.com/connect/webhooks
       isConnected: !isAbsent(member(event, "account")),
+      // https://docs.stripe.com/event-destinations
       isThin: /^v[12]\./.test(textOf(type)) ||
         member(event, "object") === "v2.core.event",
     };
@@ -293,10 +284,6 @@ export const stripe = defineFormat({
     };
   },
 
-  /**
-   * Returns the old value, maybe null, of each column that an update changed; null if the
-   * event does not state them. They break ties and show that a subscription recovered.
-   */
   previous(event, planItem) {
     const attributes = at(event, "data.previous_attributes");
     if (typeof attributes !== "object" || attributes === null) return null;
@@ -319,12 +306,7 @@ export const stripe = defineFormat({
     );
   },
 
-  /**
-   * Returns the end of a trial, or the payment of an invoice. A missing or malformed field
-   * is null, because the notification matters more than its details. If the next attempt
-   * is not known, the number of attempts is null too: see `next_payment_attempt` in
-   * `event.ts`.
-   */
+  // A malformed field is null, because the notification matters more than its details.
   payment({ get, id, seconds, count, amount, currency }, type) {
     if (type.startsWith(OF_SUBSCRIPTION)) {
       return { trial_end: seconds("trial_end") };
@@ -334,6 +316,7 @@ export const stripe = defineFormat({
     if (get("billing_reason") === "subscription_create") return undefined;
 
     const next = get("next_payment_attempt");
+    // If the next attempt is not known, both are null: see `Payment`.
     const isKnown = next === null || isUnixSeconds(next);
     return {
       invoice_id: id("id"),
