@@ -7,7 +7,6 @@ import { DeliveryError } from "../_shared/billing/errors.ts";
 const DISCARD_FACTOR = 8;
 const DISCARD_TIME_LIMIT_MS = 1_000;
 
-/** Leaves time to write the reply before the connection is closed. */
 const CANCEL_DELAY_MS = 100;
 
 export type BodyLimits = Readonly<{

@@ -21,7 +21,6 @@ export type VerifiedDelivery =
     body: Uint8Array<ArrayBuffer>;
   }>;
 
-/** A longer header is refused before it is parsed. */
 const MAX_HEADER_LENGTH = 4_096;
 
 type VerifyOptions = Readonly<{

@@ -2,7 +2,6 @@ import type { DatabaseAccess } from "../_shared/billing/database/client.ts";
 import { keepAlive } from "../_shared/billing/keep_alive.ts";
 import type { Log } from "../_shared/billing/log.ts";
 
-/** The queues that the worker can be woken for. */
 export type Queue = "retries" | "notifications";
 
 /**

@@ -133,7 +133,6 @@ async function readProvider(
   }
 }
 
-/** Returns a provider's format; Stripe's if the setting is wrong. */
 function readFormat(env: Environment, provider: string): Format {
   try {
     return FORMATS[readFormatName(env, provider)];

@@ -48,7 +48,6 @@ function button({ label, url }: NonNullable<EmailTexts["link"]>): string[] {
   ];
 }
 
-/** Escapes text for HTML, and for attributes in double quotes. */
 function escape(text: string): string {
   return text.replaceAll(/[&<>"']/g, (character) => ENTITIES[character]!);
 }

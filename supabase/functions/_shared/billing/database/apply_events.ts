@@ -30,7 +30,6 @@ export function describeErased(kind: string | undefined) {
   } as const;
 }
 
-/** A row of both functions' answer. */
 type AnswerRow = Readonly<{
   place: number;
   outcome: Outcome | "failed";
@@ -39,7 +38,7 @@ type AnswerRow = Readonly<{
   retries?: boolean | null;
 }>;
 
-/** Returns whether an answer is one of theirs. A zod schema would slow a cold start. */
+/** A zod schema would slow a cold start. */
 function isAnswer(rows: unknown): rows is AnswerRow[] {
   return Array.isArray(rows) && rows.every((row) =>
     isRecord(row) &&

@@ -81,7 +81,6 @@ export async function recordFailure(
   return answer;
 }
 
-/** Returns undefined if the bytes are not text that Postgres can store. */
 function storableText(body: Uint8Array): string | undefined {
   try {
     const text = decodeBody(body);

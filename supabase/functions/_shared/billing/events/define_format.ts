@@ -193,7 +193,6 @@ export function defineFormat(definition: Definition): Format {
     throw new DeliveryError("event_invalid", describe(error, paths));
   }
 
-  /** Returns the fields that depend on the kind of an event. */
   function effectOf(
     valid: Exclude<ValidEvent, { kind: "other" }>,
     { event, planItem, stated, optional }: Reading,
