@@ -17,16 +17,18 @@ begin
       and (d.refobjid = to_regnamespace('billing') or split_part(i.identity, '(', 1) = any ('{
         public.billing_account, public.billing_account_email, public.billing_account_of_customer,
         public.billing_apply_events, public.billing_apply_handled_event, public.billing_claim_alerts,
-        public.billing_claim_failed_events, public.billing_claim_notifications, public.billing_customers,
-        public.billing_default_grace, public.billing_end_grant, public.billing_events_per_hour,
-        public.billing_failed_events, public.billing_feature_amount, public.billing_grant_plan,
-        public.billing_grants, public.billing_has_access, public.billing_has_feature,
-        public.billing_health, public.billing_is_erased, public.billing_notifications,
-        public.billing_plan_features, public.billing_processed_events, public.billing_record_failed_event,
-        public.billing_records, public.billing_release_lease, public.billing_reopen_failed_event,
+        public.billing_claim_failed_events, public.billing_claim_notifications, public.billing_claim_sweep,
+        public.billing_customers, public.billing_default_grace, public.billing_end_grant,
+        public.billing_events_per_hour, public.billing_failed_events, public.billing_feature_amount,
+        public.billing_grant_plan, public.billing_grants, public.billing_has_access,
+        public.billing_has_feature, public.billing_health, public.billing_is_erased,
+        public.billing_missing_events, public.billing_notifications, public.billing_plan_features,
+        public.billing_processed_events, public.billing_record_failed_event, public.billing_records,
+        public.billing_release_lease, public.billing_reopen_failed_event, public.billing_request_sweep,
         public.billing_resolve_failed_event, public.billing_retry_failed_event, public.billing_retry_failed_events,
         public.billing_settle_alerts, public.billing_settle_failed_events, public.billing_settle_notifications,
-        public.billing_subscription_items, public.billing_subscriptions, public.billing_try_event
+        public.billing_settle_sweep, public.billing_subscription_items, public.billing_subscriptions,
+        public.billing_sweeps, public.billing_try_event
       }'))
     union
     select 'schema billing of ' || n.nspowner::regrole
@@ -250,6 +252,7 @@ create type billing.event as (
   retry jsonb,
   -- The account that is named by an event that cannot set account_id.
   named_account text,
+  is_missed boolean, -- no delivery has brought it: a sweep has found it
 
   -- Added by the database.
   customers_account text,
@@ -703,6 +706,7 @@ $$;
 --            billing.with_accounts  adds accounts of customers, to work it out again
 --       5. billing.write_records
 --       6. billing.write_effects    ends failures (06), requests retries (07), notifies (08)
+--          billing.count_missed     those that a sweep has found (13)
 --       7. billing.answer_all
 --
 -- Locks are taken in this order:
@@ -831,6 +835,14 @@ begin
   end if;
   if work.steps is not null or work.gained is not null then
     done := billing.write_effects(work);
+  end if;
+  if claimed[1].is_missed then
+    perform billing.count_missed(claimed[1].provider, array(
+      select e.type
+      from unnest(claimed) as e
+      join unnest(work.answers) as a on a.place = e.place
+      where a.outcome in ('applied', 'stale')
+    ));
   end if;
   if not has_handler then
     -- Deferred checks of the app would fail the whole call at its end.
@@ -1605,7 +1617,8 @@ comment on column billing.failed_events.resolution is
 -- what should have applied the event was rolled back.
 --
 -- failure has columns of billing.failed_events; body, and body_encoding (text or base64); and
--- fallback_account, the same as account_id if only the provider's customer names it.
+-- fallback_account, the same as account_id if only the provider's customer names it; and is_missed
+-- if a sweep has found the event.
 --
 -- Returns `stored`; `retry` if what it lacked has come, and a retry is requested; or, if nothing
 -- was stored, `applied` (the event was applied meanwhile) or `erased` (its account was erased).
@@ -1629,6 +1642,7 @@ declare
   event billing.event;
   erasure bytea;
   is_cured boolean;
+  is_new boolean;
 begin
   insert into billing.processed_events (provider, event_id, type)
   values (failed.provider, failed.event_id, coalesce(failed.type, ''))
@@ -1739,7 +1753,12 @@ begin
     resolved_at = null,
     resolution = null,
     resolution_note = null,
-    resolved_by = null;
+    resolved_by = null
+  returning f.attempts = 1 into is_new;
+
+  if is_new and failure ? 'is_missed' then
+    perform billing.count_missed(failed.provider, array[failed.type]);
+  end if;
 
   delete from billing.processed_events p
   where (p.provider, p.event_id) = (failed.provider, failed.event_id);
@@ -2871,6 +2890,7 @@ $$;
 -- the next run, with the same ID.
 
 create table billing.alerts (
+  -- That of a sweep ends with its provider: events_missed/a
   error_code text primary key,
   -- When the operator was first told since none was open; null once told that all are resolved.
   opened_at timestamptz,
@@ -2890,6 +2910,7 @@ comment on table billing.alerts is
 --   failures_resolved: the operator was told, and no failure of the code is open any more.
 --   handler_not_listed: functions of the app that no listed type calls; at most once a day. The
 --     argument has the functions that listed types call; null: not compared.
+--   those of billing.sweep_alerts (13), per provider.
 create or replace function public.billing_claim_alerts(
   lease_id uuid,
   destination text,
@@ -2981,7 +3002,19 @@ begin
   left join billing.alerts a on a.error_code = 'handler_not_listed'
   where h.name <> all (handlers)
     and (a.alerted_at <= now() - interval '1 day') is not false
-  group by a.alerted_at;
+  group by a.alerted_at
+
+  union all
+  select
+    md5(concat_ws('/', s.kind, s.provider, a.alerted_at))::uuid,
+    s.kind,
+    jsonb_strip_nulls(
+      s.alert || jsonb_build_object('error_code', s.kind, 'provider', s.provider)
+    ),
+    now()
+  from billing.sweep_alerts s
+  left join billing.alerts a on a.error_code = s.kind || '/' || s.provider
+  where (a.alerted_at <= now() - s.rests) is not false;
 end;
 $$;
 
@@ -3001,7 +3034,10 @@ begin
 
   insert into billing.alerts as a (error_code, opened_at, alerted_at, reported)
   select
-    r.alert ->> 'error_code',
+    -- Sweeps have alerts of their own for each provider.
+    concat_ws('/', r.alert ->> 'error_code', case
+      when r.kind <> 'failure_opened' then r.alert ->> 'provider'
+    end),
     case when r.kind = 'failure_opened' then now() end,
     now(),
     coalesce(r.alert -> 'open', '0')::integer -- only failure_opened has it
@@ -3018,6 +3054,14 @@ begin
     end,
     reported = excluded.reported;
 
+  update billing.missed_events m
+  set is_reported = true
+  from jsonb_to_recordset(results) as r (result text, kind text, alert jsonb)
+  where r.result = 'sent'
+    and r.kind = 'events_missed'
+    and m.provider = r.alert ->> 'provider'
+    and m.found_at <= (r.alert ->> 'found_until')::timestamptz;
+
   return (select count(*) from jsonb_path_query(results, '$[*] ? (@.result == "sent")'));
 end;
 $$;
@@ -3027,7 +3071,7 @@ $$;
 -- has none of them.
 
 create table billing.leases (
-  queue text primary key check (queue in ('retries', 'notifications')),
+  queue text primary key check (queue in ('retries', 'notifications', 'sweep')),
   -- The run that has the queue: only it can settle what it claimed.
   lease_id uuid not null,
   held_until timestamptz not null,
@@ -3038,7 +3082,7 @@ create table billing.leases (
 );
 
 comment on table billing.leases is
-  'Which run of the worker has a queue: retries, or notifications (and alerts).';
+  'Which run of the worker has a queue: retries, notifications (and alerts), or sweep.';
 
 create table billing.pauses (
   -- resend, the host of NOTIFICATION_URL, or "alerts to" and the host of ALERT_URL
@@ -3323,6 +3367,11 @@ begin
     || format(batch, 'notifications', 'created_at', 'status <> ''pending''')
   using settled_rows_keep, batch_size;
   get diagnostics notifications = row_count;
+
+  delete from billing.missed_events where found_at < now() - settled_rows_keep;
+  update billing.installation
+  set pruned_until = greatest(pruned_until, now() - least(ledger_keeps, settled_rows_keep))
+  where ledger_rows + failures > 0;
 
   -- pg_cron keeps a row of each run for ever; that of a run that could not connect has no end.
   begin
@@ -4055,7 +4104,254 @@ returns text
 language sql volatile
 set search_path = ''
 as 'select billing.end_grant(grant_id, reason, who)';
--- supabase/schemas/billing_13_access.sql
+-- supabase/schemas/billing_13_sweep.sql
+-- Events that never came. About once an hour, the worker (sweep.ts) lists a provider's events, and
+-- applies those that no delivery has brought.
+
+create table billing.installation (
+  is_only boolean primary key default true check (is_only),
+  installed_at timestamptz not null default now(),
+  -- billing.prune has deleted what was known of events from before.
+  pruned_until timestamptz
+);
+
+insert into billing.installation default values;
+
+comment on table billing.installation is
+  'One row. No sweep applies an event from before either time.';
+
+create table billing.sweeps (
+  provider text collate "C" primary key check (char_length(provider) between 1 and 32),
+  -- How far the events of the types that always take effect were compared.
+  swept_until timestamptz,
+  -- The same of each further type.
+  types jsonb not null default '{}',
+  -- Where the next list begins, if the provider lists by a cursor of its own.
+  position text collate "C",
+
+  last_run_at timestamptz,
+  last_success_at timestamptz,
+  last_error text,
+  -- From the last run to the next.
+  rests interval not null default '0',
+  -- How many events of the last 90 days were applied, stale or stored as failures.
+  found bigint not null default 0,
+
+  -- When the worker first and last said that it has a key.
+  wanted_since timestamptz not null default now(),
+  wanted_at timestamptz not null default now()
+);
+
+comment on table billing.sweeps is
+  'How far the worker has looked for events that never came. To begin anew, delete the row.';
+
+create table billing.missed_events (
+  provider text collate "C" not null,
+  found_at timestamptz not null default now(),
+  type text not null,
+  events integer not null,
+  is_reported boolean not null default false,
+  primary key (found_at, provider, type)
+);
+
+comment on table billing.missed_events is
+  'What sweeps have found, by type; is_reported: an alert has told the operator.';
+
+-- Called by each scheduled run, with the providers that have a key. If a sweep is due, wakes the
+-- worker for it, so that it has processor time of its own. Returns true if nothing can wake it: the
+-- run then sweeps itself.
+create or replace function public.billing_request_sweep(providers text[])
+returns boolean
+language plpgsql volatile
+set search_path = ''
+as $$
+begin
+  insert into billing.sweeps as s (provider)
+  select p from unnest(providers) as p
+  on conflict (provider) do update set
+    wanted_since = case
+      when s.wanted_at < now() - interval '1 hour' then now()
+      else s.wanted_since
+    end,
+    wanted_at = now();
+
+  return exists (
+    select
+    from billing.sweeps s
+    where s.provider = any (providers) and (s.last_run_at + s.rests <= now()) is not false
+  ) and not billing.wake_worker('sweep');
+end;
+$$;
+
+-- Begins a sweep. Returns no row if another run has the queue, or the provider has asked for a
+-- pause.
+create or replace function public.billing_claim_sweep(
+  lease_id uuid,
+  provider text,
+  destination text
+)
+returns table (
+  swept_until timestamptz,
+  types jsonb,
+  "position" text,
+  not_before timestamptz
+)
+language plpgsql volatile
+set search_path = ''
+as $$
+#variable_conflict use_column
+begin
+  if not billing.hold_lease('sweep', lease_id, destination) then
+    return;
+  end if;
+
+  return query
+  insert into billing.sweeps as s (provider, last_run_at, rests)
+  values (billing_claim_sweep.provider, now(), '5 min')
+  on conflict (provider) do update set
+    last_run_at = excluded.last_run_at,
+    -- Unless it is settled: the worker was killed.
+    rests = excluded.rests
+  returning
+    s.swept_until,
+    s.types,
+    s.position,
+    (select greatest(i.installed_at, i.pruned_until) from billing.installation i);
+end;
+$$;
+
+-- Returns those events that are unknown, in the same order. An ID is known if either provider has
+-- it: both may be the same account.
+create or replace function public.billing_missing_events(event_ids text[])
+returns text[]
+language plpgsql stable
+set search_path = ''
+set plan_cache_mode = force_custom_plan -- one that is kept may suit an empty table
+as $$
+declare
+  providers constant text[] := '{a, b}';
+begin
+  return array(
+    select e.id
+    from unnest(event_ids) with ordinality as e (id, place)
+    where not exists (
+        select
+        from billing.processed_events p
+        where p.provider = any (providers) and p.event_id = e.id
+      )
+      and not exists (
+        select
+        from billing.failed_events f
+        where f.provider = any (providers) and f.event_id = e.id
+      )
+    order by e.place
+  );
+end;
+$$;
+
+-- Counts what a sweep has found in the transaction that applies it, so that the number is right even
+-- if the worker is killed.
+create or replace function billing.count_missed(provider text, types text[])
+returns void
+language sql volatile
+set search_path = ''
+begin atomic
+  insert into billing.missed_events as m (provider, type, events)
+  select count_missed.provider, t.type, count(*)
+  from unnest(types) as t (type)
+  group by t.type
+  -- Each half of a call has the same time.
+  on conflict (found_at, provider, type) do update set events = m.events + excluded.events;
+end;
+
+-- Stores how far a sweep has come, or why it failed. Returns whether the run still has the queue.
+create or replace function public.billing_settle_sweep(
+  lease_id uuid,
+  provider text,
+  destination text,
+  result jsonb
+)
+returns boolean
+language plpgsql volatile
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  of_provider constant text := billing_settle_sweep.provider;
+begin
+  update billing.sweeps s set
+    swept_until = coalesce(r.swept_until, s.swept_until),
+    types = s.types || r.types,
+    position = coalesce(r.position, s.position),
+    last_success_at = case when r.has_failed then s.last_success_at else now() end,
+    last_error = r.error,
+    rests = r.rests_seconds * interval '1 s',
+    found = (
+      select coalesce(sum(m.events), 0)
+      from billing.missed_events m
+      where m.provider = of_provider
+    )
+  from jsonb_to_record(result) as r (
+    swept_until timestamptz,
+    types jsonb,
+    position text,
+    error text,
+    has_failed boolean,
+    rests_seconds integer
+  )
+  where s.provider = of_provider;
+
+  insert into billing.pauses as p (destination, paused_until)
+  select
+    billing_settle_sweep.destination,
+    clock_timestamp() + (result -> 'pause_seconds')::integer * interval '1 s'
+  where result ? 'pause_seconds'
+  on conflict (destination) do update set paused_until = excluded.paused_until;
+
+  return billing.hold_lease('sweep', lease_id);
+end;
+$$;
+
+-- What billing_claim_alerts (09) sends, each again after `rests` if it is still so.
+create or replace view billing.sweep_alerts
+with (security_invoker = true)
+as
+select
+  'events_missed' as kind,
+  m.provider,
+  interval '1 hour' as rests,
+  jsonb_build_object(
+    'missed', sum(m.events),
+    'types', jsonb_object_agg(m.type, m.events),
+    'found_until', max(m.found_until)
+  ) as alert
+from (
+  select f.provider, f.type, sum(f.events) as events, max(f.found_at) as found_until
+  from billing.missed_events f
+  where not f.is_reported and f.found_at > now() - interval '7 days'
+  group by f.provider, f.type
+) as m
+group by m.provider
+
+union all
+select
+  k.kind,
+  s.provider,
+  interval '1 day',
+  jsonb_build_object('error', s.last_error, 'last_success_at', s.last_success_at)
+from billing.sweeps s
+cross join lateral (
+  select coalesce(substring(s.last_error from '^api_key_refused'), 'sweep_failed') as kind
+) as k
+where s.wanted_at > now() - interval '1 hour'
+  and (
+    k.kind = 'api_key_refused'
+    or greatest(s.last_success_at, s.wanted_since) < now() - interval '3 hours'
+  );
+
+comment on view billing.sweep_alerts is
+  'What is to be told about sweeps: events_missed, api_key_refused, sweep_failed.';
+-- supabase/schemas/billing_14_access.sql
 -- What else the Data API reaches, and who may do what. Default privileges on it are worth nothing:
 -- only service_role may use schema billing.
 
@@ -4127,6 +4423,12 @@ select
     select case when count(l.scheduled_run_at) = 2 then min(l.scheduled_run_at) end
     from billing.leases l
   ) as last_scheduled_run_at,
+  (select min(s.last_success_at) from billing.sweeps s) as last_swept_at,
+  (
+    select coalesce(sum(m.events), 0)
+    from billing.missed_events m
+    where m.found_at > now() - interval '7 days'
+  ) as missed_events,
   billing.handlers() as handlers,
   (
     select coalesce(sum(e.purchases), 0)
@@ -4161,6 +4463,7 @@ table public.billing_health;
 
 comment on view billing.health is
   'last_scheduled_run_at: when the schedule last ran both queues without a fault. '
+  'missed_events: never delivered, and found by sweeps in the last 7 days. '
   'erased_purchases: events of erased accounts that would have made a record. '
   'double_subscribed: null with over some 100,000 subscriptions.';
 
@@ -4253,6 +4556,12 @@ select
   sent_at
 from billing.notifications;
 
+create or replace view public.billing_sweeps
+with (security_invoker = true)
+as
+select provider, swept_until, types, last_run_at, last_success_at, last_error, found, wanted_at
+from billing.sweeps;
+
 create or replace view public.billing_customers
 with (security_invoker = true)
 as
@@ -4336,7 +4645,7 @@ declare
 begin
   foreach name in array '{
     subscriptions, subscription_items, records, plan_features, processed_events, failed_events,
-    customers, notifications, health, events_per_hour, grants
+    customers, notifications, health, events_per_hour, grants, sweeps
   }'::text[] loop
     execute format(
       'revoke all on public.billing_%s from public, anon, authenticated, service_role',
@@ -4349,6 +4658,7 @@ begin
     apply_events, apply_handled_event, try_event, record_failed_event,
     claim_failed_events, settle_failed_events, claim_notifications, settle_notifications,
     claim_alerts, settle_alerts, release_lease,
+    request_sweep, claim_sweep, missing_events, settle_sweep,
     retry_failed_event, retry_failed_events, resolve_failed_event, reopen_failed_event,
     account_of_customer, account_email, is_erased,
     has_access, account, feature_amount, has_feature, grant_plan, end_grant
@@ -4373,7 +4683,8 @@ to service_role;
 revoke execute on all functions in schema billing from public;
 grant usage on schema billing to service_role;
 grant select, insert, update on all tables in schema billing to service_role;
-revoke insert, update on billing.erasures, billing.erasure_key from service_role;
+revoke insert, update on billing.erasures, billing.erasure_key, billing.installation
+from service_role;
 grant update (purchases) on billing.erasures to service_role;
 grant delete on
   billing.processed_events,

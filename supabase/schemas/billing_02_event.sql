@@ -74,6 +74,7 @@ create type billing.event as (
   retry jsonb,
   -- The account that is named by an event that cannot set account_id.
   named_account text,
+  is_missed boolean, -- no delivery has brought it: a sweep has found it
 
   -- Added by the database.
   customers_account text,

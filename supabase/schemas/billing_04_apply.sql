@@ -8,6 +8,7 @@
 --            billing.with_accounts  adds accounts of customers, to work it out again
 --       5. billing.write_records
 --       6. billing.write_effects    ends failures (06), requests retries (07), notifies (08)
+--          billing.count_missed     those that a sweep has found (13)
 --       7. billing.answer_all
 --
 -- Locks are taken in this order:
@@ -136,6 +137,14 @@ begin
   end if;
   if work.steps is not null or work.gained is not null then
     done := billing.write_effects(work);
+  end if;
+  if claimed[1].is_missed then
+    perform billing.count_missed(claimed[1].provider, array(
+      select e.type
+      from unnest(claimed) as e
+      join unnest(work.answers) as a on a.place = e.place
+      where a.outcome in ('applied', 'stale')
+    ));
   end if;
   if not has_handler then
     -- Deferred checks of the app would fail the whole call at its end.

@@ -108,7 +108,8 @@ comment on column billing.failed_events.resolution is
 -- what should have applied the event was rolled back.
 --
 -- failure has columns of billing.failed_events; body, and body_encoding (text or base64); and
--- fallback_account, the same as account_id if only the provider's customer names it.
+-- fallback_account, the same as account_id if only the provider's customer names it; and is_missed
+-- if a sweep has found the event.
 --
 -- Returns `stored`; `retry` if what it lacked has come, and a retry is requested; or, if nothing
 -- was stored, `applied` (the event was applied meanwhile) or `erased` (its account was erased).
@@ -132,6 +133,7 @@ declare
   event billing.event;
   erasure bytea;
   is_cured boolean;
+  is_new boolean;
 begin
   insert into billing.processed_events (provider, event_id, type)
   values (failed.provider, failed.event_id, coalesce(failed.type, ''))
@@ -242,7 +244,12 @@ begin
     resolved_at = null,
     resolution = null,
     resolution_note = null,
-    resolved_by = null;
+    resolved_by = null
+  returning f.attempts = 1 into is_new;
+
+  if is_new and failure ? 'is_missed' then
+    perform billing.count_missed(failed.provider, array[failed.type]);
+  end if;
 
   delete from billing.processed_events p
   where (p.provider, p.event_id) = (failed.provider, failed.event_id);

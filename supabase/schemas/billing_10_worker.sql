@@ -3,7 +3,7 @@
 -- has none of them.
 
 create table billing.leases (
-  queue text primary key check (queue in ('retries', 'notifications')),
+  queue text primary key check (queue in ('retries', 'notifications', 'sweep')),
   -- The run that has the queue: only it can settle what it claimed.
   lease_id uuid not null,
   held_until timestamptz not null,
@@ -14,7 +14,7 @@ create table billing.leases (
 );
 
 comment on table billing.leases is
-  'Which run of the worker has a queue: retries, or notifications (and alerts).';
+  'Which run of the worker has a queue: retries, notifications (and alerts), or sweep.';
 
 create table billing.pauses (
   -- resend, the host of NOTIFICATION_URL, or "alerts to" and the host of ALERT_URL
@@ -299,6 +299,11 @@ begin
     || format(batch, 'notifications', 'created_at', 'status <> ''pending''')
   using settled_rows_keep, batch_size;
   get diagnostics notifications = row_count;
+
+  delete from billing.missed_events where found_at < now() - settled_rows_keep;
+  update billing.installation
+  set pruned_until = greatest(pruned_until, now() - least(ledger_keeps, settled_rows_keep))
+  where ledger_rows + failures > 0;
 
   -- pg_cron keeps a row of each run for ever; that of a run that could not connect has no end.
   begin

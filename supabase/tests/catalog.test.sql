@@ -170,6 +170,7 @@ select set_eq(
       ('has_request', 's'),
       ('ids_of', 's'),
       ('mark', 's'),
+      ('billing_missing_events', 's'),
       ('next', 's'),
       ('next_retry', 's'),
       ('settle', 's'),

@@ -18,7 +18,7 @@ import { limitCalls } from "./queues/limit_calls.ts";
 import { retryWhileLocked } from "./queues/retry_while_locked.ts";
 import { handleWebhook, type Webhook } from "./handle_webhook.ts";
 import { readProviders } from "./signatures/signature_providers.ts";
-import { isLocalStack } from "./signatures/local_stack.ts";
+import { isLocalStack } from "../_shared/billing/settings/local_stack.ts";
 import { workerWaker } from "./wake_worker.ts";
 
 const BODY_TIME_LIMIT_MS = 10_000;

@@ -4,7 +4,11 @@ import { isRecord } from "../events/fields.ts";
 import { badAnswer, callFunction, type DatabaseClient } from "./client.ts";
 import { databaseError } from "./database_errors.ts";
 
-export type BillingEvent = EventToApply & { readonly provider: string };
+export type BillingEvent = EventToApply & {
+  readonly provider: string;
+  /** Whether a sweep has found it. */
+  readonly is_missed?: true;
+};
 
 /** An event that a run has claimed, with the ID of its row in `failed_events` and the lease. */
 export type RetriedEvent = BillingEvent & {

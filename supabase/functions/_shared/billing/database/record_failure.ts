@@ -51,9 +51,11 @@ const ANSWERS = ["stored", "retry", "applied", "erased"] as const;
  */
 export async function recordFailure(
   error: DeliveryError,
-  { provider, failed, database }: {
+  { provider, failed, isMissed, database }: {
     provider: string;
     failed: FailedBody;
+    /** Whether a sweep has found the event. */
+    isMissed?: true;
     database: DatabaseClient;
   },
 ) {
@@ -66,6 +68,7 @@ export async function recordFailure(
     error: error.message,
     // JSON leaves out what is undefined.
     ...failed.event,
+    is_missed: isMissed,
   };
   const reply: unknown = await callFunction(
     database,

@@ -69,6 +69,12 @@ select
     select case when count(l.scheduled_run_at) = 2 then min(l.scheduled_run_at) end
     from billing.leases l
   ) as last_scheduled_run_at,
+  (select min(s.last_success_at) from billing.sweeps s) as last_swept_at,
+  (
+    select coalesce(sum(m.events), 0)
+    from billing.missed_events m
+    where m.found_at > now() - interval '7 days'
+  ) as missed_events,
   billing.handlers() as handlers,
   (
     select coalesce(sum(e.purchases), 0)
@@ -103,6 +109,7 @@ table public.billing_health;
 
 comment on view billing.health is
   'last_scheduled_run_at: when the schedule last ran both queues without a fault. '
+  'missed_events: never delivered, and found by sweeps in the last 7 days. '
   'erased_purchases: events of erased accounts that would have made a record. '
   'double_subscribed: null with over some 100,000 subscriptions.';
 
@@ -195,6 +202,12 @@ select
   sent_at
 from billing.notifications;
 
+create or replace view public.billing_sweeps
+with (security_invoker = true)
+as
+select provider, swept_until, types, last_run_at, last_success_at, last_error, found, wanted_at
+from billing.sweeps;
+
 create or replace view public.billing_customers
 with (security_invoker = true)
 as
@@ -278,7 +291,7 @@ declare
 begin
   foreach name in array '{
     subscriptions, subscription_items, records, plan_features, processed_events, failed_events,
-    customers, notifications, health, events_per_hour, grants
+    customers, notifications, health, events_per_hour, grants, sweeps
   }'::text[] loop
     execute format(
       'revoke all on public.billing_%s from public, anon, authenticated, service_role',
@@ -291,6 +304,7 @@ begin
     apply_events, apply_handled_event, try_event, record_failed_event,
     claim_failed_events, settle_failed_events, claim_notifications, settle_notifications,
     claim_alerts, settle_alerts, release_lease,
+    request_sweep, claim_sweep, missing_events, settle_sweep,
     retry_failed_event, retry_failed_events, resolve_failed_event, reopen_failed_event,
     account_of_customer, account_email, is_erased,
     has_access, account, feature_amount, has_feature, grant_plan, end_grant
@@ -315,7 +329,8 @@ to service_role;
 revoke execute on all functions in schema billing from public;
 grant usage on schema billing to service_role;
 grant select, insert, update on all tables in schema billing to service_role;
-revoke insert, update on billing.erasures, billing.erasure_key from service_role;
+revoke insert, update on billing.erasures, billing.erasure_key, billing.installation
+from service_role;
 grant update (purchases) on billing.erasures to service_role;
 grant delete on
   billing.processed_events,
