@@ -22,13 +22,8 @@ import {
   type ApplyAllOptions,
   type ReadEvent,
 } from "../apply_all.ts";
-import {
-  ApiError,
-  type EventSource,
-  type Json,
-  type KeyedProvider,
-  type Slice,
-} from "./event_api.ts";
+import { ApiError, type Json, type Slice } from "./event_api.ts";
+import type { EventSource, KeyedProvider } from "./event_sources.ts";
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
