@@ -59,24 +59,7 @@ create index failed_events_next_retry on billing.failed_events (next_retry_at)
 where
   next_retry_at is not null;
 
--- A record cures them. "is not null", so that a plan cannot take this index for customers as well.
-create index failed_events_waiting on billing.failed_events (subscription_id)
-where
-  resolution is null
-  and subscription_id is not null
-  and error_code in (
-    'subscription_unknown',
-    'creation_pending',
-    'account_unknown'
-  );
-
--- An account of the customer cures them.
-create index failed_events_no_account on billing.failed_events (customer_id)
-where
-  resolution is null
-  and error_code = 'account_unknown';
-
--- For erasures, and for people.
+-- For what cures them, for erasures, and for people.
 create index failed_events_subscription_id on billing.failed_events (subscription_id);
 
 create index failed_events_customer_id on billing.failed_events (customer_id);
