@@ -466,24 +466,11 @@ returns void
 language plpgsql volatile
 set search_path = ''
 as $$
-declare
-  any_payment boolean;
-  any_stale boolean;
-  any_checkout boolean;
 begin
-  select
-    bool_or(s.payment is not null),
-    bool_or(s.outcome = 'stale'),
-    bool_or((s.event).kind = 'checkout')
-  into any_payment, any_stale, any_checkout
-  from unnest(work.steps) as s;
-
-  if any_payment then
+  if work.steps is not null then
     perform billing.notify_accounts(work.steps);
-  end if;
 
-  -- An account that is there wins: the app may have corrected it.
-  if any_checkout then
+    -- An account that is there wins: the app may have corrected it.
     insert into billing.customers (provider, customer_id, account_id)
     select distinct on (e.provider, c.id) e.provider, c.id, s.account_id
     from unnest(work.steps) as s,
@@ -495,6 +482,13 @@ begin
       and s.account_id is not null
     order by e.provider, c.id, e.place
     on conflict do nothing;
+
+    update billing.processed_events p
+    set outcome = 'stale'
+    from unnest(work.steps) as s
+    where p.provider = (s.event).provider
+      and p.event_id = (s.event).event_id
+      and s.outcome = 'stale';
   end if;
 
   if work.any_filed then
@@ -515,15 +509,6 @@ begin
       array_agg(g.customer_id)
     )
     from unnest(work.gained) as g;
-  end if;
-
-  if any_stale then
-    update billing.processed_events p
-    set outcome = 'stale'
-    from unnest(work.steps) as s
-    where p.provider = (s.event).provider
-      and p.event_id = (s.event).event_id
-      and s.outcome = 'stale';
   end if;
 
   -- These may come again.
