@@ -2278,10 +2278,7 @@ returns table (provider text, event_id text, type text, body text, body_encoding
 language plpgsql volatile
 set search_path = ''
 set jit = off
--- Each row is looked up by itself: the time of a join depends on statistics, which may be old.
 set enable_seqscan = off
-set enable_nestloop = off
-set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare
@@ -2297,43 +2294,31 @@ begin
   end if;
 
   for waiting in
-    with due as materialized (
+    with due as (
       select
         f.provider,
         f.event_id,
         f.subscription_id,
-        coalesce(f.subscription_id, f.event_id) as subject,
         f.retry_requested_at is null as is_scheduled,
-        case
+        max(case
           when f.retry_lease_id = run then 3 -- claimed by this run: left out
           when f.retry_lease_id is not null then 2 -- not settled by an earlier run
           when f.error_code in ('apply_failed', 'handler_missing') then 1 -- perhaps by a handler
           else 0
-        end as rank,
+        end) over (partition by coalesce(f.subscription_id, f.event_id)) as rank,
         f.occurred_at,
         f.kind is distinct from 'creation' as is_later,
         f.first_failed_at
       from billing.failed_events f
       where f.resolved_at is null
         and (f.retry_requested_at is not null or f.next_retry_at <= now())
-    ),
-    subjects as (
-      select d.subject, max(d.rank) as rank
-      from due d
-      where d.rank > 0
-      group by d.subject
     )
-    select
-      d.provider,
-      d.event_id,
-      d.subscription_id,
-      s.rank is not distinct from 2 as goes_alone
+    select d.provider, d.event_id, d.subscription_id, d.rank = 2 as goes_alone
     from due d
-    left join subjects s using (subject)
-    where s.rank is distinct from 3
+    where d.rank < 3
     order by
       d.is_scheduled,
-      coalesce(s.rank, 0),
+      d.rank,
       d.occurred_at nulls last,
       d.is_later,
       d.first_failed_at,
@@ -2367,15 +2352,16 @@ begin
     update billing.failed_events f
     set retry_lease_id = run
     where (f.provider, f.event_id) = (failure.provider, failure.event_id);
-    provider := failure.provider;
-    event_id := failure.event_id;
-    type := failure.type;
-    body := case
-      when failure.payload_encoding = 'json' then failure.payload::text
-      else failure.payload #>> '{}'
-    end;
-    body_encoding := failure.payload_encoding;
-    return next;
+    return query
+    select
+      failure.provider,
+      failure.event_id,
+      failure.type,
+      case
+        when failure.payload_encoding = 'json' then failure.payload::text
+        else failure.payload #>> '{}'
+      end,
+      failure.payload_encoding;
 
     claimed := claimed + 1;
     exit when waiting.goes_alone or claimed = batch_size;
@@ -2400,8 +2386,8 @@ returns integer
 language plpgsql volatile
 set search_path = ''
 set lock_timeout = '20ms'
--- As in the claim.
 set jit = off
+-- Each row is looked up by itself: the time of a join depends on statistics, which may be old.
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
