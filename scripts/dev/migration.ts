@@ -135,7 +135,7 @@ async function readSchemas(): Promise<string[]> {
  */
 function refusal(schema: string): string {
   const created = schema.matchAll(
-    /^create or replace (?:view|function) public\.(\w+)/gm,
+    /^create (?:or replace )?(?:view|function) public\.(\w+)/gm,
   );
   const all = new Set(Array.from(created, ([, name]) => `public.${name}`));
   const names = [...all].sort().join(", ")

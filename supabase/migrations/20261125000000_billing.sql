@@ -187,7 +187,7 @@ comment on column billing.plan_features.per_unit is
 --   BW008  apply_failed                    04,05  the app
 --   BW009  event_invalid                   05     a repair
 
-create or replace view billing.records
+create view billing.records
 with (security_invoker = true)
 as
 select
@@ -290,25 +290,25 @@ create type billing.work as (
 );
 
 -- Returns the place of an event in the order of events; null without a time.
-create or replace function billing.mark(event billing.event)
+create function billing.mark(event billing.event)
 returns bigint
 language sql stable
 return (extract(epoch from event.occurred_at) * 1000000)::bigint * 4
   + case event.kind when 'creation' then 0 when 'deletion' then 2 else 1 end;
 
-create or replace function billing.time_of(mark bigint)
+create function billing.time_of(mark bigint)
 returns timestamptz
 language sql immutable
 return to_timestamp((mark >> 2) / 1000000.0);
 
-create or replace function billing.is_update(mark bigint)
+create function billing.is_update(mark bigint)
 returns boolean
 language sql immutable
 return mark & 3 = 1;
 
 -- Returns whether an event makes the record if there is none. A deletion does if it reports the
 -- whole subscription.
-create or replace function billing.opens(event billing.event)
+create function billing.opens(event billing.event)
 returns boolean
 language sql immutable
 return event.kind in ('creation', 'opening_update')
@@ -325,7 +325,7 @@ return event.kind in ('creation', 'opening_update')
 -- would set is stale. One without a time is never older; as a second creation, it is stale.
 --
 -- before is the step before it, stored the record in the table; null if there is none.
-create or replace function billing.next(
+create function billing.next(
   before billing.step,
   stored billing.records,
   event billing.event
@@ -557,7 +557,7 @@ begin
 end;
 $$;
 
-create or replace aggregate billing.fold (billing.records, billing.event) (
+create aggregate billing.fold (billing.records, billing.event) (
   sfunc = billing.next,
   stype = billing.step
 );
@@ -569,7 +569,7 @@ create or replace aggregate billing.fold (billing.records, billing.event) (
 -- known is the result without this event, occurred_at its time and newest that of the newest
 -- update, if they report the state. other_before and other_now are the newest time of another
 -- state, without and with this event.
-create or replace function billing.earliest(
+create function billing.earliest(
   known timestamptz,
   occurred_at timestamptz,
   is_change boolean,
@@ -593,7 +593,7 @@ return least(
 --
 -- unpaid_now says when it was last unpaid. Null: at first, as a payment that failed was in a
 -- checkout that went on. -infinity: never, as a creation has come.
-create or replace function billing.recovered(
+create function billing.recovered(
   record billing.records,
   unpaid_now timestamptz,
   paid_at timestamptz
@@ -626,7 +626,7 @@ return coalesce(
 -- replaced; of several, that of the later arrival. A previous value that equals the update's own
 -- replaced nothing: Stripe sends all old items if any part of them changed. changed_in_second (01)
 -- keeps the last 50 updates.
-create or replace function billing.settle(record billing.records, event billing.event)
+create function billing.settle(record billing.records, event billing.event)
 returns billing.records
 language plpgsql stable
 set search_path = ''
@@ -679,7 +679,7 @@ end;
 $$;
 
 -- Returns the values of a report as to_jsonb shows them in a record.
-create or replace function billing.as_stored(report jsonb)
+create function billing.as_stored(report jsonb)
 returns jsonb
 language plpgsql stable -- plpgsql keeps its plan, sql does not
 set search_path = ''
@@ -729,7 +729,7 @@ $$;
 -- Applies each event of an array exactly once. Returns a row per event: its place; the outcome
 -- (applied, duplicate, stale, erased or failed), for failed the SQLSTATE and message; and whether a
 -- retry is requested, if an event may have cured a failure.
-create or replace function public.billing_apply_events(events jsonb)
+create function public.billing_apply_events(events jsonb)
 returns table (place integer, outcome text, error_code text, error text, retries boolean)
 language plpgsql volatile
 set search_path = ''
@@ -791,7 +791,7 @@ $$;
 -- Applies sorted events together. What a statement raises (a check or trigger of the app, a lock)
 -- concerns all of them, so each half is tried by itself, down to the event at fault: any error, as
 -- one of the server may come from one event, and PostgREST before 16 repeats 40001 for ever.
-create or replace function billing.apply(todo billing.event[], has_handler boolean default false)
+create function billing.apply(todo billing.event[], has_handler boolean default false)
 returns billing.answer[]
 language plpgsql volatile
 set search_path = ''
@@ -866,7 +866,7 @@ end;
 $$;
 
 -- Returns the new events; of copies in the batch, the first.
-create or replace function billing.claim_events(todo billing.event[])
+create function billing.claim_events(todo billing.event[])
 returns billing.event[]
 language plpgsql volatile
 set search_path = ''
@@ -902,7 +902,7 @@ end;
 $$;
 
 -- Takes advisory locks, as a subscription that is being created has no row to lock.
-create or replace function billing.lock_events(claimed billing.event[])
+create function billing.lock_events(claimed billing.event[])
 returns void
 language plpgsql volatile
 set search_path = ''
@@ -939,7 +939,7 @@ end;
 $$;
 
 -- Sets is_erased. The events of a subscription come one after the other.
-create or replace function billing.mark_erased(claimed billing.event[])
+create function billing.mark_erased(claimed billing.event[])
 returns billing.event[]
 language plpgsql volatile
 set search_path = ''
@@ -965,7 +965,7 @@ end;
 $$;
 
 -- Returns what is to be written. Locks the records without waiting (55P03).
-create or replace function billing.work_out(claimed billing.event[])
+create function billing.work_out(claimed billing.event[])
 returns billing.work
 language plpgsql volatile
 set search_path = ''
@@ -1046,7 +1046,7 @@ begin
 end;
 $$;
 
-create or replace function billing.with_accounts(claimed billing.event[], lacking integer[])
+create function billing.with_accounts(claimed billing.event[], lacking integer[])
 returns billing.event[]
 language plpgsql volatile
 set search_path = ''
@@ -1081,7 +1081,7 @@ $$;
 
 -- Writes all columns of billing.records, in order. Into the table, since Postgres before 17 cannot
 -- merge into a view; "insert ... on conflict" would fire triggers for new subscriptions.
-create or replace function billing.write_records(changed billing.records[])
+create function billing.write_records(changed billing.records[])
 returns void
 language plpgsql volatile
 set search_path = ''
@@ -1156,7 +1156,7 @@ begin
 end;
 $$;
 
-create or replace function billing.write_effects(work billing.work)
+create function billing.write_effects(work billing.work)
 returns void
 language plpgsql volatile
 set search_path = ''
@@ -1229,7 +1229,7 @@ $$;
 
 -- Returns an answer per event. A copy of one that failed has failed as well; others that were not
 -- claimed are duplicates.
-create or replace function billing.answer_all(
+create function billing.answer_all(
   todo billing.event[],
   claimed billing.event[],
   answers billing.answer[]
@@ -1259,7 +1259,7 @@ $$;
 
 -- Returns whether the account of a customer is known, or account_of_customer raises an error. Then
 -- an event's subscription is ours, and its creation may still come (BW006).
-create or replace function billing.is_known_customer(provider text, customer_id text)
+create function billing.is_known_customer(provider text, customer_id text)
 returns boolean
 language plpgsql volatile
 set search_path = ''
@@ -1274,7 +1274,7 @@ $$;
 
 -- Returns the lock_timeout for the next lock: short, because a call that waits holds locks, and a
 -- locked event is tried once per level of halving.
-create or replace function billing.lock_patience()
+create function billing.lock_patience()
 returns text
 language sql volatile
 return case
@@ -1283,23 +1283,23 @@ return case
 end;
 
 -- The keys of advisory locks. That of a null is null, and takes no lock.
-create or replace function billing.account_lock(account_id text)
+create function billing.account_lock(account_id text)
 returns bigint
 language sql immutable
 return hashtextextended(account_id, 1);
 
-create or replace function billing.subscription_lock(id text)
+create function billing.subscription_lock(id text)
 returns bigint
 language sql immutable
 return hashtextextended(id, 0);
 
-create or replace function billing.customer_erasure_lock(provider text, customer_id text)
+create function billing.customer_erasure_lock(provider text, customer_id text)
 returns bigint
 language sql immutable
 return hashtextextended(provider || ':' || customer_id, 2);
 
 -- A thousand: Postgres has room for a few thousand locks, and an app may add a million customers.
-create or replace function billing.customer_group_lock(provider text, customer_id text)
+create function billing.customer_group_lock(provider text, customer_id text)
 returns bigint
 language sql immutable
 return hashtextextended('billing.customers', 0)
@@ -1307,13 +1307,13 @@ return hashtextextended('billing.customers', 0)
 -- supabase/schemas/billing_05_handlers.sql
 -- Handlers: functions of the app that run with an event.
 
-create or replace function billing.handler_name(type text)
+create function billing.handler_name(type text)
 returns text
 language sql immutable
 return 'on_' || regexp_replace(type, '[^a-z0-9]', '_', 'g');
 
 -- Returns the app's handlers that can be called.
-create or replace function billing.handlers()
+create function billing.handlers()
 returns text[]
 language sql stable
 set search_path = ''
@@ -1329,7 +1329,7 @@ return array(
 
 -- Runs the app's handler with the settings that it has in the SQL editor, but for time limits. The
 -- connection is used again, so nothing that it sets outlives it, for the session either.
-create or replace function billing.run_handler(event billing.event, payload jsonb)
+create function billing.run_handler(event billing.event, payload jsonb)
 returns void
 language plpgsql volatile
 set search_path = public, extensions, pg_temp
@@ -1358,7 +1358,7 @@ $$;
 
 -- Returns whether a function's source runs deallocate: outside of comments, and of texts unless
 -- they are executed.
-create or replace function billing.runs_deallocate(source text)
+create function billing.runs_deallocate(source text)
 returns boolean
 language sql immutable
 return source ~* 'deallocate' and (
@@ -1377,7 +1377,7 @@ return source ~* 'deallocate' and (
 
 -- Applies one event, which has the payload as text besides, and runs its handler: both or neither.
 -- Returns a row as billing_apply_events does. No SQLSTATE of the handler leaves the database (02).
-create or replace function public.billing_apply_handled_event(event jsonb)
+create function public.billing_apply_handled_event(event jsonb)
 returns table (place integer, outcome text, error_code text, error text, retries boolean)
 language plpgsql volatile
 set search_path = ''
@@ -1459,7 +1459,7 @@ end;
 $$;
 
 -- Rehearses an event for the console: returns the outcome that it would have, and undoes it.
-create or replace function public.billing_try_event(event jsonb)
+create function public.billing_try_event(event jsonb)
 returns table (outcome text, error_code text, error text)
 language plpgsql volatile
 set search_path = ''
@@ -1585,7 +1585,7 @@ comment on column billing.failed_events.resolution is
 -- applies the event waits, with all events in it, and then finds the failure and resolves it. So
 -- this waits only briefly for a locked row: half a second if the event may be applied right now,
 -- less if another transaction has locked its failure.
-create or replace function public.billing_record_failed_event(failure jsonb)
+create function public.billing_record_failed_event(failure jsonb)
 returns text
 language plpgsql volatile
 set search_path = ''
@@ -1721,7 +1721,7 @@ $$;
 -- Returns whether a number has more than 40 digits before or after the point, without converting it
 -- to text: as text, 1e131071 has 131,072 digits, and a few thousand of them exhaust the memory. No
 -- field of an event needs such a number.
-create or replace function billing.has_long_number(payload jsonb)
+create function billing.has_long_number(payload jsonb)
 returns boolean
 language sql immutable
 set search_path = ''
@@ -1734,7 +1734,7 @@ return exists (
 -- Keeps the received payload when a person repairs it. It ends the claim of a run that has read the
 -- old payload: billing.resolve_failures then refuses its event. A resolved row cannot be repaired:
 -- it would look as if the repaired payload had been applied.
-create or replace function billing.keep_original_payload()
+create function billing.keep_original_payload()
 returns trigger
 language plpgsql volatile
 set search_path = ''
@@ -1761,7 +1761,7 @@ begin
 end;
 $$;
 
-create or replace trigger keep_original_payload
+create trigger keep_original_payload
 before update of payload on billing.failed_events
 for each row
 -- With the same attempts, it is not the change of a delivery.
@@ -1778,7 +1778,7 @@ execute function billing.keep_original_payload();
 -- the run that has claimed the repair may apply it; or it comes from a run whose claim is gone,
 -- because the row was repaired, resolved, cured or claimed again. Each of these ends the claim, so
 -- the lease tells.
-create or replace function billing.resolve_failures(steps billing.step[])
+create function billing.resolve_failures(steps billing.step[])
 returns void
 language plpgsql volatile
 set search_path = ''
@@ -1851,7 +1851,7 @@ $$;
 
 -- For people in the SQL editor --------------------------------------------------------------------
 
-create or replace view billing.open_failures
+create view billing.open_failures
 with (security_invoker = true)
 as
 select
@@ -1877,7 +1877,7 @@ comment on view billing.open_failures is
   'Open failures, the most frequent error first. alike: how many have the same error_code.';
 
 -- Returns the failure that a person names, if it is in one of these states, and locks it.
-create or replace function billing.named_failure(
+create function billing.named_failure(
   event_id text,
   of_provider text,
   of_states text[] default '{open}'
@@ -1912,7 +1912,7 @@ begin
 end;
 $$;
 
-create or replace function billing.retry_failed_event(
+create function billing.retry_failed_event(
   event_id text,
   of_provider text default null
 )
@@ -1942,7 +1942,7 @@ comment on function billing.retry_failed_event is
 -- This locks many rows, so it must not wait for a locked one: the transaction that holds the lock
 -- may wait for one of these rows (a deadlock), and deliveries of these events would wait as well.
 -- With old statistics, any join but by hash may compare each row with each other one.
-create or replace function billing.retry_failed_events(
+create function billing.retry_failed_events(
   of_type text default null,
   of_error_code text default null,
   failed_since timestamptz default null,
@@ -2005,7 +2005,7 @@ comment on function billing.retry_failed_events is
   'Requests a retry of all open failures, or of those with a type, an error code or a time of '
   'failure, in the order in which the events occurred; the schedule of each begins anew.';
 
-create or replace function billing.retry_request_answer(requested integer)
+create function billing.retry_request_answer(requested integer)
 returns text
 language plpgsql volatile
 set search_path = ''
@@ -2019,7 +2019,7 @@ begin
 end;
 $$;
 
-create or replace function billing.resolve_failed_event(
+create function billing.resolve_failed_event(
   event_id text,
   reason text,
   who text default current_user,
@@ -2055,7 +2055,7 @@ comment on function billing.resolve_failed_event is
   'Resolves an open failure without applying the event; stores the reason and the name.';
 
 -- The failure then waits for a person, because its schedule has ended.
-create or replace function billing.reopen_failed_event(
+create function billing.reopen_failed_event(
   event_id text,
   of_provider text default null
 )
@@ -2115,7 +2115,7 @@ comment on function billing.reopen_failed_event is
 -- Returns when the schedule retries a failure. Null if no retry can help: the code is permanent,
 -- the payload was repaired, or the last retry has failed. retries: how many of the schedule have
 -- failed.
-create or replace function billing.next_retry(
+create function billing.next_retry(
   error_code text,
   is_repaired boolean,
   retries integer
@@ -2140,7 +2140,7 @@ end;
 --
 -- The arrays are searched each by itself, so a failure of the other provider with the same ID may
 -- be among them; its retry only fails again.
-create or replace function billing.request_retries(
+create function billing.request_retries(
   providers text[],
   subscriptions text[],
   customers text[]
@@ -2183,7 +2183,7 @@ $$;
 
 -- For a customer who is new or corrected, by a checkout or by the app. The lock is shared:
 -- transactions that add different customers, in whatever order, must not wait for each other.
-create or replace function billing.retry_for_customer()
+create function billing.retry_for_customer()
 returns trigger
 language plpgsql volatile
 set search_path = ''
@@ -2198,7 +2198,6 @@ end;
 $$;
 
 -- Deferred, so that the lock is short.
-drop trigger if exists retry_for_customer on billing.customers;
 create constraint trigger retry_for_customer
 after insert or update on billing.customers
 deferrable initially deferred
@@ -2209,7 +2208,7 @@ execute function billing.retry_for_customer();
 -- account of its customer. Each is added under a lock, which this takes, too, until the end of the
 -- transaction: so either this sees it, or request_retries finds the failure. Transactions that add
 -- customers queue behind it, so the caller limits the wait.
-create or replace function billing.is_cured(
+create function billing.is_cured(
   provider text,
   error_code text,
   subscription_id text,
@@ -2245,7 +2244,7 @@ $$;
 
 -- Returns whether a retry is requested that no run has claimed, so that the receiver wakes the
 -- worker.
-create or replace function billing.has_request()
+create function billing.has_request()
 returns boolean
 language plpgsql stable
 set search_path = ''
@@ -2273,7 +2272,7 @@ $$;
 --
 -- A worker has 256 MB of memory, so a batch is limited in bytes of JSON text, in which a control
 -- character counts six (\u0000).
-create or replace function public.billing_claim_failed_events(lease_id uuid, batch_size integer)
+create function public.billing_claim_failed_events(lease_id uuid, batch_size integer)
 returns table (provider text, event_id text, type text, body text, body_encoding text)
 language plpgsql volatile
 set search_path = ''
@@ -2381,7 +2380,7 @@ $$;
 --
 -- Deliveries wait for these rows of the ledger, so this hardly waits for a locked row: the next run
 -- tries it.
-create or replace function public.billing_settle_failed_events(lease_id uuid, results jsonb)
+create function public.billing_settle_failed_events(lease_id uuid, results jsonb)
 returns integer
 language plpgsql volatile
 set search_path = ''
@@ -2563,7 +2562,7 @@ comment on column billing.notifications.attempts is
 -- an invoice creates the only one of its kind; one that was withdrawn told the account nothing, and
 -- does not count. Two events of an invoice cannot both find none: it belongs to one subscription,
 -- whose lock the caller holds.
-create or replace function billing.notify_accounts(steps billing.step[])
+create function billing.notify_accounts(steps billing.step[])
 returns void
 language plpgsql volatile
 set search_path = ''
@@ -2618,7 +2617,7 @@ $$;
 -- Returns the waits between attempts to deliver a notification, as in the Standard Webhooks
 -- specification. The first attempt is made at once, so there is one more than there are waits.
 -- After the last one, about three days later, it is dead.
-create or replace function billing.notification_waits()
+create function billing.notification_waits()
 returns interval[]
 language sql immutable
 set search_path = ''
@@ -2633,7 +2632,7 @@ return '{5 s,5 min,30 min,2 h,5 h,10 h,14 h,20 h,24 h}'::interval[];
 --
 -- So that a call stays short, it checks at most a thousand. If it has handed out none of them, it
 -- asks for the queue itself, so the run goes on.
-create or replace function public.billing_claim_notifications(
+create function public.billing_claim_notifications(
   lease_id uuid,
   batch_size integer,
   destination text
@@ -2736,7 +2735,7 @@ $$;
 --
 -- A failed one is due again after the next wait plus up to 10 %, so that those that failed together
 -- are not all due at the same time. `limited` and `unsent` do not count as attempts.
-create or replace function public.billing_settle_notifications(
+create function public.billing_settle_notifications(
   lease_id uuid,
   destination text,
   results jsonb
@@ -2793,7 +2792,7 @@ $$;
 
 -- Locks the queue, and returns the results of a run, to be stored; none if another run has claimed
 -- since. Pauses the destination if a result is `limited` (429). For alerts, too.
-create or replace function billing.accept_results(lease_id uuid, destination text, results jsonb)
+create function billing.accept_results(lease_id uuid, destination text, results jsonb)
 returns jsonb
 language plpgsql volatile
 set search_path = ''
@@ -2847,7 +2846,7 @@ comment on table billing.alerts is
 --   failures_resolved: the operator was told, and no failure of the code is open any more.
 --   handler_not_listed: functions of the app that no listed type calls; at most once a day. The
 --     argument has the functions that listed types call; null: not compared.
-create or replace function public.billing_claim_alerts(
+create function public.billing_claim_alerts(
   lease_id uuid,
   destination text,
   handlers text[] default null
@@ -2944,7 +2943,7 @@ $$;
 
 -- Stores which alerts were sent; returns how many. results: kind and alert as claimed, result,
 -- retry_after_seconds.
-create or replace function public.billing_settle_alerts(
+create function public.billing_settle_alerts(
   lease_id uuid,
   destination text,
   results jsonb
@@ -3343,7 +3342,7 @@ values (uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()));
 --      back as the same customer with another account: this row, or a record, is newer;
 --   5. a record of its subscription or customer: not erased;
 --   6. the account that the provider keeps with the customer, or else the customer.
-create or replace function billing.erasure_of(e billing.event, has_record boolean default false)
+create function billing.erasure_of(e billing.event, has_record boolean default false)
 returns bytea
 language plpgsql stable
 set search_path = ''
@@ -3408,7 +3407,7 @@ $$;
 
 -- Returns the IDs of an account as they are hashed (provider:id), including those that only
 -- failures or customers name, with their locks. is_shared: another account has it, too.
-create or replace function billing.ids_of(account text)
+create function billing.ids_of(account text)
 returns table (name text, id text, lock bigint, is_shared boolean)
 language sql stable
 set search_path = ''
@@ -3462,7 +3461,7 @@ $$;
 -- It takes all locks or none, so that no delivery waits for what it waits for. The search of the
 -- payloads, which takes seconds, comes before them. It misses a failure that is stored meanwhile
 -- and has the account's ID only where no format reads it: run it again to find that.
-create or replace function billing.erase_account(account_id text, force boolean default false)
+create function billing.erase_account(account_id text, force boolean default false)
 returns text
 language plpgsql volatile
 set search_path = ''
@@ -3593,7 +3592,7 @@ $$;
 comment on function billing.erase_account is
   'Deletes what is stored of an account; its later events have no effect.';
 
-create or replace function billing.forget_erasure(provider text, id text)
+create function billing.forget_erasure(provider text, id text)
 returns text
 language plpgsql volatile
 set search_path = ''
@@ -3625,7 +3624,7 @@ comment on function billing.forget_erasure is
 
 -- What an app may show. paid_until is the rule of access, which "Who has access" in docs/app.md
 -- states with its reasons.
-create or replace view public.billing_subscriptions
+create view public.billing_subscriptions
 with (security_invoker = true)
 as
 select
@@ -3667,7 +3666,7 @@ from billing.subscriptions s;
 comment on view public.billing_subscriptions is
   'paid_until: infinity if paid; when it became past due (access ends a grace later); or null.';
 
-create or replace view public.billing_subscription_items
+create view public.billing_subscription_items
 with (security_invoker = true)
 as
 select
@@ -3690,7 +3689,7 @@ from public.billing_subscriptions s,
     current_period_end timestamptz
   );
 
-create or replace view billing.subscription_items
+create view billing.subscription_items
 with (security_invoker = true)
 as
 table public.billing_subscription_items;
@@ -3698,13 +3697,13 @@ table public.billing_subscription_items;
 comment on view billing.subscription_items is
   'One row per item of a subscription.';
 
-create or replace view public.billing_plan_features
+create view public.billing_plan_features
 with (security_invoker = true)
 as
 select plan_id, feature, amount, per_unit
 from billing.plan_features;
 
-create or replace function public.billing_has_access(
+create function public.billing_has_access(
   account_id text,
   grace interval default null
 )
@@ -3726,7 +3725,7 @@ $$;
 
 -- Returns what an app shows of an account (docs/app.md). Of its subscriptions, it shows the one
 -- that gives access longest; of equal ones a provider's before a grant; without access, the newest.
-create or replace function public.billing_account(
+create function public.billing_account(
   account_id text,
   grace interval default null
 )
@@ -3825,7 +3824,7 @@ $$;
 comment on function public.billing_account is
   'Access, plan and features of an account, in one answer.';
 
-create or replace function public.billing_feature_amount(
+create function public.billing_feature_amount(
   account_id text,
   feature text,
   grace interval default null
@@ -3844,7 +3843,7 @@ $$;
 comment on function public.billing_feature_amount is
   'How much of a feature an account has; null if unlimited.';
 
-create or replace function public.billing_has_feature(
+create function public.billing_has_feature(
   account_id text,
   feature text,
   grace interval default null,
@@ -3866,7 +3865,7 @@ comment on function public.billing_has_feature is
   'Whether an account has more of a feature than it has used.';
 
 -- Looks first, by an index alone, for the few accounts that have two.
-create or replace function billing.find_double_subscribed()
+create function billing.find_double_subscribed()
 returns table (account_id text, subscriptions bigint, since timestamptz)
 language plpgsql stable
 set search_path = ''
@@ -3895,7 +3894,7 @@ begin
 end;
 $$;
 
-create or replace view billing.double_subscribed
+create view billing.double_subscribed
 with (security_invoker = true)
 as
 select account_id, subscriptions, since
@@ -3921,7 +3920,7 @@ comment on table billing.grants is
   'Plans that a person or a handler gave to an account: subscriptions of provider manual.';
 
 -- A grant is a subscription that no provider knows, so no event changes it.
-create or replace function billing.grant_plan(
+create function billing.grant_plan(
   account_id text,
   plan_id text,
   until timestamptz default null,
@@ -3952,7 +3951,7 @@ $$;
 comment on function billing.grant_plan is
   'Returns the ID for billing.end_grant.';
 
-create or replace function billing.end_grant(
+create function billing.end_grant(
   grant_id text,
   reason text,
   who text default current_user
@@ -3977,7 +3976,7 @@ begin
 end;
 $$;
 
-create or replace view public.billing_grants
+create view public.billing_grants
 with (security_invoker = true)
 as
 select
@@ -3990,7 +3989,7 @@ select
   ended_at
 from billing.grants;
 
-create or replace function public.billing_grant_plan(
+create function public.billing_grant_plan(
   account_id text,
   plan_id text,
   until timestamptz default null,
@@ -4003,7 +4002,7 @@ language sql volatile
 set search_path = ''
 as 'select billing.grant_plan(account_id, plan_id, until, reason, who, quantity)';
 
-create or replace function public.billing_end_grant(
+create function public.billing_end_grant(
   grant_id text,
   reason text,
   who text default current_user
@@ -4018,7 +4017,7 @@ as 'select billing.end_grant(grant_id, reason, who)';
 
 -- For monitoring ----------------------------------------------------------------------------------
 
-create or replace view billing.events_per_hour
+create view billing.events_per_hour
 with (security_invoker = true)
 as
 select
@@ -4041,7 +4040,7 @@ order by hour desc, events desc;
 comment on view billing.events_per_hour is
   'Events of the last three days. failed: still open.';
 
-create or replace view public.billing_events_per_hour
+create view public.billing_events_per_hour
 with (security_invoker = true)
 as
 select hour, outcome, sum(events) as events
@@ -4049,13 +4048,13 @@ from billing.events_per_hour
 group by hour, outcome;
 
 -- Counts migrations, as SCHEMA_VERSION does.
-create or replace function billing.schema_version()
+create function billing.schema_version()
 returns integer
 language sql stable -- no plan keeps it
 return 1;
 
 -- A header of PostgREST's answer, so nobody need ask.
-create or replace function billing.tell_version()
+create function billing.tell_version()
 returns text
 language sql volatile
 return set_config(
@@ -4065,7 +4064,7 @@ return set_config(
 );
 
 -- Fast with a large ledger, too.
-create or replace view public.billing_health
+create view public.billing_health
 with (security_invoker = true)
 as
 select
@@ -4111,7 +4110,7 @@ from (
     where w.status = 'pending'
   ) as n;
 
-create or replace view billing.health
+create view billing.health
 with (security_invoker = true)
 as
 table public.billing_health;
@@ -4125,7 +4124,7 @@ comment on view billing.health is
 -- For commands ------------------------------------------------------------------------------------
 
 -- The records, with their ordering columns.
-create or replace view public.billing_records
+create view public.billing_records
 with (security_invoker = true)
 as
 select
@@ -4153,14 +4152,14 @@ select
   billing.time_of(s.canceled_mark) as canceled_as_of
 from billing.subscriptions s;
 
-create or replace view public.billing_processed_events
+create view public.billing_processed_events
 with (security_invoker = true)
 as
 select provider, event_id, type, outcome, processed_at
 from billing.processed_events;
 
 -- The version changes whenever the row does.
-create or replace view public.billing_failed_events
+create view public.billing_failed_events
 with (security_invoker = true)
 as
 select
@@ -4190,7 +4189,7 @@ select
   xmin::text as version
 from billing.failed_events;
 
-create or replace view public.billing_notifications
+create view public.billing_notifications
 with (security_invoker = true)
 as
 select
@@ -4210,14 +4209,14 @@ select
   sent_at
 from billing.notifications;
 
-create or replace view public.billing_customers
+create view public.billing_customers
 with (security_invoker = true)
 as
 select provider, customer_id, account_id, created_at
 from billing.customers;
 
 -- What commands and the worker call of schema billing.
-create or replace function public.billing_retry_failed_event(
+create function public.billing_retry_failed_event(
   event_id text,
   of_provider text default null
 )
@@ -4226,7 +4225,7 @@ language sql volatile
 set search_path = ''
 as 'select billing.retry_failed_event(event_id, of_provider)';
 
-create or replace function public.billing_retry_failed_events(
+create function public.billing_retry_failed_events(
   of_type text default null,
   of_error_code text default null,
   failed_since timestamptz default null,
@@ -4237,7 +4236,7 @@ language sql volatile
 set search_path = ''
 as 'select billing.retry_failed_events(of_type, of_error_code, failed_since, failed_until)';
 
-create or replace function public.billing_resolve_failed_event(
+create function public.billing_resolve_failed_event(
   event_id text,
   reason text,
   who text default current_user,
@@ -4248,7 +4247,7 @@ language sql volatile
 set search_path = ''
 as 'select billing.resolve_failed_event(event_id, reason, who, of_provider)';
 
-create or replace function public.billing_reopen_failed_event(
+create function public.billing_reopen_failed_event(
   event_id text,
   of_provider text default null
 )
@@ -4257,20 +4256,20 @@ language sql volatile
 set search_path = ''
 as 'select billing.reopen_failed_event(event_id, of_provider)';
 
-create or replace function public.billing_account_of_customer(provider text, customer_id text)
+create function public.billing_account_of_customer(provider text, customer_id text)
 returns text
 language plpgsql stable
 set search_path = ''
 as 'begin return billing.account_of_customer(provider, customer_id); end';
 
-create or replace function public.billing_account_email(account_id text)
+create function public.billing_account_email(account_id text)
 returns text
 language plpgsql stable
 set search_path = ''
 as 'begin return billing.account_email(account_id); end';
 
 -- Returns the subscriptions of those events that belong to an erased account.
-create or replace function public.billing_is_erased(events jsonb)
+create function public.billing_is_erased(events jsonb)
 returns setof text
 language plpgsql stable
 set search_path = ''

@@ -34,7 +34,7 @@
 -- Applies each event of an array exactly once. Returns a row per event: its place; the outcome
 -- (applied, duplicate, stale, erased or failed), for failed the SQLSTATE and message; and whether a
 -- retry is requested, if an event may have cured a failure.
-create or replace function public.billing_apply_events(events jsonb)
+create function public.billing_apply_events(events jsonb)
 returns table (place integer, outcome text, error_code text, error text, retries boolean)
 language plpgsql volatile
 set search_path = ''
@@ -96,7 +96,7 @@ $$;
 -- Applies sorted events together. What a statement raises (a check or trigger of the app, a lock)
 -- concerns all of them, so each half is tried by itself, down to the event at fault: any error, as
 -- one of the server may come from one event, and PostgREST before 16 repeats 40001 for ever.
-create or replace function billing.apply(todo billing.event[], has_handler boolean default false)
+create function billing.apply(todo billing.event[], has_handler boolean default false)
 returns billing.answer[]
 language plpgsql volatile
 set search_path = ''
@@ -171,7 +171,7 @@ end;
 $$;
 
 -- Returns the new events; of copies in the batch, the first.
-create or replace function billing.claim_events(todo billing.event[])
+create function billing.claim_events(todo billing.event[])
 returns billing.event[]
 language plpgsql volatile
 set search_path = ''
@@ -207,7 +207,7 @@ end;
 $$;
 
 -- Takes advisory locks, as a subscription that is being created has no row to lock.
-create or replace function billing.lock_events(claimed billing.event[])
+create function billing.lock_events(claimed billing.event[])
 returns void
 language plpgsql volatile
 set search_path = ''
@@ -244,7 +244,7 @@ end;
 $$;
 
 -- Sets is_erased. The events of a subscription come one after the other.
-create or replace function billing.mark_erased(claimed billing.event[])
+create function billing.mark_erased(claimed billing.event[])
 returns billing.event[]
 language plpgsql volatile
 set search_path = ''
@@ -270,7 +270,7 @@ end;
 $$;
 
 -- Returns what is to be written. Locks the records without waiting (55P03).
-create or replace function billing.work_out(claimed billing.event[])
+create function billing.work_out(claimed billing.event[])
 returns billing.work
 language plpgsql volatile
 set search_path = ''
@@ -351,7 +351,7 @@ begin
 end;
 $$;
 
-create or replace function billing.with_accounts(claimed billing.event[], lacking integer[])
+create function billing.with_accounts(claimed billing.event[], lacking integer[])
 returns billing.event[]
 language plpgsql volatile
 set search_path = ''
@@ -386,7 +386,7 @@ $$;
 
 -- Writes all columns of billing.records, in order. Into the table, since Postgres before 17 cannot
 -- merge into a view; "insert ... on conflict" would fire triggers for new subscriptions.
-create or replace function billing.write_records(changed billing.records[])
+create function billing.write_records(changed billing.records[])
 returns void
 language plpgsql volatile
 set search_path = ''
@@ -461,7 +461,7 @@ begin
 end;
 $$;
 
-create or replace function billing.write_effects(work billing.work)
+create function billing.write_effects(work billing.work)
 returns void
 language plpgsql volatile
 set search_path = ''
@@ -534,7 +534,7 @@ $$;
 
 -- Returns an answer per event. A copy of one that failed has failed as well; others that were not
 -- claimed are duplicates.
-create or replace function billing.answer_all(
+create function billing.answer_all(
   todo billing.event[],
   claimed billing.event[],
   answers billing.answer[]
@@ -564,7 +564,7 @@ $$;
 
 -- Returns whether the account of a customer is known, or account_of_customer raises an error. Then
 -- an event's subscription is ours, and its creation may still come (BW006).
-create or replace function billing.is_known_customer(provider text, customer_id text)
+create function billing.is_known_customer(provider text, customer_id text)
 returns boolean
 language plpgsql volatile
 set search_path = ''
@@ -579,7 +579,7 @@ $$;
 
 -- Returns the lock_timeout for the next lock: short, because a call that waits holds locks, and a
 -- locked event is tried once per level of halving.
-create or replace function billing.lock_patience()
+create function billing.lock_patience()
 returns text
 language sql volatile
 return case
@@ -588,23 +588,23 @@ return case
 end;
 
 -- The keys of advisory locks. That of a null is null, and takes no lock.
-create or replace function billing.account_lock(account_id text)
+create function billing.account_lock(account_id text)
 returns bigint
 language sql immutable
 return hashtextextended(account_id, 1);
 
-create or replace function billing.subscription_lock(id text)
+create function billing.subscription_lock(id text)
 returns bigint
 language sql immutable
 return hashtextextended(id, 0);
 
-create or replace function billing.customer_erasure_lock(provider text, customer_id text)
+create function billing.customer_erasure_lock(provider text, customer_id text)
 returns bigint
 language sql immutable
 return hashtextextended(provider || ':' || customer_id, 2);
 
 -- A thousand: Postgres has room for a few thousand locks, and an app may add a million customers.
-create or replace function billing.customer_group_lock(provider text, customer_id text)
+create function billing.customer_group_lock(provider text, customer_id text)
 returns bigint
 language sql immutable
 return hashtextextended('billing.customers', 0)

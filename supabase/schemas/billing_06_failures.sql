@@ -100,7 +100,7 @@ comment on column billing.failed_events.resolution is
 -- applies the event waits, with all events in it, and then finds the failure and resolves it. So
 -- this waits only briefly for a locked row: half a second if the event may be applied right now,
 -- less if another transaction has locked its failure.
-create or replace function public.billing_record_failed_event(failure jsonb)
+create function public.billing_record_failed_event(failure jsonb)
 returns text
 language plpgsql volatile
 set search_path = ''
@@ -236,7 +236,7 @@ $$;
 -- Returns whether a number has more than 40 digits before or after the point, without converting it
 -- to text: as text, 1e131071 has 131,072 digits, and a few thousand of them exhaust the memory. No
 -- field of an event needs such a number.
-create or replace function billing.has_long_number(payload jsonb)
+create function billing.has_long_number(payload jsonb)
 returns boolean
 language sql immutable
 set search_path = ''
@@ -249,7 +249,7 @@ return exists (
 -- Keeps the received payload when a person repairs it. It ends the claim of a run that has read the
 -- old payload: billing.resolve_failures then refuses its event. A resolved row cannot be repaired:
 -- it would look as if the repaired payload had been applied.
-create or replace function billing.keep_original_payload()
+create function billing.keep_original_payload()
 returns trigger
 language plpgsql volatile
 set search_path = ''
@@ -276,7 +276,7 @@ begin
 end;
 $$;
 
-create or replace trigger keep_original_payload
+create trigger keep_original_payload
 before update of payload on billing.failed_events
 for each row
 -- With the same attempts, it is not the change of a delivery.
@@ -293,7 +293,7 @@ execute function billing.keep_original_payload();
 -- the run that has claimed the repair may apply it; or it comes from a run whose claim is gone,
 -- because the row was repaired, resolved, cured or claimed again. Each of these ends the claim, so
 -- the lease tells.
-create or replace function billing.resolve_failures(steps billing.step[])
+create function billing.resolve_failures(steps billing.step[])
 returns void
 language plpgsql volatile
 set search_path = ''
@@ -366,7 +366,7 @@ $$;
 
 -- For people in the SQL editor --------------------------------------------------------------------
 
-create or replace view billing.open_failures
+create view billing.open_failures
 with (security_invoker = true)
 as
 select
@@ -392,7 +392,7 @@ comment on view billing.open_failures is
   'Open failures, the most frequent error first. alike: how many have the same error_code.';
 
 -- Returns the failure that a person names, if it is in one of these states, and locks it.
-create or replace function billing.named_failure(
+create function billing.named_failure(
   event_id text,
   of_provider text,
   of_states text[] default '{open}'
@@ -427,7 +427,7 @@ begin
 end;
 $$;
 
-create or replace function billing.retry_failed_event(
+create function billing.retry_failed_event(
   event_id text,
   of_provider text default null
 )
@@ -457,7 +457,7 @@ comment on function billing.retry_failed_event is
 -- This locks many rows, so it must not wait for a locked one: the transaction that holds the lock
 -- may wait for one of these rows (a deadlock), and deliveries of these events would wait as well.
 -- With old statistics, any join but by hash may compare each row with each other one.
-create or replace function billing.retry_failed_events(
+create function billing.retry_failed_events(
   of_type text default null,
   of_error_code text default null,
   failed_since timestamptz default null,
@@ -520,7 +520,7 @@ comment on function billing.retry_failed_events is
   'Requests a retry of all open failures, or of those with a type, an error code or a time of '
   'failure, in the order in which the events occurred; the schedule of each begins anew.';
 
-create or replace function billing.retry_request_answer(requested integer)
+create function billing.retry_request_answer(requested integer)
 returns text
 language plpgsql volatile
 set search_path = ''
@@ -534,7 +534,7 @@ begin
 end;
 $$;
 
-create or replace function billing.resolve_failed_event(
+create function billing.resolve_failed_event(
   event_id text,
   reason text,
   who text default current_user,
@@ -570,7 +570,7 @@ comment on function billing.resolve_failed_event is
   'Resolves an open failure without applying the event; stores the reason and the name.';
 
 -- The failure then waits for a person, because its schedule has ended.
-create or replace function billing.reopen_failed_event(
+create function billing.reopen_failed_event(
   event_id text,
   of_provider text default null
 )

@@ -4,7 +4,7 @@
 -- Returns when the schedule retries a failure. Null if no retry can help: the code is permanent,
 -- the payload was repaired, or the last retry has failed. retries: how many of the schedule have
 -- failed.
-create or replace function billing.next_retry(
+create function billing.next_retry(
   error_code text,
   is_repaired boolean,
   retries integer
@@ -29,7 +29,7 @@ end;
 --
 -- The arrays are searched each by itself, so a failure of the other provider with the same ID may
 -- be among them; its retry only fails again.
-create or replace function billing.request_retries(
+create function billing.request_retries(
   providers text[],
   subscriptions text[],
   customers text[]
@@ -72,7 +72,7 @@ $$;
 
 -- For a customer who is new or corrected, by a checkout or by the app. The lock is shared:
 -- transactions that add different customers, in whatever order, must not wait for each other.
-create or replace function billing.retry_for_customer()
+create function billing.retry_for_customer()
 returns trigger
 language plpgsql volatile
 set search_path = ''
@@ -87,7 +87,6 @@ end;
 $$;
 
 -- Deferred, so that the lock is short.
-drop trigger if exists retry_for_customer on billing.customers;
 create constraint trigger retry_for_customer
 after insert or update on billing.customers
 deferrable initially deferred
@@ -98,7 +97,7 @@ execute function billing.retry_for_customer();
 -- account of its customer. Each is added under a lock, which this takes, too, until the end of the
 -- transaction: so either this sees it, or request_retries finds the failure. Transactions that add
 -- customers queue behind it, so the caller limits the wait.
-create or replace function billing.is_cured(
+create function billing.is_cured(
   provider text,
   error_code text,
   subscription_id text,
@@ -134,7 +133,7 @@ $$;
 
 -- Returns whether a retry is requested that no run has claimed, so that the receiver wakes the
 -- worker.
-create or replace function billing.has_request()
+create function billing.has_request()
 returns boolean
 language plpgsql stable
 set search_path = ''
@@ -162,7 +161,7 @@ $$;
 --
 -- A worker has 256 MB of memory, so a batch is limited in bytes of JSON text, in which a control
 -- character counts six (\u0000).
-create or replace function public.billing_claim_failed_events(lease_id uuid, batch_size integer)
+create function public.billing_claim_failed_events(lease_id uuid, batch_size integer)
 returns table (provider text, event_id text, type text, body text, body_encoding text)
 language plpgsql volatile
 set search_path = ''
@@ -270,7 +269,7 @@ $$;
 --
 -- Deliveries wait for these rows of the ledger, so this hardly waits for a locked row: the next run
 -- tries it.
-create or replace function public.billing_settle_failed_events(lease_id uuid, results jsonb)
+create function public.billing_settle_failed_events(lease_id uuid, results jsonb)
 returns integer
 language plpgsql volatile
 set search_path = ''

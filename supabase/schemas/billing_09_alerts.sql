@@ -22,7 +22,7 @@ comment on table billing.alerts is
 --   failures_resolved: the operator was told, and no failure of the code is open any more.
 --   handler_not_listed: functions of the app that no listed type calls; at most once a day. The
 --     argument has the functions that listed types call; null: not compared.
-create or replace function public.billing_claim_alerts(
+create function public.billing_claim_alerts(
   lease_id uuid,
   destination text,
   handlers text[] default null
@@ -119,7 +119,7 @@ $$;
 
 -- Stores which alerts were sent; returns how many. results: kind and alert as claimed, result,
 -- retry_after_seconds.
-create or replace function public.billing_settle_alerts(
+create function public.billing_settle_alerts(
   lease_id uuid,
   destination text,
   results jsonb
