@@ -413,8 +413,9 @@ declare
   );
 begin
   if cardinality(named) = 0 then
-    raise exception 'No open failure has the id %.',
-      event_id || coalesce(' (provider ' || of_provider || ')', '')
+    raise exception 'No failure with the id % has the state %.',
+      event_id || coalesce(' (provider ' || of_provider || ')', ''),
+      array_to_string(of_states, ' or ')
       using hint = format(
         'select provider, resolution from billing.failed_events where event_id = %L;',
         event_id
@@ -579,30 +580,10 @@ language plpgsql volatile
 set search_path = ''
 as $$
 declare
-  without_effect constant text[] := '{by hand,ignored}';
-  state constant text := (
-    select coalesce(f.resolution, 'open')
-    from billing.failed_events f
-    where f.event_id = reopen_failed_event.event_id
-      and (f.provider = of_provider) is not false
-    order by f.resolution = any (without_effect) desc nulls last, f.resolution nulls first
-    limit 1
-  );
-  named billing.failed_events;
+  -- With another resolution, the event has had its effect.
+  named constant billing.failed_events
+    := billing.named_failure(event_id, of_provider, '{by hand,ignored}');
 begin
-  if state is null then
-    raise exception 'No failed event has the id %.',
-      event_id || coalesce(' (provider ' || of_provider || ')', '');
-  elsif state = 'open' then
-    raise exception 'The failed event % is open already.', event_id
-      using hint = format('select billing.retry_failed_event(%L);', event_id);
-  elsif state <> all (without_effect) then
-    raise exception
-      'Cannot open % again: its resolution is %, so the event has had its effect.', event_id, state
-      using hint = 'Nothing is left to do.';
-  end if;
-
-  named := billing.named_failure(event_id, of_provider, without_effect);
   update billing.failed_events f set
     resolved_at = null,
     resolution = null,
