@@ -1724,7 +1724,6 @@ $$;
 create function billing.has_long_number(payload jsonb)
 returns boolean
 language sql immutable
-set search_path = ''
 return exists (
   select
   from jsonb_path_query(payload, 'strict $.** ? (@.type() == "number")') as found (number)
@@ -1742,12 +1741,11 @@ as $$
 begin
   if new.resolved_at is not null then
     raise exception 'Cannot repair %: it is already resolved (%).', new.event_id, new.resolution
-      using hint = 'Nothing was changed. If it was resolved by hand or ignored, open it first: '
-        || 'billing.reopen_failed_event.';
+      using hint = 'If it was resolved by hand or ignored, open it first: billing.reopen_failed_event.';
   elsif billing.has_long_number(new.payload) then
     raise exception 'Cannot repair %: the payload has a number of more than 40 digits.',
       new.event_id
-      using hint = 'Nothing was changed. Remove the number, or write it as a string.';
+      using hint = 'Remove the number, or write it as a string.';
   end if;
 
   new.original_payload := coalesce(old.original_payload, old.payload);
@@ -2103,7 +2101,6 @@ create function billing.next_retry(
 )
 returns timestamptz
 language sql stable
-set search_path = ''
 return case
   when not is_repaired and error_code in (
     'record_locked', 'database_unavailable', 'overloaded', 'apply_failed', 'subscription_unknown',
@@ -2260,16 +2257,14 @@ set search_path = ''
 set jit = off
 set enable_seqscan = off
 as $$
-#variable_conflict use_column
 declare
-  run constant uuid := billing_claim_failed_events.lease_id;
   waiting record;
   failure billing.failed_events;
   blocked text[] := '{}'; -- subscriptions of which later events are left out
   claimed integer := 0;
   bytes bigint := 0;
 begin
-  if not billing.hold_lease('retries', run) then
+  if not billing.hold_lease('retries', lease_id) then
     return;
   end if;
 
@@ -2281,7 +2276,7 @@ begin
         f.subscription_id,
         f.retry_requested_at is null as is_scheduled,
         max(case
-          when f.retry_lease_id = run then 3 -- claimed by this run: left out
+          when f.retry_lease_id = lease_id then 3 -- claimed by this run: left out
           when f.retry_lease_id is not null then 2 -- not settled by an earlier run
           when f.error_code in ('apply_failed', 'handler_missing') then 1 -- perhaps by a handler
           else 0
@@ -2316,7 +2311,7 @@ begin
       and f.event_id = waiting.event_id
       -- "is true": the planner's policy (04).
       and (
-        f.retry_lease_id is distinct from run
+        f.retry_lease_id is distinct from lease_id
         and f.resolved_at is null
         and (f.retry_requested_at is not null or f.next_retry_at <= now())
       ) is true
@@ -2330,7 +2325,7 @@ begin
     exit when claimed > 0 and (waiting.goes_alone or bytes > 4 * 1024 * 1024);
 
     update billing.failed_events f
-    set retry_lease_id = run
+    set retry_lease_id = lease_id
     where (f.provider, f.event_id) = (failure.provider, failure.event_id);
     return query
     select
@@ -2373,7 +2368,6 @@ set enable_hashjoin = off
 set enable_mergejoin = off
 as $$
 declare
-  run constant uuid := billing_settle_failed_events.lease_id;
   -- The row, with the columns of its result instead of its own. fault is the error_code of this
   -- try, null if it succeeded; error_code then still has that of the try before.
   r record;
@@ -2386,7 +2380,7 @@ begin
       on f.provider = result ->> 'provider' and f.event_id = result ->> 'event_id'
     cross join jsonb_populate_record(f, result) as n
     -- What was applied is resolved already.
-    where (f.retry_lease_id = run or f.resolution in ('applied', 'duplicate', 'stale'))
+    where (f.retry_lease_id = lease_id or f.resolution in ('applied', 'duplicate', 'stale'))
       and (
         result ->> 'error_code' = 'record_locked'
         and f.retry_requested_at is not null
@@ -2397,7 +2391,7 @@ begin
       if r.outcome = 'untried' then
         update billing.failed_events f
         set retry_lease_id = null
-        where (f.provider, f.event_id, f.retry_lease_id) = (r.provider, r.event_id, run);
+        where (f.provider, f.event_id, f.retry_lease_id) = (r.provider, r.event_id, lease_id);
         continue;
       end if;
 
@@ -2442,7 +2436,7 @@ begin
         end
       where (f.provider, f.event_id) = (r.provider, r.event_id)
         and (
-          f.resolved_at is null and f.retry_lease_id = run
+          f.resolved_at is null and f.retry_lease_id = lease_id
           or f.resolution = r.outcome
         );
       settled := settled + found::integer;
@@ -2601,7 +2595,6 @@ $$;
 create function billing.notification_waits()
 returns interval[]
 language sql immutable
-set search_path = ''
 return '{5 s,5 min,30 min,2 h,5 h,10 h,14 h,20 h,24 h}'::interval[];
 
 -- Claims up to batch_size due notifications for a run.
@@ -2836,7 +2829,6 @@ returns table (id uuid, kind text, alert jsonb, created_at timestamptz)
 language plpgsql volatile
 set search_path = ''
 as $$
-#variable_conflict use_column
 begin
   if not billing.hold_lease('notifications', lease_id, destination) then
     return;
@@ -3283,9 +3275,9 @@ $$;
 comment on function billing.prune is
   'Deletes old rows, up to batch_size per table, but open or pending ones; payloads sooner.';
 -- supabase/schemas/billing_11_erasure.sql
--- Erasing an account: what is stored of it is deleted, and its later events have no effect. They
--- are marked in 04, and dropped by resolve_failures and billing_record_failed_event (06). A new
--- table with data of accounts: delete its rows in erase_account, and name its IDs in ids_of.
+-- Erasing an account. Its later events are marked in 04, and dropped by resolve_failures and
+-- billing_record_failed_event (06). A new table with data of accounts: delete its rows in
+-- erase_account, and name its IDs in ids_of.
 
 create table billing.erasures (
   -- sha256(key || provider || ':' || id), with the key in billing.erasure_key; of an account,

@@ -239,7 +239,6 @@ $$;
 create function billing.has_long_number(payload jsonb)
 returns boolean
 language sql immutable
-set search_path = ''
 return exists (
   select
   from jsonb_path_query(payload, 'strict $.** ? (@.type() == "number")') as found (number)
@@ -257,12 +256,11 @@ as $$
 begin
   if new.resolved_at is not null then
     raise exception 'Cannot repair %: it is already resolved (%).', new.event_id, new.resolution
-      using hint = 'Nothing was changed. If it was resolved by hand or ignored, open it first: '
-        || 'billing.reopen_failed_event.';
+      using hint = 'If it was resolved by hand or ignored, open it first: billing.reopen_failed_event.';
   elsif billing.has_long_number(new.payload) then
     raise exception 'Cannot repair %: the payload has a number of more than 40 digits.',
       new.event_id
-      using hint = 'Nothing was changed. Remove the number, or write it as a string.';
+      using hint = 'Remove the number, or write it as a string.';
   end if;
 
   new.original_payload := coalesce(old.original_payload, old.payload);

@@ -11,7 +11,6 @@ create function billing.next_retry(
 )
 returns timestamptz
 language sql stable
-set search_path = ''
 return case
   when not is_repaired and error_code in (
     'record_locked', 'database_unavailable', 'overloaded', 'apply_failed', 'subscription_unknown',
@@ -168,16 +167,14 @@ set search_path = ''
 set jit = off
 set enable_seqscan = off
 as $$
-#variable_conflict use_column
 declare
-  run constant uuid := billing_claim_failed_events.lease_id;
   waiting record;
   failure billing.failed_events;
   blocked text[] := '{}'; -- subscriptions of which later events are left out
   claimed integer := 0;
   bytes bigint := 0;
 begin
-  if not billing.hold_lease('retries', run) then
+  if not billing.hold_lease('retries', lease_id) then
     return;
   end if;
 
@@ -189,7 +186,7 @@ begin
         f.subscription_id,
         f.retry_requested_at is null as is_scheduled,
         max(case
-          when f.retry_lease_id = run then 3 -- claimed by this run: left out
+          when f.retry_lease_id = lease_id then 3 -- claimed by this run: left out
           when f.retry_lease_id is not null then 2 -- not settled by an earlier run
           when f.error_code in ('apply_failed', 'handler_missing') then 1 -- perhaps by a handler
           else 0
@@ -224,7 +221,7 @@ begin
       and f.event_id = waiting.event_id
       -- "is true": the planner's policy (04).
       and (
-        f.retry_lease_id is distinct from run
+        f.retry_lease_id is distinct from lease_id
         and f.resolved_at is null
         and (f.retry_requested_at is not null or f.next_retry_at <= now())
       ) is true
@@ -238,7 +235,7 @@ begin
     exit when claimed > 0 and (waiting.goes_alone or bytes > 4 * 1024 * 1024);
 
     update billing.failed_events f
-    set retry_lease_id = run
+    set retry_lease_id = lease_id
     where (f.provider, f.event_id) = (failure.provider, failure.event_id);
     return query
     select
@@ -281,7 +278,6 @@ set enable_hashjoin = off
 set enable_mergejoin = off
 as $$
 declare
-  run constant uuid := billing_settle_failed_events.lease_id;
   -- The row, with the columns of its result instead of its own. fault is the error_code of this
   -- try, null if it succeeded; error_code then still has that of the try before.
   r record;
@@ -294,7 +290,7 @@ begin
       on f.provider = result ->> 'provider' and f.event_id = result ->> 'event_id'
     cross join jsonb_populate_record(f, result) as n
     -- What was applied is resolved already.
-    where (f.retry_lease_id = run or f.resolution in ('applied', 'duplicate', 'stale'))
+    where (f.retry_lease_id = lease_id or f.resolution in ('applied', 'duplicate', 'stale'))
       and (
         result ->> 'error_code' = 'record_locked'
         and f.retry_requested_at is not null
@@ -305,7 +301,7 @@ begin
       if r.outcome = 'untried' then
         update billing.failed_events f
         set retry_lease_id = null
-        where (f.provider, f.event_id, f.retry_lease_id) = (r.provider, r.event_id, run);
+        where (f.provider, f.event_id, f.retry_lease_id) = (r.provider, r.event_id, lease_id);
         continue;
       end if;
 
@@ -350,7 +346,7 @@ begin
         end
       where (f.provider, f.event_id) = (r.provider, r.event_id)
         and (
-          f.resolved_at is null and f.retry_lease_id = run
+          f.resolved_at is null and f.retry_lease_id = lease_id
           or f.resolution = r.outcome
         );
       settled := settled + found::integer;

@@ -145,7 +145,6 @@ $$;
 create function billing.notification_waits()
 returns interval[]
 language sql immutable
-set search_path = ''
 return '{5 s,5 min,30 min,2 h,5 h,10 h,14 h,20 h,24 h}'::interval[];
 
 -- Claims up to batch_size due notifications for a run.

@@ -1,6 +1,6 @@
--- Erasing an account: what is stored of it is deleted, and its later events have no effect. They
--- are marked in 04, and dropped by resolve_failures and billing_record_failed_event (06). A new
--- table with data of accounts: delete its rows in erase_account, and name its IDs in ids_of.
+-- Erasing an account. Its later events are marked in 04, and dropped by resolve_failures and
+-- billing_record_failed_event (06). A new table with data of accounts: delete its rows in
+-- erase_account, and name its IDs in ids_of.
 
 create table billing.erasures (
   -- sha256(key || provider || ':' || id), with the key in billing.erasure_key; of an account,
