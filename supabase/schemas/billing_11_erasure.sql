@@ -206,7 +206,6 @@ begin
       from billing.ids_of(account) as i;
 
       if cardinality(locks) > 2000 then
-        -- Postgres has room for a few thousand.
         raise exception 'The account has % subscriptions and customers: nothing was erased.',
           cardinality(locks)
           using hint = 'At most 2000 can be locked. '

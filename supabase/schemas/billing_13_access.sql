@@ -49,7 +49,6 @@ return set_config(
   true
 );
 
--- Fast with a large ledger, too.
 create view public.billing_health
 with (security_invoker = true)
 as
