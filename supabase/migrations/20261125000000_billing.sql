@@ -1616,11 +1616,9 @@ begin
     billing.customer_erasure_lock(failed.provider, failed.customer_id)
   );
 
-  event.provider := failed.provider;
-  event.kind := coalesce(failed.kind, 'other');
-  event.subscription_id := failed.subscription_id;
-  event.fallback_account := failure ->> 'fallback_account';
-  event.account_id := case when event.fallback_account is null then failed.account_id end;
+  event := jsonb_populate_record(null::billing.event, failure);
+  event.kind := coalesce(event.kind, 'other');
+  event.account_id := nullif(event.account_id, event.fallback_account);
   event.report := jsonb_build_object('customer_id', failed.customer_id);
   erasure := billing.erasure_of(event);
   if erasure is not null then
