@@ -254,7 +254,8 @@ as $$
 begin
   if new.resolved_at is not null then
     raise exception 'Cannot repair %: it is already resolved (%).', new.event_id, new.resolution
-      using hint = 'If it was resolved by hand or ignored, open it first: billing.reopen_failed_event.';
+      using hint = 'If it was resolved by hand or ignored, open it first: '
+        || 'billing.reopen_failed_event.';
   elsif billing.has_long_number(new.payload) then
     raise exception 'Cannot repair %: the payload has a number of more than 40 digits.',
       new.event_id
