@@ -53,7 +53,7 @@ comment on table billing.missed_events is
 -- Called by each scheduled run, with the providers that have a key. If a sweep is due, wakes the
 -- worker for it, so that it has processor time of its own. Returns true if nothing can wake it: the
 -- run then sweeps itself.
-create or replace function public.billing_request_sweep(providers text[])
+create function public.billing_request_sweep(providers text[])
 returns boolean
 language plpgsql volatile
 set search_path = ''
@@ -78,7 +78,7 @@ $$;
 
 -- Begins a sweep. Returns no row if another run has the queue, or the provider has asked for a
 -- pause.
-create or replace function public.billing_claim_sweep(
+create function public.billing_claim_sweep(
   lease_id uuid,
   provider text,
   destination text
@@ -105,7 +105,8 @@ begin
   on conflict (provider) do update set
     last_run_at = excluded.last_run_at,
     -- Unless it is settled: the worker was killed.
-    rests = excluded.rests
+    rests = excluded.rests,
+    wanted_at = now()
   returning
     s.swept_until,
     s.types,
@@ -118,7 +119,7 @@ $$;
 
 -- Returns those events that are unknown, in the same order. An ID is known if either provider has
 -- it: both may be the same account.
-create or replace function public.billing_missing_events(event_ids text[])
+create function public.billing_missing_events(event_ids text[])
 returns text[]
 language plpgsql stable
 set search_path = ''
@@ -147,7 +148,7 @@ $$;
 
 -- Counts what a sweep has found in the transaction that applies it, so that the number is right even
 -- if the worker is killed.
-create or replace function billing.count_missed(provider text, types text[])
+create function billing.count_missed(provider text, types text[])
 returns void
 language sql volatile
 set search_path = ''
@@ -161,7 +162,7 @@ begin atomic
 end;
 
 -- Stores how far a sweep has come, or why it failed. Returns whether the run still has the queue.
-create or replace function public.billing_settle_sweep(
+create function public.billing_settle_sweep(
   lease_id uuid,
   provider text,
   destination text,
@@ -209,7 +210,7 @@ end;
 $$;
 
 -- What billing_claim_alerts (09) sends, each again after `rests` if it is still so.
-create or replace view billing.sweep_alerts
+create view billing.sweep_alerts
 with (security_invoker = true)
 as
 select

@@ -420,6 +420,9 @@ Deno.test("a grant is made once, however often the button is clicked", async () 
   refused = false;
   await Promise.all([give(), give()]);
   assertStringIncludes(await read(found), "Done: grant_1");
+  for (const path of ["/grant_plan_", "/grant_plan/1", "/_end_grant"]) {
+    assertEquals((await send(path, args)).status, 404);
+  }
   const sent = calls.map(({ sent }) => sent).filter(Boolean);
   assertEquals(sent.map((it) => JSON.parse(it)), [args, args]);
 });

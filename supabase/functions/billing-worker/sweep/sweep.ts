@@ -22,13 +22,8 @@ import {
   type ApplyAllOptions,
   type ReadEvent,
 } from "../apply_all.ts";
-import {
-  ApiError,
-  type EventSource,
-  type Json,
-  type KeyedProvider,
-  type Slice,
-} from "./event_api.ts";
+import { ApiError, type Json, type Slice } from "./event_api.ts";
+import type { EventSource, KeyedProvider } from "./event_sources.ts";
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
@@ -47,7 +42,7 @@ const NEWS_MS = 3 * DAY_MS;
 
 /** For one run; the next goes on. Supabase gives a request 2 s of processor time. */
 const RUN_TIME_MS = 25_000;
-const RUN_EVENTS = 1_000;
+const RUN_EVENTS = 2_000;
 const RUN_SLICES = 10;
 
 const BATCH_SIZE = 25;
@@ -117,6 +112,7 @@ interface Run extends SweepOptions {
   readonly refusedTypes: Set<string>;
   listed: number;
   missed: number;
+  failed: number;
 }
 
 type State = DatabaseFunctions["billing_claim_sweep"]["Returns"][number];
@@ -155,6 +151,7 @@ async function beginRun(
     refusedTypes: new Set(),
     listed: 0,
     missed: 0,
+    failed: 0,
   };
 }
 
@@ -217,8 +214,10 @@ async function sweepSource(source: EventSource, run: Run): Promise<void> {
   run.isDone = true;
 }
 
-function isOver({ clock, startedMs, missed }: Run): boolean {
-  return clock() >= startedMs + RUN_TIME_MS || missed >= RUN_EVENTS;
+function isOver({ clock, startedMs, missed, failed }: Run): boolean {
+  // To store a failure takes five times as long as to apply an event.
+  return clock() >= startedMs + RUN_TIME_MS ||
+    missed + 4 * failed >= RUN_EVENTS;
 }
 
 function endOf({ startedMs }: Run): number {
@@ -287,6 +286,7 @@ async function applyBatch(
   for (const [i, result] of results.entries()) {
     if (result === "untried") return i;
     if (result instanceof DeliveryError) {
+      run.failed++;
       run.missed += await storeFailure(result, batch[i]!, run);
     } else if (result === "applied" || result === "stale") {
       run.missed++;
