@@ -37,9 +37,6 @@ const OVERLAP_MS = HOUR_MS;
 /** A type that was unlisted for longer begins anew: its events were ignored rightly. */
 const GONE_MS = 3 * DAY_MS;
 
-/** An older event notifies nobody, unless a subscription has ended. */
-const NEWS_MS = 3 * DAY_MS;
-
 /** For one run; the next goes on. Supabase gives a request 2 s of processor time. */
 const RUN_TIME_MS = 25_000;
 const RUN_EVENTS = 2_000;
@@ -307,19 +304,8 @@ function readMissed(json: Json, run: Run): ReadEvent | undefined {
     });
     if (parsed.isIgnored) return undefined;
 
-    const { payment, ...event } = parsed.event;
-    const isNews = payment?.kind === "ended" ||
-      timeOf(json, run) > startedMs - NEWS_MS;
-    return {
-      format,
-      text,
-      event: {
-        ...event,
-        ...(payment && isNews && { payment }),
-        provider,
-        is_missed: true,
-      },
-    };
+    const event = { ...parsed.event, provider, is_missed: true } as const;
+    return { format, text, event };
   } catch (thrown) {
     return { format, text, fault: toDeliveryError(thrown) };
   }
