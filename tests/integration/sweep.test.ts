@@ -256,19 +256,19 @@ const LOSSES: [string, (event: ListedEvent, shared: Shared) => boolean][] = [
 ];
 
 const FAULTED: [Fault, error: string, pauseSeconds?: number][] = [
-  ["429", "api_unavailable: The API answered 429", 60],
-  ["429 for seconds", "api_unavailable: The API answered 429", 120],
-  ["429 until a date", "api_unavailable: The API answered 429", 120],
-  ["500", "api_unavailable: The API answered 500"],
-  ["a redirect", "api_unavailable: The API answered 302"],
-  ["HTML", "api_unavailable: The API did not answer with JSON within 10 s"],
+  ["429", "api_unavailable: the API answered 429", 60],
+  ["429 for seconds", "api_unavailable: the API answered 429", 120],
+  ["429 until a date", "api_unavailable: the API answered 429", 120],
+  ["500", "api_unavailable: the API answered 500"],
+  ["a redirect", "api_unavailable: the API answered 302"],
+  ["HTML", "api_unavailable: no JSON from the API within 10 s"],
   [
     "breaks off",
-    "api_unavailable: The API did not answer with JSON within 10 s",
+    "api_unavailable: no JSON from the API within 10 s",
   ],
-  ["another list", "api_unavailable: The API's page is not a list"],
-  ["401", "api_key_refused: The API answered 401: PROVIDER_A_API_KEY must"],
-  ["403", "api_key_refused: The API answered 403: PROVIDER_A_API_KEY must"],
+  ["another list", "api_unavailable: the API's page is not a list"],
+  ["401", "api_key_refused: the API answered 401: PROVIDER_A_API_KEY must"],
+  ["403", "api_key_refused: the API answered 403: PROVIDER_A_API_KEY must"],
 ];
 
 /** How far all types and that of the handler were swept, and which of its events are due. */
@@ -458,20 +458,33 @@ for (const format of FORMATS) {
   Deno.test(`${format}: an event older than three days notifies nobody, unless a subscription has ended`, async () => {
     await using scene = await begin(format);
     const { make, worker } = scene;
-    for (const [i, days] of [4, 2].entries()) {
-      const subscription = `sub_${i}`;
-      make("created", { subscription, at: NOW - 6 * DAY });
-      make("failed", { subscription, at: NOW - days * DAY });
-      make("ended", { subscription, at: NOW - (days - 1) * DAY });
+    for (const days of [4, 2]) {
+      const at = (of: string, ms: number) => ({
+        subscription: `sub_${of}_${days}`,
+        at: NOW - days * DAY + ms,
+      });
+      make("created", at("told", -HOUR));
+      make("failed", at("told", 0));
+      make("ended", at("told", HOUR));
+      make("failed", at("early", 0));
     }
     await sweepAll(worker);
+    for (const days of [4, 2]) {
+      make("created", { subscription: `sub_early_${days}`, at: NOW - HOUR });
+    }
+    await sweepAll(worker);
+    await takeTurn(worker);
+
+    const open = await sql`select from billing.open_failures`;
+    assertEquals(open.length, 0);
     const notices = await sql`
       select kind, subscription_id from billing.notifications
       order by kind, subscription_id`;
     assertEquals(notices.map((row) => Object.values(row).join(" ")), [
-      "ended sub_0",
-      "ended sub_1",
-      "payment_failed sub_1",
+      "ended sub_told_2",
+      "ended sub_told_4",
+      "payment_failed sub_early_2",
+      "payment_failed sub_told_2",
     ]);
   });
 

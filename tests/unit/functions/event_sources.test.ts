@@ -2,10 +2,12 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import type { Environment } from "../../../scripts/common/environment.ts";
 import {
   ApiError,
-  type EventSource,
   type Json,
-  readKeyedProviders,
 } from "../../../supabase/functions/billing-worker/sweep/event_api.ts";
+import {
+  type EventSource,
+  readKeyedProviders,
+} from "../../../supabase/functions/billing-worker/sweep/event_sources.ts";
 import { LOCAL_SECRET_KEY } from "../../../supabase/functions/_shared/billing/settings/local_stack.ts";
 import {
   createEventApi,
@@ -51,7 +53,7 @@ const KEYS: [key: string, env: Environment, expected?: string][] = [
   ["rk_live_1", TEST, "api_key_refused: PROVIDER_A_API_KEY is a live key, and"],
 
   ["rk_live_1", at("https://stand-in.test"), "stand-in.test"],
-  ["rk_live_1", at("http://127.0.0.1:1"), "127.0.0.1:1"],
+  ["rk_live_1", at("http://127.0.0.1:1/"), "127.0.0.1:1"],
   ["rk_live_1", at("http://stand-in.test"), NO_HTTPS],
   ["rk_live_1", at("http://localhost.test/"), NO_HTTPS],
   ["rk_live_1", { PROVIDER_A_FORMAT: "polar" }, `${UNUSED}API_KEY has no effe`],
