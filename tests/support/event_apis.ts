@@ -121,12 +121,9 @@ export const FAULTS = {
     new Response("<html>", { headers: { "content-type": "text/html" } }),
   "another list": () => Response.json({ data: {} }),
   "breaks off": () =>
-    new Response(
-      new ReadableStream({
-        start: (body) => body.enqueue(new TextEncoder().encode('{"data": [')),
-        pull: (body) => body.error(new Error("breaks off")),
-      }),
-    ),
+    new Response(new Blob(['{"data": [']).stream(), {
+      headers: { "content-length": "99" },
+    }),
 };
 
 export type Fault = keyof typeof FAULTS;

@@ -123,6 +123,7 @@ for (const format of ["stripe", "paddle"] as const) {
         types: [LISTING_FORMATS[format].types.created],
         position,
       }, source.get);
+      assert(slice.events.length <= 40);
       seen.push(...slice.events.map(idOf));
       if (slice.untilMs === now - HOUR) break;
       fromMs = slice.untilMs;
