@@ -140,9 +140,10 @@ async function state(): Promise<Record<string, string>> {
 
 /** As if sweeps had succeeded until then. */
 async function sweptUntil(ms: number, types: Record<string, string>) {
+  const position = `evt_01${(NOW - ms).toString(32)}`;
   await sql`
-    insert into billing.sweeps (provider, swept_until, types)
-    values ('a', ${ago(ms)}, ${sql.json(types)})`;
+    insert into billing.sweeps (provider, swept_until, types, position)
+    values ('a', ${ago(ms)}, ${sql.json(types)}, ${position})`;
 }
 
 function listedFor(ms: number, { types: { bought } }: Shared) {
@@ -329,12 +330,15 @@ for (const format of FORMATS) {
     await sql`
       update billing.failed_events
       set resolved_at = ${ago(2 * DAY)}, resolution = 'by hand'`;
-    await sql`update billing.sweeps set swept_until = ${ago(29 * DAY)}`;
-    assertEquals(await sweepAll(worker), 0);
+    const sweepAgain = async () => {
+      await sql`delete from billing.sweeps`;
+      await listedFor(29 * DAY, scene);
+      return await sweepAll(worker);
+    };
+    assertEquals(await sweepAgain(), 0);
 
     await sql`select billing.prune('1 day', '1 day')`;
-    await sql`update billing.sweeps set swept_until = ${ago(29 * DAY)}`;
-    assertEquals(await sweepAll(worker), 1);
+    assertEquals(await sweepAgain(), 1);
     assertEquals((await sql`select from billing.failed_events`).length, 0);
   });
 
