@@ -6,10 +6,7 @@ import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { fix } from "../../scripts/reconcile.ts";
 import { importPages } from "../../scripts/stripe_sync/apply.ts";
 import { findDifferences } from "../../scripts/stripe_sync/find_differences.ts";
-import type {
-  Page,
-  StripeSource,
-} from "../../scripts/stripe_sync/stripe_source.ts";
+import type { Page } from "../../scripts/stripe_sync/stripe_source.ts";
 import {
   createStripeAccount,
   serveStripeApi,
@@ -82,7 +79,7 @@ async function runSync(
   await using api = serveStripeApi(account);
   // Its records are all that reconcile compares.
   const context = testContext(api.url, { provider: `${prefix}_a` as "a" });
-  // However long an answer takes. A correction is dated between two seconds.
+  // Dates corrections among the events, however long an answer takes.
   async function* dated(pages: AsyncIterable<Page>) {
     for await (const page of pages) {
       yield { ...page, askedAtSeconds: second + 6 };
