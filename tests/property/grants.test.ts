@@ -18,12 +18,12 @@ import { type AnyEvent, anyEvents, rowsOf, wireOf } from "./any_event.ts";
 
 const EVENTS_PER_CALL = 3;
 const MOST_CALLS = 5;
-const MOSTLY_NONE = Array<"none">(9).fill("none");
+const MOSTLY_NONE = Array<"none">(13).fill("none");
 
 const sql = connect(2);
 Deno.test.afterAll(() => sql.end());
 
-/** What comes before a call, or beside it. */
+/** What comes before a call; an import or reconcile also beside it. */
 const step = fc.record({
   deed: fc.constantFrom("grant", "grant", "end", "erase", "none"),
   sync: fc.constantFrom("import", "import", "reconcile", ...MOSTLY_NONE),
@@ -152,11 +152,10 @@ async function leftBy(
   for (let i = 0; i < events.length; i += EVENTS_PER_CALL) {
     const { deed, sync } = steps[i / EVENTS_PER_CALL]!;
     const event = events[i]!;
+    await act(deed, `${prefix}_acc${event.of}`);
     const synced = runSync(sync, event, { prefix, i, grant: newest() });
     if (!isAtOnce) await synced;
-    const delivered = act(deed, `${prefix}_acc${event.of}`)
-      .then(() => deliver(i));
-    await Promise.all([synced, delivered]);
+    await Promise.all([synced, deliver(i)]);
   }
 
   assertEquals(await grantsOf(prefix), grants);
