@@ -228,6 +228,8 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
     assertWorks(await type(token), '"status": "past_due"');
     assertWorks(await tell(page, `${update} active`), "200 OK");
     assertWorks(await type(token), '"cancel_at": "2031-01-31T');
+    assertWorks(await tell(page, `${update} active --cancel-at=`), "200 OK");
+    assertWorks(await type(token), '"cancel_at": null');
   });
 
   await test.step("operate.md: an event that fails", async () => {
