@@ -40,6 +40,7 @@ const CHECKS = [
   "worker",
   "worker's key",
   "worker's runs",
+  "sweep",
   "failures",
   "notifications",
   "live and test",
@@ -120,8 +121,9 @@ Deno.test("a working deployment passes, and nothing is stored", async () => {
 
   const found = await look();
   assertEquals(Object.keys(found), CHECKS);
-  const { schedule, ...others } = found;
+  const { schedule, sweep, ...others } = found;
   assertStringIncludes(schedule!, "skipped the local stack wakes the worker");
+  assertStringIncludes(sweep!, "skipped off: nothing finds");
   const not = Object.entries(others).filter(([, text]) => !/^ok/.test(text));
   assertEquals(not, []);
   assertEquals(await rowCounts(sql), before);

@@ -21,7 +21,12 @@ export type Alert = Readonly<{
   /** The same until the alert is delivered. */
   id: string;
   kind: string;
-  alert: FailureOpened | FailuresResolved | HandlerNotListed;
+  alert:
+    | FailureOpened
+    | FailuresResolved
+    | HandlerNotListed
+    | EventsMissed
+    | SweepFailed;
   created_at: string;
 }>;
 
@@ -52,6 +57,25 @@ type FailuresResolved = Readonly<{
 type HandlerNotListed = Readonly<{
   error_code: string;
   handlers: readonly string[];
+}>;
+
+/** Sweeps have found events that never arrived. */
+export type EventsMissed = Readonly<{
+  error_code: "events_missed";
+  provider: string;
+  missed: number;
+  types: Readonly<Record<string, number>>;
+  /** Not sent: the call that settles the alert needs it. */
+  found_until: string;
+}>;
+
+/** A provider's key is refused, or its sweeps fail. */
+export type SweepFailed = Readonly<{
+  error_code: "api_key_refused" | "sweep_failed";
+  provider: string;
+  /** Missing if the last run was ended. */
+  error?: string;
+  last_success_at?: string;
 }>;
 
 export type Attempt = Readonly<{
