@@ -6,41 +6,6 @@ begin;
 select plan(67);
 set local timezone = 'UTC';
 
--- Applies events. Returns the answers by place, such as 'applied, failed BW001'.
-create function pg_temp.apply(variadic events jsonb[])
-returns text language sql as $$
-  select string_agg(concat_ws(' ', a.outcome, a.error_code), ', ' order by a.place)
-  from public.billing_apply_events((
-    select jsonb_agg(e.event || jsonb_build_object('place', e.place) order by e.place)
-    from unnest(events) with ordinality as e (event, place)
-  )) as a
-$$;
-
--- `second` is when the event occurred; null for an event without a time.
-create function pg_temp.event(
-  event_id text,
-  kind text,
-  subscription_id text,
-  second numeric,
-  fields jsonb default '{}'
-)
-returns jsonb language sql
-return jsonb_build_object(
-  'provider', 'a',
-  'event_id', event_id,
-  'type', 'provider.' || kind,
-  'kind', kind,
-  'occurred_at', '2027-01-15T08:00:00Z'::timestamptz + second * interval '1 second',
-  'subscription_id', subscription_id,
-  'account_id', case when kind = 'creation' then 'acc_1' end,
-  'report', case
-    when kind in ('creation', 'update')
-      then '{"plan_id": "plan_1", "provider_status": "past_due"}'::jsonb
-    else '{}'
-  end,
-  'payment', case when kind = 'payment_failed' then '{}'::jsonb end
-) || fields;
-
 create function pg_temp.report(fields jsonb)
 returns jsonb language sql
 return jsonb_build_object(
@@ -924,10 +889,7 @@ select is(
 );
 select is_empty($$select pg_temp.traces('tried')$$, 'a trial leaves nothing');
 
-select public.billing_record_failed_event('{
-  "provider": "a", "event_id": "tried_4", "body": "{}", "body_encoding": "text",
-  "error_code": "x", "error": "x"
-}');
+select pg_temp.file('tried_4');
 update billing.failed_events set payload = '{"n": 1}' where event_id = 'tried_4';
 select is(
   pg_temp.try_out(pg_temp.event('tried_4', 'creation', 'tried', 10)),

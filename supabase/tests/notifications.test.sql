@@ -50,11 +50,6 @@ returns billing.notifications language sql as $$
   select * from billing.notifications n where n.event_id = row_of.event_id
 $$;
 
--- Runs of the worker have a number.
-create function pg_temp.run(number integer)
-returns uuid language sql immutable
-return lpad(number::text, 32, '0')::uuid;
-
 create function pg_temp.claim(
   number integer,
   batch_size integer default 100,
@@ -83,12 +78,6 @@ $$;
 create function pg_temp.wait_of(event_id text)
 returns interval language sql
 return (pg_temp.row_of(event_id)).next_attempt_at - now();
-
--- Inside of one transaction, now() stands still, so leases end by hand.
-create function pg_temp.end_lease()
-returns void language sql as $$
-  update billing.leases set held_until = clock_timestamp() - interval '1 ms'
-$$;
 
 set local role service_role;
 
