@@ -3,7 +3,7 @@
  * event that fails hurts no other.
  */
 begin;
-select plan(67);
+select plan(66);
 set local timezone = 'UTC';
 
 create function pg_temp.report(fields jsonb)
@@ -135,59 +135,7 @@ select is(
   'an event that was applied is in the ledger'
 );
 
-select pg_temp.apply(pg_temp.event('tap_2', 'update', 'tap_sub', 20, '{
-  "report": {
-    "plan_id": "plan_2",
-    "current_period_end": null,
-    "provider_status": "past_due",
-    "customer_id": "cus_2",
-    "quantity": 6,
-    "cancel_at": null,
-    "trial_end": "2027-01-23T00:00:00Z",
-    "paused": null,
-    "paused_until": null,
-    "livemode": false,
-    "items": [{"item_id": "si_2"}, {"item_id": "si_1"}],
-    "items_complete": true
-  },
-  "previous": {"provider_status": "active", "paused": "void"}
-}'));
-select is(
-  pg_temp.record('tap_sub'),
-  '{
-    "id": "tap_sub",
-    "provider": "a",
-    "account_id": "acc_1",
-    "status": "past_due",
-    "plan_id": "plan_2",
-    "current_period_end": null,
-    "canceled_at": null,
-    "provider_status": "past_due",
-    "customer_id": "cus_2",
-    "quantity": 6,
-    "cancel_at": null,
-    "trial_end": "2027-01-23T00:00:00+00:00",
-    "had_trial": true,
-    "created_at": true,
-    "paused": null,
-    "paused_until": null,
-    "livemode": false,
-    "items": [{"item_id": "si_2"}, {"item_id": "si_1"}],
-    "items_complete": true,
-    "past_due_since": "2027-01-15T08:00:20+00:00",
-    "past_due_as_of": "2027-01-15T08:00:20+00:00",
-    "not_past_due_as_of": "2027-01-15T08:00:20+00:00",
-    "recovered_as_of": null,
-    "unpaid_as_of": "-infinity",
-    "account_mark": 7200000040000000,
-    "changed_mark": 7200000080000001,
-    "changed_in_second": {"provider_status": "active", "paused": "void"},
-    "canceled_mark": null,
-    "alive_mark": 7200000080000001
-  }',
-  'an update writes all that it reports'
-);
-
+select pg_temp.apply(pg_temp.event('tap_2', 'update', 'tap_sub', 20));
 create temporary table before as select pg_temp.record('tap_sub') as record;
 
 select pg_temp.apply(pg_temp.event('tap_3', 'deletion', 'tap_sub', 40, '{

@@ -3,7 +3,7 @@
  * retries. Time passes by moving next_retry_at back.
  */
 begin;
-select plan(71);
+select plan(69);
 truncate billing.failed_events, billing.leases, billing.subscriptions, billing.processed_events,
   billing.grants;
 
@@ -58,25 +58,16 @@ returns void language sql as $$
 $$;
 
 -- Cured by a creation.
-select is(
-  (
-    select string_agg(pg_temp.file(f.event_id, f.code, f.subscription, jsonb_build_object(
-      'provider', f.provider
-    )), ' ')
-    from (
-      values
-        ('early_1', 'subscription_unknown', 'sub_1', 'a'),
-        ('early_2', 'creation_pending', 'sub_1', 'a'),
-        ('early_3', 'event_invalid', 'sub_1', 'a'),
-        ('early_4', 'subscription_unknown', 'sub_2', 'a'),
-        ('early_5', 'subscription_unknown', 'sub_1', 'b'),
-        ('early_6', 'subscription_unknown', 'sub_1', 'a')
-    ) as f (event_id, code, subscription, provider)
-  ),
-  'stored stored stored stored stored stored',
-  'events that come before their creation fail'
-);
-
+select pg_temp.file(f.event_id, f.code, f.subscription, jsonb_build_object('provider', f.provider))
+from (
+  values
+    ('early_1', 'subscription_unknown', 'sub_1', 'a'),
+    ('early_2', 'creation_pending', 'sub_1', 'a'),
+    ('early_3', 'event_invalid', 'sub_1', 'a'),
+    ('early_4', 'subscription_unknown', 'sub_2', 'a'),
+    ('early_5', 'subscription_unknown', 'sub_1', 'b'),
+    ('early_6', 'subscription_unknown', 'sub_1', 'a')
+) as f (event_id, code, subscription, provider);
 select billing.resolve_failed_event('early_6', 'of the test', 'us');
 select is(
   pg_temp.told(pg_temp.event('event_1', 'creation', 'sub_1', null)),
@@ -98,13 +89,6 @@ select is(pg_temp.requested(), 'early_1 early_2', 'a later creation requests not
 select is(pg_temp.told(pg_temp.event('event_3', 'update', 'sub_1', null)), 'applied', 'an update requests nothing');
 select is(pg_temp.run_worker(), 'early_1 early_2', 'the worker retries what was requested');
 select is(pg_temp.requested(), null, 'retried failures are requested no more');
-
-select pg_temp.told(pg_temp.event('early_3', 'update', 'sub_1', null));
-select is(
-  (select resolution from billing.failed_events where event_id = 'early_3'),
-  'applied',
-  'a delivery resolves its failure'
-);
 
 select is(
   pg_temp.file('early_7', 'subscription_unknown', 'sub_3'),

@@ -63,7 +63,7 @@ begin
       )
     end;
     value := to_jsonb(nullif(split_part(word, '=', -1), 'null'));
-    if field ~ '(_at|_end)$' and jsonb_typeof(value) = 'string' then
+    if field ~ '_(at|end|until)$' and jsonb_typeof(value) = 'string' then
       value := to_jsonb(pg_temp.at((value #>> '{}')::numeric));
     elsif field = 'items' then
       value := to_jsonb(string_to_array(value #>> '{}', '+'));
@@ -119,7 +119,7 @@ return concat_ws(
   (
     select string_agg(
       f.name || '=' || case
-        when f.name ~ '(_at|_end)$'
+        when f.name ~ '_(at|end|until)$'
           then (extract(epoch from f.value::timestamptz) - 1800000000)::integer::text
         when f.name = 'items' then translate(f.value, ',[" ]', '+')
         else f.value
@@ -129,7 +129,7 @@ return concat_ws(
     where f.value is not null
       and f.name in (
         'current_period_end', 'customer_id', 'quantity', 'cancel_at', 'trial_end', 'paused',
-        'livemode', 'items', 'items_complete'
+        'paused_until', 'livemode', 'items', 'items_complete'
       )
   )
 );
@@ -369,7 +369,8 @@ select format(c.arriving, f.name, f.one, f.two), c.not_applied, format(c.after, 
 from (
   values
     ('current_period_end', '1', '2'), ('customer_id', 'cus_1', 'cus_2'), ('quantity', '0', '2147483647'),
-    ('cancel_at', '1', '2'), ('trial_end', '1', '2'), ('paused', 'void', 'keep_as_draft'), ('livemode', 'true', 'false'),
+    ('cancel_at', '1', '2'), ('trial_end', '1', '2'), ('paused', 'void', 'keep_as_draft'),
+    ('paused_until', '1', '2'), ('livemode', 'true', 'false'),
     ('items', 'P', 'P+S'), ('items_complete', 'true', 'false')
 ) as f (name, one, two)
 cross join (

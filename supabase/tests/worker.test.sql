@@ -4,7 +4,7 @@
  * their control files, signatures and privileges.
  */
 begin;
-select plan(57);
+select plan(54);
 
 create function pg_temp.schedule(key text default 'sb_secret_1')
 returns text language sql as $$
@@ -137,14 +137,6 @@ select matches(
   'The worker retries it at its next run\.',
   'a retry that may not read Vault is requested'
 );
-select throws_ok(
-  format('select billing.%s', f),
-  '42501',
-  null,
-  format('service_role may not call %s', f)
-)
-from unnest(array['schedule_worker(null, null)', 'unschedule_worker()', 'prune()']) as f;
-
 reset role;
 
 -- Again, or only partly on.
