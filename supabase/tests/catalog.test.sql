@@ -213,13 +213,8 @@ declare
       "provider": "a", "event_id": "tap", "account_id": "acc_1", "subscription_id": "sub_1"
     }
   }';
-  changed constant jsonb := good -> table_name || change;
 begin
-  execute format(
-    'insert into billing.%1$I (%2$s) select %2$s from jsonb_populate_record(null::billing.%1$I, $1)',
-    table_name,
-    (select string_agg(quote_ident(c), ', ') from jsonb_object_keys(changed) as c)
-  ) using changed;
+  perform pg_temp.add(table_name, good -> table_name || change);
 
   -- Undoes it.
   raise exception 'It was taken.' using errcode = 'ZZ000';

@@ -9,40 +9,13 @@ truncate billing.notifications, billing.leases, billing.pauses;
 
 create function pg_temp.owe(event_id text, fields jsonb default '{}')
 returns void language sql as $$
-  insert into billing.notifications (
-    provider,
-    event_id,
-    account_id,
-    subscription_id,
-    status,
-    invoice_id,
-    hosted_invoice_url,
-    amount_due,
-    currency,
-    attempt_count,
-    next_payment_attempt,
-    occurred_at,
-    attempts,
-    next_attempt_at,
-    last_error
-  )
-  select
-    'a',
-    owe.event_id,
-    'acc_1',
-    'sub_1',
-    coalesce(n.status, 'pending'),
-    n.invoice_id,
-    n.hosted_invoice_url,
-    n.amount_due,
-    n.currency,
-    n.attempt_count,
-    n.next_payment_attempt,
-    coalesce(n.occurred_at, now()),
-    coalesce(n.attempts, 0),
-    coalesce(n.next_attempt_at, now()),
-    n.last_error
-  from jsonb_populate_record(null::billing.notifications, fields) as n
+  select pg_temp.add('notifications', jsonb_build_object(
+    'provider', 'a',
+    'event_id', event_id,
+    'account_id', 'acc_1',
+    'subscription_id', 'sub_1',
+    'occurred_at', now()
+  ) || fields)
 $$;
 
 create function pg_temp.row_of(event_id text)
@@ -491,26 +464,25 @@ reset role;
 truncate billing.notifications, billing.subscriptions, billing.leases, billing.pauses,
   billing.grants;
 
+create function pg_temp.subscribe(fields jsonb)
+returns void language sql as $$
+  select pg_temp.add('subscriptions', '{
+    "id": "sub_1", "provider": "a", "account_id": "acc_1", "status": "active", "plan_id": "p"
+  }' || fields)
+$$;
+
 create function pg_temp.told(kind text, record jsonb, fields jsonb default '{}')
 returns text language plpgsql as $$
 begin
   delete from billing.subscriptions;
   delete from billing.notifications;
-  insert into billing.subscriptions
-  select s.*
-  from jsonb_populate_record(null::billing.subscriptions, '{
-    "id": "sub_1", "provider": "a", "account_id": "acc_1", "status": "active", "plan_id": "p",
-    "created_at": "2027-01-01Z", "had_trial": false
-  }' || record) as s
-  where record <> '{"none": true}';
-  insert into billing.notifications (
-    provider, event_id, account_id, subscription_id, kind, occurred_at, trial_end
-  )
-  select 'a', 'e', 'acc_1', 'sub_1', told.kind, n.occurred_at, n.trial_end
-  from jsonb_populate_record(
-    null::billing.notifications,
-    jsonb_build_object('occurred_at', now() - interval '1 day') || fields
-  ) as n;
+  if record <> '{"none": true}' then
+    perform pg_temp.subscribe(record);
+  end if;
+  perform pg_temp.owe('e', jsonb_build_object(
+    'kind', kind,
+    'occurred_at', now() - interval '1 day'
+  ) || fields);
 
   perform public.billing_claim_notifications(pg_temp.run(9), 10, 'host');
   return (
@@ -590,20 +562,11 @@ returns jsonb language plpgsql as $$
 begin
   delete from billing.subscriptions;
   delete from billing.notifications;
-  insert into billing.subscriptions
-  select s.*
-  from (
-    values
-      (jsonb_build_object('id', 'sub_1', 'status', case kind when 'ended' then 'canceled' end)),
-      ('{"id": "sub_2"}' || other)
-  ) as o (fields),
-    jsonb_populate_record(null::billing.subscriptions, '{
-      "provider": "a", "account_id": "acc_1", "status": "active", "plan_id": "p",
-      "created_at": "2027-01-01Z", "had_trial": false
-    }' || jsonb_strip_nulls(o.fields)) as s
-  where o.fields is not null;
-  insert into billing.notifications (provider, event_id, account_id, subscription_id, kind)
-  values ('a', 'e', 'acc_1', 'sub_1', access_beside.kind);
+  perform pg_temp.subscribe((case kind when 'ended' then '{"status": "canceled"}' else '{}' end)::jsonb);
+  if other is not null then
+    perform pg_temp.subscribe('{"id": "sub_2"}' || other);
+  end if;
+  perform pg_temp.owe('e', jsonb_build_object('kind', kind));
   return pg_temp.claim_access();
 end;
 $$;
@@ -644,21 +607,10 @@ select is(
 
 truncate billing.notifications;
 delete from billing.subscriptions;
-insert into billing.notifications (
-  provider,
-  event_id,
-  account_id,
-  subscription_id,
-  kind,
-  next_attempt_at
-)
-select
-  'a',
-  'e' || i,
-  'acc_1',
-  'sub_1',
-  case when i < 1006 then 'recovered' else 'payment_failed' end,
-  now() - make_interval(secs => 1009 - i)
+select pg_temp.owe('e' || i, jsonb_build_object(
+  'kind', case when i < 1006 then 'recovered' else 'payment_failed' end,
+  'next_attempt_at', now() - make_interval(secs => 1009 - i)
+))
 from generate_series(1, 1008) as i;
 select is(pg_temp.claim(9, 2), '', 'a call checks at most a thousand notifications');
 select ok(

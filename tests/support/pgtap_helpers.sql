@@ -83,3 +83,15 @@ create function pg_temp.end_lease()
 returns void language sql as $$
   update billing.leases set held_until = clock_timestamp() - interval '1 ms'
 $$;
+
+-- Inserts a row with these fields; the others have their defaults.
+create function pg_temp.add(table_name text, fields jsonb)
+returns void language plpgsql as $$
+begin
+  execute format(
+    'insert into billing.%1$I (%2$s) select %2$s from jsonb_populate_record(null::billing.%1$I, $1)',
+    table_name,
+    (select string_agg(quote_ident(c), ', ') from jsonb_object_keys(fields) as c)
+  ) using fields;
+end;
+$$;
