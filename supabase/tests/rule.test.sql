@@ -208,8 +208,6 @@ values
   ('creation 10, deletion 20, update 21 trialing', null, 'A10 trialing P21 deleted', true,
     'an update newer than the deletion brings the subscription back; canceled_at stays'),
   ('creation 10, update 20.000002 unpaid, update 20.000001', '3 stale', 'A10 unpaid P20.000002', true, 'a microsecond decides'),
-  ('creation 10.000002, update 10.000001 unpaid', '2 stale', 'A10.000002 active P10.000002', true, 'also between an update and a creation'),
-  ('creation 10, deletion 20.000001, update 20.000002', null, 'A10 active P20.000002 deleted', true, 'and between a deletion and an update'),
 
   -- At the same time: creation before update before deletion.
   ('creation 10, update 10 unpaid', null, 'A10 unpaid P10', true, 'an update at the time of the creation comes after it'),
