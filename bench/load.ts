@@ -14,7 +14,7 @@ import {
   subscriptionEvent,
   type SubscriptionEventOptions,
 } from "../scripts/events/subscription_event.ts";
-import { LOCAL_SIGNING_SECRETS } from "../supabase/functions/billing-webhook/signatures/local_stack.ts";
+import { LOCAL_SIGNING_SECRETS } from "../supabase/functions/_shared/billing/settings/local_stack.ts";
 
 /** What to send, where and for how long. */
 export interface LoadPlan {

@@ -2,7 +2,7 @@
 import { join } from "node:path";
 // An import by name would fail in an older Deno, before deno_version.ts does.
 import * as util from "node:util";
-import { LOCAL_SIGNING_SECRETS } from "../../supabase/functions/billing-webhook/signatures/local_stack.ts";
+import { LOCAL_SIGNING_SECRETS } from "../../supabase/functions/_shared/billing/settings/local_stack.ts";
 import { PROJECT } from "./how_started.ts";
 
 export { LOCAL_SIGNING_SECRETS };

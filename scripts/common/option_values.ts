@@ -1,6 +1,6 @@
 /** Reads options and variables that several commands have. No error repeats a secret. */
 import { checkKey } from "../../supabase/functions/_shared/billing/settings/deployment.ts";
-import { LOCAL_SECRET_KEY } from "../../supabase/functions/billing-webhook/signatures/local_stack.ts";
+import { LOCAL_SECRET_KEY } from "../../supabase/functions/_shared/billing/settings/local_stack.ts";
 import { closest } from "./closest.mjs";
 import { UsageError } from "./cli.ts";
 import type { Environment } from "./environment.ts";

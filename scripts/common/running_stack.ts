@@ -1,7 +1,7 @@
 /** The local stack's data folder, into which `start` writes its URLs for other commands. */
 import { join } from "node:path";
 import process from "node:process";
-import { LOCAL_SECRET_KEY } from "../../supabase/functions/billing-webhook/signatures/local_stack.ts";
+import { LOCAL_SECRET_KEY } from "../../supabase/functions/_shared/billing/settings/local_stack.ts";
 import type { Environment } from "./environment.ts";
 import { isFromPackage, PROJECT } from "./how_started.ts";
 import { isListening, isLoopback } from "./loopback.ts";

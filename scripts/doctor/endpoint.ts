@@ -1,5 +1,5 @@
 import { PING_TYPE } from "../../supabase/functions/billing-webhook/process_event.ts";
-import { isPublished } from "../../supabase/functions/billing-webhook/signatures/local_stack.ts";
+import { isPublished } from "../../supabase/functions/_shared/billing/settings/local_stack.ts";
 import { settingsPrefix } from "../../supabase/functions/_shared/billing/settings/providers.ts";
 import { isLoopback } from "../common/loopback.ts";
 import { providerSettings, signatureHeaders } from "../common/sign.ts";

@@ -1,4 +1,4 @@
-import { isPublished } from "../../supabase/functions/billing-webhook/signatures/local_stack.ts";
+import { isPublished } from "../../supabase/functions/_shared/billing/settings/local_stack.ts";
 import {
   readFormatName,
   readOfEach,

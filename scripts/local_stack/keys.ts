@@ -1,5 +1,5 @@
 import { type JWTPayload, jwtVerify, SignJWT } from "jose";
-import { LOCAL_SECRET_KEY } from "../../supabase/functions/billing-webhook/signatures/local_stack.ts";
+import { LOCAL_SECRET_KEY } from "../../supabase/functions/_shared/billing/settings/local_stack.ts";
 
 export type LocalKeys = Awaited<ReturnType<typeof localKeys>>;
 

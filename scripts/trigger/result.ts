@@ -9,7 +9,7 @@ import {
   FORMATS,
 } from "../../supabase/functions/_shared/billing/events/formats.ts";
 import { readEventId } from "../../supabase/functions/_shared/billing/events/parse_event.ts";
-import { LOCAL_SECRET_KEY } from "../../supabase/functions/billing-webhook/signatures/local_stack.ts";
+import { LOCAL_SECRET_KEY } from "../../supabase/functions/_shared/billing/settings/local_stack.ts";
 import { describeFailedBody } from "../../supabase/functions/_shared/billing/database/record_failure.ts";
 import { settingsPrefix } from "../../supabase/functions/_shared/billing/settings/providers.ts";
 import type { Environment } from "../common/environment.ts";

@@ -17,16 +17,18 @@ begin
       and (d.refobjid = to_regnamespace('billing') or split_part(i.identity, '(', 1) = any ('{
         public.billing_account, public.billing_account_email, public.billing_account_of_customer,
         public.billing_apply_events, public.billing_apply_handled_event, public.billing_claim_alerts,
-        public.billing_claim_failed_events, public.billing_claim_notifications, public.billing_customers,
-        public.billing_default_grace, public.billing_end_grant, public.billing_events_per_hour,
-        public.billing_failed_events, public.billing_feature_amount, public.billing_grant_plan,
-        public.billing_grants, public.billing_has_access, public.billing_has_feature,
-        public.billing_health, public.billing_is_erased, public.billing_notifications,
-        public.billing_plan_features, public.billing_processed_events, public.billing_record_failed_event,
-        public.billing_records, public.billing_release_lease, public.billing_reopen_failed_event,
+        public.billing_claim_failed_events, public.billing_claim_notifications, public.billing_claim_sweep,
+        public.billing_customers, public.billing_default_grace, public.billing_end_grant,
+        public.billing_events_per_hour, public.billing_failed_events, public.billing_feature_amount,
+        public.billing_grant_plan, public.billing_grants, public.billing_has_access,
+        public.billing_has_feature, public.billing_health, public.billing_is_erased,
+        public.billing_missing_events, public.billing_notifications, public.billing_plan_features,
+        public.billing_processed_events, public.billing_record_failed_event, public.billing_records,
+        public.billing_release_lease, public.billing_reopen_failed_event, public.billing_request_sweep,
         public.billing_resolve_failed_event, public.billing_retry_failed_event, public.billing_retry_failed_events,
         public.billing_settle_alerts, public.billing_settle_failed_events, public.billing_settle_notifications,
-        public.billing_subscription_items, public.billing_subscriptions, public.billing_try_event
+        public.billing_settle_sweep, public.billing_subscription_items, public.billing_subscriptions,
+        public.billing_sweeps, public.billing_try_event
       }'))
     union
     select 'schema billing of ' || n.nspowner::regrole
@@ -187,7 +189,7 @@ comment on column billing.plan_features.per_unit is
 --   BW008  apply_failed                    04,05  the app
 --   BW009  event_invalid                   05     a repair
 
-create or replace view billing.records
+create view billing.records
 with (security_invoker = true)
 as
 select
@@ -250,6 +252,7 @@ create type billing.event as (
   retry jsonb,
   -- The account that is named by an event that cannot set account_id.
   named_account text,
+  is_missed boolean, -- no delivery has brought it: a sweep has found it
 
   -- Added by the database.
   customers_account text,
@@ -290,25 +293,25 @@ create type billing.work as (
 );
 
 -- Returns the place of an event in the order of events; null without a time.
-create or replace function billing.mark(event billing.event)
+create function billing.mark(event billing.event)
 returns bigint
 language sql stable
 return (extract(epoch from event.occurred_at) * 1000000)::bigint * 4
   + case event.kind when 'creation' then 0 when 'deletion' then 2 else 1 end;
 
-create or replace function billing.time_of(mark bigint)
+create function billing.time_of(mark bigint)
 returns timestamptz
 language sql immutable
 return to_timestamp((mark >> 2) / 1000000.0);
 
-create or replace function billing.is_update(mark bigint)
+create function billing.is_update(mark bigint)
 returns boolean
 language sql immutable
 return mark & 3 = 1;
 
 -- Returns whether an event makes the record if there is none. A deletion does if it reports the
 -- whole subscription.
-create or replace function billing.opens(event billing.event)
+create function billing.opens(event billing.event)
 returns boolean
 language sql immutable
 return event.kind in ('creation', 'opening_update')
@@ -325,7 +328,7 @@ return event.kind in ('creation', 'opening_update')
 -- would set is stale. One without a time is never older; as a second creation, it is stale.
 --
 -- before is the step before it, stored the record in the table; null if there is none.
-create or replace function billing.next(
+create function billing.next(
   before billing.step,
   stored billing.records,
   event billing.event
@@ -557,7 +560,7 @@ begin
 end;
 $$;
 
-create or replace aggregate billing.fold (billing.records, billing.event) (
+create aggregate billing.fold (billing.records, billing.event) (
   sfunc = billing.next,
   stype = billing.step
 );
@@ -569,7 +572,7 @@ create or replace aggregate billing.fold (billing.records, billing.event) (
 -- known is the result without this event, occurred_at its time and newest that of the newest
 -- update, if they report the state. other_before and other_now are the newest time of another
 -- state, without and with this event.
-create or replace function billing.earliest(
+create function billing.earliest(
   known timestamptz,
   occurred_at timestamptz,
   is_change boolean,
@@ -593,7 +596,7 @@ return least(
 --
 -- unpaid_now says when it was last unpaid. Null: at first, as a payment that failed was in a
 -- checkout that went on. -infinity: never, as a creation has come.
-create or replace function billing.recovered(
+create function billing.recovered(
   record billing.records,
   unpaid_now timestamptz,
   paid_at timestamptz
@@ -626,7 +629,7 @@ return coalesce(
 -- replaced; of several, that of the later arrival. A previous value that equals the update's own
 -- replaced nothing: Stripe sends all old items if any part of them changed. changed_in_second (01)
 -- keeps the last 50 updates.
-create or replace function billing.settle(record billing.records, event billing.event)
+create function billing.settle(record billing.records, event billing.event)
 returns billing.records
 language plpgsql stable
 set search_path = ''
@@ -679,7 +682,7 @@ end;
 $$;
 
 -- Returns the values of a report as to_jsonb shows them in a record.
-create or replace function billing.as_stored(report jsonb)
+create function billing.as_stored(report jsonb)
 returns jsonb
 language plpgsql stable -- plpgsql keeps its plan, sql does not
 set search_path = ''
@@ -703,6 +706,7 @@ $$;
 --            billing.with_accounts  adds accounts of customers, to work it out again
 --       5. billing.write_records
 --       6. billing.write_effects    ends failures (06), requests retries (07), notifies (08)
+--          billing.count_missed     those that a sweep has found (13)
 --       7. billing.answer_all
 --
 -- Locks are taken in this order:
@@ -729,7 +733,7 @@ $$;
 -- Applies each event of an array exactly once. Returns a row per event: its place; the outcome
 -- (applied, duplicate, stale, erased or failed), for failed the SQLSTATE and message; and whether a
 -- retry is requested, if an event may have cured a failure.
-create or replace function public.billing_apply_events(events jsonb)
+create function public.billing_apply_events(events jsonb)
 returns table (place integer, outcome text, error_code text, error text, retries boolean)
 language plpgsql volatile
 set search_path = ''
@@ -791,7 +795,7 @@ $$;
 -- Applies sorted events together. What a statement raises (a check or trigger of the app, a lock)
 -- concerns all of them, so each half is tried by itself, down to the event at fault: any error, as
 -- one of the server may come from one event, and PostgREST before 16 repeats 40001 for ever.
-create or replace function billing.apply(todo billing.event[], has_handler boolean default false)
+create function billing.apply(todo billing.event[], has_handler boolean default false)
 returns billing.answer[]
 language plpgsql volatile
 set search_path = ''
@@ -832,6 +836,14 @@ begin
   if work.steps is not null or work.gained is not null then
     done := billing.write_effects(work);
   end if;
+  if claimed[1].is_missed then
+    perform billing.count_missed(claimed[1].provider, array(
+      select e.type
+      from unnest(claimed) as e
+      join unnest(work.answers) as a on a.place = e.place
+      where a.outcome in ('applied', 'stale')
+    ));
+  end if;
   if not has_handler then
     -- Deferred checks of the app would fail the whole call at its end.
     set constraints all immediate;
@@ -866,7 +878,7 @@ end;
 $$;
 
 -- Returns the new events; of copies in the batch, the first.
-create or replace function billing.claim_events(todo billing.event[])
+create function billing.claim_events(todo billing.event[])
 returns billing.event[]
 language plpgsql volatile
 set search_path = ''
@@ -902,7 +914,7 @@ end;
 $$;
 
 -- Takes advisory locks, as a subscription that is being created has no row to lock.
-create or replace function billing.lock_events(claimed billing.event[])
+create function billing.lock_events(claimed billing.event[])
 returns void
 language plpgsql volatile
 set search_path = ''
@@ -913,9 +925,9 @@ declare
 begin
   -- Only an erasure holds up an event here, before the locks that others may want.
   for i in 1 .. cardinality(claimed) loop
-    done := pg_advisory_xact_lock_shared(
-      billing.account_lock(coalesce(claimed[i].account_id, claimed[i].fallback_account))
-    );
+    done := pg_advisory_xact_lock_shared(billing.account_lock(
+      coalesce(claimed[i].account_id, claimed[i].named_account, claimed[i].fallback_account)
+    ));
   end loop;
 
   for i in 1 .. cardinality(claimed) loop
@@ -939,7 +951,7 @@ end;
 $$;
 
 -- Sets is_erased. The events of a subscription come one after the other.
-create or replace function billing.mark_erased(claimed billing.event[])
+create function billing.mark_erased(claimed billing.event[])
 returns billing.event[]
 language plpgsql volatile
 set search_path = ''
@@ -965,7 +977,7 @@ end;
 $$;
 
 -- Returns what is to be written. Locks the records without waiting (55P03).
-create or replace function billing.work_out(claimed billing.event[])
+create function billing.work_out(claimed billing.event[])
 returns billing.work
 language plpgsql volatile
 set search_path = ''
@@ -1046,7 +1058,7 @@ begin
 end;
 $$;
 
-create or replace function billing.with_accounts(claimed billing.event[], lacking integer[])
+create function billing.with_accounts(claimed billing.event[], lacking integer[])
 returns billing.event[]
 language plpgsql volatile
 set search_path = ''
@@ -1081,7 +1093,7 @@ $$;
 
 -- Writes all columns of billing.records, in order. Into the table, since Postgres before 17 cannot
 -- merge into a view; "insert ... on conflict" would fire triggers for new subscriptions.
-create or replace function billing.write_records(changed billing.records[])
+create function billing.write_records(changed billing.records[])
 returns void
 language plpgsql volatile
 set search_path = ''
@@ -1091,33 +1103,36 @@ begin
   using unnest(changed) as r on s.id = r.id
 
   when matched then update set
-    provider = r.provider,
-    account_id = r.account_id,
-    status = r.status,
-    plan_id = r.plan_id,
-    current_period_end = r.current_period_end,
-    canceled_at = r.canceled_at,
-    provider_status = r.provider_status,
-    customer_id = r.customer_id,
-    quantity = r.quantity,
-    cancel_at = r.cancel_at,
-    trial_end = r.trial_end,
-    had_trial = r.had_trial,
-    paused = r.paused,
-    paused_until = r.paused_until,
-    livemode = r.livemode,
-    items = r.items,
-    items_complete = r.items_complete,
-    past_due_since = r.past_due_since,
-    past_due_as_of = r.past_due_as_of,
-    not_past_due_as_of = r.not_past_due_as_of,
-    recovered_as_of = r.recovered_as_of,
-    unpaid_as_of = r.unpaid_as_of,
-    account_mark = r.account_mark,
-    changed_mark = r.changed_mark,
-    changed_in_second = r.changed_in_second,
-    canceled_mark = r.canceled_mark,
-    alive_mark = r.alive_mark
+    (
+      id,
+      provider,
+      account_id,
+      status,
+      plan_id,
+      current_period_end,
+      canceled_at,
+      provider_status,
+      customer_id,
+      quantity,
+      cancel_at,
+      trial_end,
+      had_trial,
+      paused,
+      paused_until,
+      livemode,
+      items,
+      items_complete,
+      past_due_since,
+      past_due_as_of,
+      not_past_due_as_of,
+      recovered_as_of,
+      unpaid_as_of,
+      account_mark,
+      changed_mark,
+      changed_in_second,
+      canceled_mark,
+      alive_mark
+    ) = row (r.*)
 
   when not matched then insert (
     id,
@@ -1153,29 +1168,16 @@ begin
 end;
 $$;
 
-create or replace function billing.write_effects(work billing.work)
+create function billing.write_effects(work billing.work)
 returns void
 language plpgsql volatile
 set search_path = ''
 as $$
-declare
-  any_payment boolean;
-  any_stale boolean;
-  any_checkout boolean;
 begin
-  select
-    bool_or(s.payment is not null),
-    bool_or(s.outcome = 'stale'),
-    bool_or((s.event).kind = 'checkout')
-  into any_payment, any_stale, any_checkout
-  from unnest(work.steps) as s;
-
-  if any_payment then
+  if work.steps is not null then
     perform billing.notify_accounts(work.steps);
-  end if;
 
-  -- An account that is there wins: the app may have corrected it.
-  if any_checkout then
+    -- An account that is there wins: the app may have corrected it.
     insert into billing.customers (provider, customer_id, account_id)
     select distinct on (e.provider, c.id) e.provider, c.id, s.account_id
     from unnest(work.steps) as s,
@@ -1187,6 +1189,13 @@ begin
       and s.account_id is not null
     order by e.provider, c.id, e.place
     on conflict do nothing;
+
+    update billing.processed_events p
+    set outcome = 'stale'
+    from unnest(work.steps) as s
+    where p.provider = (s.event).provider
+      and p.event_id = (s.event).event_id
+      and s.outcome = 'stale';
   end if;
 
   if work.any_filed then
@@ -1207,15 +1216,6 @@ begin
       array_agg(g.customer_id)
     )
     from unnest(work.gained) as g;
-  end if;
-
-  if any_stale then
-    update billing.processed_events p
-    set outcome = 'stale'
-    from unnest(work.steps) as s
-    where p.provider = (s.event).provider
-      and p.event_id = (s.event).event_id
-      and s.outcome = 'stale';
   end if;
 
   -- These may come again.
@@ -1241,7 +1241,7 @@ $$;
 
 -- Returns an answer per event. A copy of one that failed has failed as well; others that were not
 -- claimed are duplicates.
-create or replace function billing.answer_all(
+create function billing.answer_all(
   todo billing.event[],
   claimed billing.event[],
   answers billing.answer[]
@@ -1271,7 +1271,7 @@ $$;
 
 -- Returns whether the account of a customer is known, or account_of_customer raises an error. Then
 -- an event's subscription is ours, and its creation may still come (BW006).
-create or replace function billing.is_known_customer(provider text, customer_id text)
+create function billing.is_known_customer(provider text, customer_id text)
 returns boolean
 language plpgsql volatile
 set search_path = ''
@@ -1286,7 +1286,7 @@ $$;
 
 -- Returns the lock_timeout for the next lock: short, because a call that waits holds locks, and a
 -- locked event is tried once per level of halving.
-create or replace function billing.lock_patience()
+create function billing.lock_patience()
 returns text
 language sql volatile
 return case
@@ -1295,23 +1295,23 @@ return case
 end;
 
 -- The keys of advisory locks. That of a null is null, and takes no lock.
-create or replace function billing.account_lock(account_id text)
+create function billing.account_lock(account_id text)
 returns bigint
 language sql immutable
 return hashtextextended(account_id, 1);
 
-create or replace function billing.subscription_lock(id text)
+create function billing.subscription_lock(id text)
 returns bigint
 language sql immutable
 return hashtextextended(id, 0);
 
-create or replace function billing.customer_erasure_lock(provider text, customer_id text)
+create function billing.customer_erasure_lock(provider text, customer_id text)
 returns bigint
 language sql immutable
 return hashtextextended(provider || ':' || customer_id, 2);
 
 -- A thousand: Postgres has room for a few thousand locks, and an app may add a million customers.
-create or replace function billing.customer_group_lock(provider text, customer_id text)
+create function billing.customer_group_lock(provider text, customer_id text)
 returns bigint
 language sql immutable
 return hashtextextended('billing.customers', 0)
@@ -1319,13 +1319,13 @@ return hashtextextended('billing.customers', 0)
 -- supabase/schemas/billing_05_handlers.sql
 -- Handlers: functions of the app that run with an event.
 
-create or replace function billing.handler_name(type text)
+create function billing.handler_name(type text)
 returns text
 language sql immutable
 return 'on_' || regexp_replace(type, '[^a-z0-9]', '_', 'g');
 
 -- Returns the app's handlers that can be called.
-create or replace function billing.handlers()
+create function billing.handlers()
 returns text[]
 language sql stable
 set search_path = ''
@@ -1341,7 +1341,7 @@ return array(
 
 -- Runs the app's handler with the settings that it has in the SQL editor, but for time limits. The
 -- connection is used again, so nothing that it sets outlives it, for the session either.
-create or replace function billing.run_handler(event billing.event, payload jsonb)
+create function billing.run_handler(event billing.event, payload jsonb)
 returns void
 language plpgsql volatile
 set search_path = public, extensions, pg_temp
@@ -1370,7 +1370,7 @@ $$;
 
 -- Returns whether a function's source runs deallocate: outside of comments, and of texts unless
 -- they are executed.
-create or replace function billing.runs_deallocate(source text)
+create function billing.runs_deallocate(source text)
 returns boolean
 language sql immutable
 return source ~* 'deallocate' and (
@@ -1389,7 +1389,7 @@ return source ~* 'deallocate' and (
 
 -- Applies one event, which has the payload as text besides, and runs its handler: both or neither.
 -- Returns a row as billing_apply_events does. No SQLSTATE of the handler leaves the database (02).
-create or replace function public.billing_apply_handled_event(event jsonb)
+create function public.billing_apply_handled_event(event jsonb)
 returns table (place integer, outcome text, error_code text, error text, retries boolean)
 language plpgsql volatile
 set search_path = ''
@@ -1471,7 +1471,7 @@ end;
 $$;
 
 -- Rehearses an event for the console: returns the outcome that it would have, and undoes it.
-create or replace function public.billing_try_event(event jsonb)
+create function public.billing_try_event(event jsonb)
 returns table (outcome text, error_code text, error text)
 language plpgsql volatile
 set search_path = ''
@@ -1556,24 +1556,7 @@ create index failed_events_next_retry on billing.failed_events (next_retry_at)
 where
   next_retry_at is not null;
 
--- A record cures them. "is not null", so that a plan cannot take this index for customers as well.
-create index failed_events_waiting on billing.failed_events (subscription_id)
-where
-  resolution is null
-  and subscription_id is not null
-  and error_code in (
-    'subscription_unknown',
-    'creation_pending',
-    'account_unknown'
-  );
-
--- An account of the customer cures them.
-create index failed_events_no_account on billing.failed_events (customer_id)
-where
-  resolution is null
-  and error_code = 'account_unknown';
-
--- For erasures, and for people.
+-- For what cures them, for erasures, and for people.
 create index failed_events_subscription_id on billing.failed_events (subscription_id);
 
 create index failed_events_customer_id on billing.failed_events (customer_id);
@@ -1605,7 +1588,8 @@ comment on column billing.failed_events.resolution is
 -- what should have applied the event was rolled back.
 --
 -- failure has columns of billing.failed_events; body, and body_encoding (text or base64); and
--- fallback_account, the same as account_id if only the provider's customer names it.
+-- fallback_account, the same as account_id if only the provider's customer names it; and is_missed
+-- if a sweep has found the event.
 --
 -- Returns `stored`; `retry` if what it lacked has come, and a retry is requested; or, if nothing
 -- was stored, `applied` (the event was applied meanwhile) or `erased` (its account was erased).
@@ -1614,7 +1598,7 @@ comment on column billing.failed_events.resolution is
 -- applies the event waits, with all events in it, and then finds the failure and resolves it. So
 -- this waits only briefly for a locked row: half a second if the event may be applied right now,
 -- less if another transaction has locked its failure.
-create or replace function public.billing_record_failed_event(failure jsonb)
+create function public.billing_record_failed_event(failure jsonb)
 returns text
 language plpgsql volatile
 set search_path = ''
@@ -1629,6 +1613,7 @@ declare
   event billing.event;
   erasure bytea;
   is_cured boolean;
+  is_new boolean;
 begin
   insert into billing.processed_events (provider, event_id, type)
   values (failed.provider, failed.event_id, coalesce(failed.type, ''))
@@ -1645,11 +1630,9 @@ begin
     billing.customer_erasure_lock(failed.provider, failed.customer_id)
   );
 
-  event.provider := failed.provider;
-  event.kind := coalesce(failed.kind, 'other');
-  event.subscription_id := failed.subscription_id;
-  event.fallback_account := failure ->> 'fallback_account';
-  event.account_id := case when event.fallback_account is null then failed.account_id end;
+  event := jsonb_populate_record(null::billing.event, failure);
+  event.kind := coalesce(event.kind, 'other');
+  event.account_id := nullif(event.account_id, event.fallback_account);
   event.report := jsonb_build_object('customer_id', failed.customer_id);
   erasure := billing.erasure_of(event);
   if erasure is not null then
@@ -1739,7 +1722,12 @@ begin
     resolved_at = null,
     resolution = null,
     resolution_note = null,
-    resolved_by = null;
+    resolved_by = null
+  returning f.attempts = 1 into is_new;
+
+  if is_new and failure ? 'is_missed' then
+    perform billing.count_missed(failed.provider, array[failed.type]);
+  end if;
 
   delete from billing.processed_events p
   where (p.provider, p.event_id) = (failed.provider, failed.event_id);
@@ -1750,10 +1738,9 @@ $$;
 -- Returns whether a number has more than 40 digits before or after the point, without converting it
 -- to text: as text, 1e131071 has 131,072 digits, and a few thousand of them exhaust the memory. No
 -- field of an event needs such a number.
-create or replace function billing.has_long_number(payload jsonb)
+create function billing.has_long_number(payload jsonb)
 returns boolean
 language sql immutable
-set search_path = ''
 return exists (
   select
   from jsonb_path_query(payload, 'strict $.** ? (@.type() == "number")') as found (number)
@@ -1763,7 +1750,7 @@ return exists (
 -- Keeps the received payload when a person repairs it. It ends the claim of a run that has read the
 -- old payload: billing.resolve_failures then refuses its event. A resolved row cannot be repaired:
 -- it would look as if the repaired payload had been applied.
-create or replace function billing.keep_original_payload()
+create function billing.keep_original_payload()
 returns trigger
 language plpgsql volatile
 set search_path = ''
@@ -1771,12 +1758,12 @@ as $$
 begin
   if new.resolved_at is not null then
     raise exception 'Cannot repair %: it is already resolved (%).', new.event_id, new.resolution
-      using hint = 'Nothing was changed. If it was resolved by hand or ignored, open it first: '
+      using hint = 'If it was resolved by hand or ignored, open it first: '
         || 'billing.reopen_failed_event.';
   elsif billing.has_long_number(new.payload) then
     raise exception 'Cannot repair %: the payload has a number of more than 40 digits.',
       new.event_id
-      using hint = 'Nothing was changed. Remove the number, or write it as a string.';
+      using hint = 'Remove the number, or write it as a string.';
   end if;
 
   new.original_payload := coalesce(old.original_payload, old.payload);
@@ -1790,7 +1777,7 @@ begin
 end;
 $$;
 
-create or replace trigger keep_original_payload
+create trigger keep_original_payload
 before update of payload on billing.failed_events
 for each row
 -- With the same attempts, it is not the change of a delivery.
@@ -1807,7 +1794,7 @@ execute function billing.keep_original_payload();
 -- the run that has claimed the repair may apply it; or it comes from a run whose claim is gone,
 -- because the row was repaired, resolved, cured or claimed again. Each of these ends the claim, so
 -- the lease tells.
-create or replace function billing.resolve_failures(steps billing.step[])
+create function billing.resolve_failures(steps billing.step[])
 returns void
 language plpgsql volatile
 set search_path = ''
@@ -1880,7 +1867,7 @@ $$;
 
 -- For people in the SQL editor --------------------------------------------------------------------
 
-create or replace view billing.open_failures
+create view billing.open_failures
 with (security_invoker = true)
 as
 select
@@ -1906,7 +1893,7 @@ comment on view billing.open_failures is
   'Open failures, the most frequent error first. alike: how many have the same error_code.';
 
 -- Returns the failure that a person names, if it is in one of these states, and locks it.
-create or replace function billing.named_failure(
+create function billing.named_failure(
   event_id text,
   of_provider text,
   of_states text[] default '{open}'
@@ -1927,8 +1914,9 @@ declare
   );
 begin
   if cardinality(named) = 0 then
-    raise exception 'No open failure has the id %.',
-      event_id || coalesce(' (provider ' || of_provider || ')', '')
+    raise exception 'No failure with the id % has the state %.',
+      event_id || coalesce(' (provider ' || of_provider || ')', ''),
+      array_to_string(of_states, ' or ')
       using hint = format(
         'select provider, resolution from billing.failed_events where event_id = %L;',
         event_id
@@ -1941,7 +1929,7 @@ begin
 end;
 $$;
 
-create or replace function billing.retry_failed_event(
+create function billing.retry_failed_event(
   event_id text,
   of_provider text default null
 )
@@ -1971,7 +1959,7 @@ comment on function billing.retry_failed_event is
 -- This locks many rows, so it must not wait for a locked one: the transaction that holds the lock
 -- may wait for one of these rows (a deadlock), and deliveries of these events would wait as well.
 -- With old statistics, any join but by hash may compare each row with each other one.
-create or replace function billing.retry_failed_events(
+create function billing.retry_failed_events(
   of_type text default null,
   of_error_code text default null,
   failed_since timestamptz default null,
@@ -2034,7 +2022,7 @@ comment on function billing.retry_failed_events is
   'Requests a retry of all open failures, or of those with a type, an error code or a time of '
   'failure, in the order in which the events occurred; the schedule of each begins anew.';
 
-create or replace function billing.retry_request_answer(requested integer)
+create function billing.retry_request_answer(requested integer)
 returns text
 language plpgsql volatile
 set search_path = ''
@@ -2048,7 +2036,7 @@ begin
 end;
 $$;
 
-create or replace function billing.resolve_failed_event(
+create function billing.resolve_failed_event(
   event_id text,
   reason text,
   who text default current_user,
@@ -2084,7 +2072,7 @@ comment on function billing.resolve_failed_event is
   'Resolves an open failure without applying the event; stores the reason and the name.';
 
 -- The failure then waits for a person, because its schedule has ended.
-create or replace function billing.reopen_failed_event(
+create function billing.reopen_failed_event(
   event_id text,
   of_provider text default null
 )
@@ -2093,30 +2081,10 @@ language plpgsql volatile
 set search_path = ''
 as $$
 declare
-  without_effect constant text[] := '{by hand,ignored}';
-  state constant text := (
-    select coalesce(f.resolution, 'open')
-    from billing.failed_events f
-    where f.event_id = reopen_failed_event.event_id
-      and (f.provider = of_provider) is not false
-    order by f.resolution = any (without_effect) desc nulls last, f.resolution nulls first
-    limit 1
-  );
-  named billing.failed_events;
+  -- With another resolution, the event has had its effect.
+  named constant billing.failed_events
+    := billing.named_failure(event_id, of_provider, '{by hand,ignored}');
 begin
-  if state is null then
-    raise exception 'No failed event has the id %.',
-      event_id || coalesce(' (provider ' || of_provider || ')', '');
-  elsif state = 'open' then
-    raise exception 'The failed event % is open already.', event_id
-      using hint = format('select billing.retry_failed_event(%L);', event_id);
-  elsif state <> all (without_effect) then
-    raise exception
-      'Cannot open % again: its resolution is %, so the event has had its effect.', event_id, state
-      using hint = 'Nothing is left to do.';
-  end if;
-
-  named := billing.named_failure(event_id, of_provider, without_effect);
   update billing.failed_events f set
     resolved_at = null,
     resolution = null,
@@ -2144,14 +2112,13 @@ comment on function billing.reopen_failed_event is
 -- Returns when the schedule retries a failure. Null if no retry can help: the code is permanent,
 -- the payload was repaired, or the last retry has failed. retries: how many of the schedule have
 -- failed.
-create or replace function billing.next_retry(
+create function billing.next_retry(
   error_code text,
   is_repaired boolean,
   retries integer
 )
 returns timestamptz
 language sql stable
-set search_path = ''
 return case
   when not is_repaired and error_code in (
     'record_locked', 'database_unavailable', 'overloaded', 'apply_failed', 'subscription_unknown',
@@ -2169,7 +2136,7 @@ end;
 --
 -- The arrays are searched each by itself, so a failure of the other provider with the same ID may
 -- be among them; its retry only fails again.
-create or replace function billing.request_retries(
+create function billing.request_retries(
   providers text[],
   subscriptions text[],
   customers text[]
@@ -2212,7 +2179,7 @@ $$;
 
 -- For a customer who is new or corrected, by a checkout or by the app. The lock is shared:
 -- transactions that add different customers, in whatever order, must not wait for each other.
-create or replace function billing.retry_for_customer()
+create function billing.retry_for_customer()
 returns trigger
 language plpgsql volatile
 set search_path = ''
@@ -2227,7 +2194,6 @@ end;
 $$;
 
 -- Deferred, so that the lock is short.
-drop trigger if exists retry_for_customer on billing.customers;
 create constraint trigger retry_for_customer
 after insert or update on billing.customers
 deferrable initially deferred
@@ -2238,7 +2204,7 @@ execute function billing.retry_for_customer();
 -- account of its customer. Each is added under a lock, which this takes, too, until the end of the
 -- transaction: so either this sees it, or request_retries finds the failure. Transactions that add
 -- customers queue behind it, so the caller limits the wait.
-create or replace function billing.is_cured(
+create function billing.is_cured(
   provider text,
   error_code text,
   subscription_id text,
@@ -2274,7 +2240,7 @@ $$;
 
 -- Returns whether a retry is requested that no run has claimed, so that the receiver wakes the
 -- worker.
-create or replace function billing.has_request()
+create function billing.has_request()
 returns boolean
 language plpgsql stable
 set search_path = ''
@@ -2302,67 +2268,50 @@ $$;
 --
 -- A worker has 256 MB of memory, so a batch is limited in bytes of JSON text, in which a control
 -- character counts six (\u0000).
-create or replace function public.billing_claim_failed_events(lease_id uuid, batch_size integer)
+create function public.billing_claim_failed_events(lease_id uuid, batch_size integer)
 returns table (provider text, event_id text, type text, body text, body_encoding text)
 language plpgsql volatile
 set search_path = ''
 set jit = off
--- Each row is looked up by itself: the time of a join depends on statistics, which may be old.
 set enable_seqscan = off
-set enable_nestloop = off
-set enable_mergejoin = off
 as $$
-#variable_conflict use_column
 declare
-  run constant uuid := billing_claim_failed_events.lease_id;
   waiting record;
   failure billing.failed_events;
   blocked text[] := '{}'; -- subscriptions of which later events are left out
   claimed integer := 0;
   bytes bigint := 0;
 begin
-  if not billing.hold_lease('retries', run) then
+  if not billing.hold_lease('retries', lease_id) then
     return;
   end if;
 
   for waiting in
-    with due as materialized (
+    with due as (
       select
         f.provider,
         f.event_id,
         f.subscription_id,
-        coalesce(f.subscription_id, f.event_id) as subject,
         f.retry_requested_at is null as is_scheduled,
-        case
-          when f.retry_lease_id = run then 3 -- claimed by this run: left out
+        max(case
+          when f.retry_lease_id = lease_id then 3 -- claimed by this run: left out
           when f.retry_lease_id is not null then 2 -- not settled by an earlier run
           when f.error_code in ('apply_failed', 'handler_missing') then 1 -- perhaps by a handler
           else 0
-        end as rank,
+        end) over (partition by coalesce(f.subscription_id, f.event_id)) as rank,
         f.occurred_at,
         f.kind is distinct from 'creation' as is_later,
         f.first_failed_at
       from billing.failed_events f
       where f.resolved_at is null
         and (f.retry_requested_at is not null or f.next_retry_at <= now())
-    ),
-    subjects as (
-      select d.subject, max(d.rank) as rank
-      from due d
-      where d.rank > 0
-      group by d.subject
     )
-    select
-      d.provider,
-      d.event_id,
-      d.subscription_id,
-      s.rank is not distinct from 2 as goes_alone
+    select d.provider, d.event_id, d.subscription_id, d.rank = 2 as goes_alone
     from due d
-    left join subjects s using (subject)
-    where s.rank is distinct from 3
+    where d.rank < 3
     order by
       d.is_scheduled,
-      coalesce(s.rank, 0),
+      d.rank,
       d.occurred_at nulls last,
       d.is_later,
       d.first_failed_at,
@@ -2380,7 +2329,7 @@ begin
       and f.event_id = waiting.event_id
       -- "is true": the planner's policy (04).
       and (
-        f.retry_lease_id is distinct from run
+        f.retry_lease_id is distinct from lease_id
         and f.resolved_at is null
         and (f.retry_requested_at is not null or f.next_retry_at <= now())
       ) is true
@@ -2394,17 +2343,18 @@ begin
     exit when claimed > 0 and (waiting.goes_alone or bytes > 4 * 1024 * 1024);
 
     update billing.failed_events f
-    set retry_lease_id = run
+    set retry_lease_id = lease_id
     where (f.provider, f.event_id) = (failure.provider, failure.event_id);
-    provider := failure.provider;
-    event_id := failure.event_id;
-    type := failure.type;
-    body := case
-      when failure.payload_encoding = 'json' then failure.payload::text
-      else failure.payload #>> '{}'
-    end;
-    body_encoding := failure.payload_encoding;
-    return next;
+    return query
+    select
+      failure.provider,
+      failure.event_id,
+      failure.type,
+      case
+        when failure.payload_encoding = 'json' then failure.payload::text
+        else failure.payload #>> '{}'
+      end,
+      failure.payload_encoding;
 
     claimed := claimed + 1;
     exit when waiting.goes_alone or claimed = batch_size;
@@ -2424,19 +2374,18 @@ $$;
 --
 -- Deliveries wait for these rows of the ledger, so this hardly waits for a locked row: the next run
 -- tries it.
-create or replace function public.billing_settle_failed_events(lease_id uuid, results jsonb)
+create function public.billing_settle_failed_events(lease_id uuid, results jsonb)
 returns integer
 language plpgsql volatile
 set search_path = ''
 set lock_timeout = '20ms'
--- As in the claim.
 set jit = off
+-- Each row is looked up by itself: the time of a join depends on statistics, which may be old.
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
 as $$
 declare
-  run constant uuid := billing_settle_failed_events.lease_id;
   -- The row, with the columns of its result instead of its own. fault is the error_code of this
   -- try, null if it succeeded; error_code then still has that of the try before.
   r record;
@@ -2449,7 +2398,7 @@ begin
       on f.provider = result ->> 'provider' and f.event_id = result ->> 'event_id'
     cross join jsonb_populate_record(f, result) as n
     -- What was applied is resolved already.
-    where (f.retry_lease_id = run or f.resolution in ('applied', 'duplicate', 'stale'))
+    where (f.retry_lease_id = lease_id or f.resolution in ('applied', 'duplicate', 'stale'))
       and (
         result ->> 'error_code' = 'record_locked'
         and f.retry_requested_at is not null
@@ -2460,7 +2409,7 @@ begin
       if r.outcome = 'untried' then
         update billing.failed_events f
         set retry_lease_id = null
-        where (f.provider, f.event_id, f.retry_lease_id) = (r.provider, r.event_id, run);
+        where (f.provider, f.event_id, f.retry_lease_id) = (r.provider, r.event_id, lease_id);
         continue;
       end if;
 
@@ -2505,7 +2454,7 @@ begin
         end
       where (f.provider, f.event_id) = (r.provider, r.event_id)
         and (
-          f.resolved_at is null and f.retry_lease_id = run
+          f.resolved_at is null and f.retry_lease_id = lease_id
           or f.resolution = r.outcome
         );
       settled := settled + found::integer;
@@ -2606,7 +2555,7 @@ comment on column billing.notifications.attempts is
 -- an invoice creates the only one of its kind; one that was withdrawn told the account nothing, and
 -- does not count. Two events of an invoice cannot both find none: it belongs to one subscription,
 -- whose lock the caller holds.
-create or replace function billing.notify_accounts(steps billing.step[])
+create function billing.notify_accounts(steps billing.step[])
 returns void
 language plpgsql volatile
 set search_path = ''
@@ -2661,10 +2610,9 @@ $$;
 -- Returns the waits between attempts to deliver a notification, as in the Standard Webhooks
 -- specification. The first attempt is made at once, so there is one more than there are waits.
 -- After the last one, about three days later, it is dead.
-create or replace function billing.notification_waits()
+create function billing.notification_waits()
 returns interval[]
 language sql immutable
-set search_path = ''
 return '{5 s,5 min,30 min,2 h,5 h,10 h,14 h,20 h,24 h}'::interval[];
 
 -- Claims up to batch_size due notifications for a run.
@@ -2676,7 +2624,7 @@ return '{5 s,5 min,30 min,2 h,5 h,10 h,14 h,20 h,24 h}'::interval[];
 --
 -- So that a call stays short, it checks at most a thousand. If it has handed out none of them, it
 -- asks for the queue itself, so the run goes on.
-create or replace function public.billing_claim_notifications(
+create function public.billing_claim_notifications(
   lease_id uuid,
   batch_size integer,
   destination text
@@ -2779,7 +2727,7 @@ $$;
 --
 -- A failed one is due again after the next wait plus up to 10 %, so that those that failed together
 -- are not all due at the same time. `limited` and `unsent` do not count as attempts.
-create or replace function public.billing_settle_notifications(
+create function public.billing_settle_notifications(
   lease_id uuid,
   destination text,
   results jsonb
@@ -2836,7 +2784,7 @@ $$;
 
 -- Locks the queue, and returns the results of a run, to be stored; none if another run has claimed
 -- since. Pauses the destination if a result is `limited` (429). For alerts, too.
-create or replace function billing.accept_results(lease_id uuid, destination text, results jsonb)
+create function billing.accept_results(lease_id uuid, destination text, results jsonb)
 returns jsonb
 language plpgsql volatile
 set search_path = ''
@@ -2871,6 +2819,7 @@ $$;
 -- the next run, with the same ID.
 
 create table billing.alerts (
+  -- That of a sweep ends with its provider: events_missed/a
   error_code text primary key,
   -- When the operator was first told since none was open; null once told that all are resolved.
   opened_at timestamptz,
@@ -2890,7 +2839,8 @@ comment on table billing.alerts is
 --   failures_resolved: the operator was told, and no failure of the code is open any more.
 --   handler_not_listed: functions of the app that no listed type calls; at most once a day. The
 --     argument has the functions that listed types call; null: not compared.
-create or replace function public.billing_claim_alerts(
+--   those of billing.sweep_alerts (13), per provider.
+create function public.billing_claim_alerts(
   lease_id uuid,
   destination text,
   handlers text[] default null
@@ -2899,7 +2849,6 @@ returns table (id uuid, kind text, alert jsonb, created_at timestamptz)
 language plpgsql volatile
 set search_path = ''
 as $$
-#variable_conflict use_column
 begin
   if not billing.hold_lease('notifications', lease_id, destination) then
     return;
@@ -2981,13 +2930,25 @@ begin
   left join billing.alerts a on a.error_code = 'handler_not_listed'
   where h.name <> all (handlers)
     and (a.alerted_at <= now() - interval '1 day') is not false
-  group by a.alerted_at;
+  group by a.alerted_at
+
+  union all
+  select
+    md5(concat_ws('/', s.kind, s.provider, a.alerted_at))::uuid,
+    s.kind,
+    jsonb_strip_nulls(
+      s.alert || jsonb_build_object('error_code', s.kind, 'provider', s.provider)
+    ),
+    now()
+  from billing.sweep_alerts s
+  left join billing.alerts a on a.error_code = s.kind || '/' || s.provider
+  where (a.alerted_at <= now() - s.rests) is not false;
 end;
 $$;
 
 -- Stores which alerts were sent; returns how many. results: kind and alert as claimed, result,
 -- retry_after_seconds.
-create or replace function public.billing_settle_alerts(
+create function public.billing_settle_alerts(
   lease_id uuid,
   destination text,
   results jsonb
@@ -3001,7 +2962,10 @@ begin
 
   insert into billing.alerts as a (error_code, opened_at, alerted_at, reported)
   select
-    r.alert ->> 'error_code',
+    -- Sweeps have alerts of their own for each provider.
+    concat_ws('/', r.alert ->> 'error_code', case
+      when r.kind <> 'failure_opened' then r.alert ->> 'provider'
+    end),
     case when r.kind = 'failure_opened' then now() end,
     now(),
     coalesce(r.alert -> 'open', '0')::integer -- only failure_opened has it
@@ -3018,6 +2982,14 @@ begin
     end,
     reported = excluded.reported;
 
+  update billing.missed_events m
+  set is_reported = true
+  from jsonb_to_recordset(results) as r (result text, kind text, alert jsonb)
+  where r.result = 'sent'
+    and r.kind = 'events_missed'
+    and m.provider = r.alert ->> 'provider'
+    and m.found_at <= (r.alert ->> 'found_until')::timestamptz;
+
   return (select count(*) from jsonb_path_query(results, '$[*] ? (@.result == "sent")'));
 end;
 $$;
@@ -3027,7 +2999,7 @@ $$;
 -- has none of them.
 
 create table billing.leases (
-  queue text primary key check (queue in ('retries', 'notifications')),
+  queue text primary key check (queue in ('retries', 'notifications', 'sweep')),
   -- The run that has the queue: only it can settle what it claimed.
   lease_id uuid not null,
   held_until timestamptz not null,
@@ -3038,7 +3010,7 @@ create table billing.leases (
 );
 
 comment on table billing.leases is
-  'Which run of the worker has a queue: retries, or notifications (and alerts).';
+  'Which run of the worker has a queue: retries, notifications (and alerts), or sweep.';
 
 create table billing.pauses (
   -- resend, the host of NOTIFICATION_URL, or "alerts to" and the host of ALERT_URL
@@ -3052,7 +3024,7 @@ comment on table billing.pauses is
 -- Takes or extends the lease of a queue, which locks its row, so claims of a queue run one after
 -- the other. False if another run has the queue, which then looks once more for work before it
 -- ends; or if the destination has asked for a pause.
-create or replace function billing.hold_lease(
+create function billing.hold_lease(
   queue text,
   lease_id uuid,
   destination text default null
@@ -3097,7 +3069,7 @@ $$;
 --
 -- is_scheduled: the schedule has woken the run, which had no fault. That is noted also if another
 -- run has the lease.
-create or replace function public.billing_release_lease(
+create function public.billing_release_lease(
   queue text,
   lease_id uuid,
   is_last boolean default true,
@@ -3148,7 +3120,7 @@ $$;
 -- Returns false if nothing is scheduled, or if the caller may not use Vault or pg_net; the schedule
 -- may. What fails besides, such as Vault in a project that was restored elsewhere, is a warning: it
 -- must not undo its caller.
-create or replace function billing.wake_worker(queue text default null)
+create function billing.wake_worker(queue text default null)
 returns boolean
 language plpgsql volatile
 set search_path = ''
@@ -3197,7 +3169,7 @@ exception
 end;
 $$;
 
-create or replace function billing.schedule_worker(project_url text, secret_key text)
+create function billing.schedule_worker(project_url text, secret_key text)
 returns text
 language plpgsql volatile
 set search_path = ''
@@ -3249,7 +3221,7 @@ $$;
 comment on function billing.schedule_worker is
   'Wakes the worker every minute, and prunes. Run it again to replace URL or key.';
 
-create or replace function billing.unschedule_worker()
+create function billing.unschedule_worker()
 returns text
 language plpgsql volatile
 set search_path = ''
@@ -3275,7 +3247,7 @@ comment on function billing.unschedule_worker is
 
 -- One batch per table and call, so that no call holds locks for long. A provider lets a person
 -- resend an event for 30 days, so the ledger still has every event that can arrive again.
-create or replace function billing.prune(
+create function billing.prune(
   ledger_keeps interval default '90 days',
   settled_rows_keep interval default '90 days',
   payloads_keep interval default '30 days',
@@ -3324,6 +3296,11 @@ begin
   using settled_rows_keep, batch_size;
   get diagnostics notifications = row_count;
 
+  delete from billing.missed_events where found_at < now() - settled_rows_keep;
+  update billing.installation
+  set pruned_until = greatest(pruned_until, now() - least(ledger_keeps, settled_rows_keep))
+  where ledger_rows + failures > 0;
+
   -- pg_cron keeps a row of each run for ever; that of a run that could not connect has no end.
   begin
     if has_table_privilege(to_regclass('cron.job_run_details'), 'delete') then
@@ -3346,9 +3323,9 @@ $$;
 comment on function billing.prune is
   'Deletes old rows, up to batch_size per table, but open or pending ones; payloads sooner.';
 -- supabase/schemas/billing_11_erasure.sql
--- Erasing an account: what is stored of it is deleted, and its later events have no effect. They
--- are marked in 04, and dropped by resolve_failures and billing_record_failed_event (06). A new
--- table with data of accounts: delete its rows in erase_account, and name its IDs in ids_of.
+-- Erasing an account. Its later events are marked in 04, and dropped by resolve_failures and
+-- billing_record_failed_event (06). A new table with data of accounts: delete its rows in
+-- erase_account, and name its IDs in ids_of.
 
 create table billing.erasures (
   -- sha256(key || provider || ':' || id), with the key in billing.erasure_key; of an account,
@@ -3386,7 +3363,7 @@ values (uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()));
 --      back as the same customer with another account: this row, or a record, is newer;
 --   5. a record of its subscription or customer: not erased;
 --   6. the account that the provider keeps with the customer, or else the customer.
-create or replace function billing.erasure_of(e billing.event, has_record boolean default false)
+create function billing.erasure_of(e billing.event, has_record boolean default false)
 returns bytea
 language plpgsql stable
 set search_path = ''
@@ -3451,7 +3428,7 @@ $$;
 
 -- Returns the IDs of an account as they are hashed (provider:id), including those that only
 -- failures or customers name, with their locks. is_shared: another account has it, too.
-create or replace function billing.ids_of(account text)
+create function billing.ids_of(account text)
 returns table (name text, id text, lock bigint, is_shared boolean)
 language sql stable
 set search_path = ''
@@ -3505,7 +3482,7 @@ $$;
 -- It takes all locks or none, so that no delivery waits for what it waits for. The search of the
 -- payloads, which takes seconds, comes before them. It misses a failure that is stored meanwhile
 -- and has the account's ID only where no format reads it: run it again to find that.
-create or replace function billing.erase_account(account_id text, force boolean default false)
+create function billing.erase_account(account_id text, force boolean default false)
 returns text
 language plpgsql volatile
 set search_path = ''
@@ -3554,7 +3531,6 @@ begin
       from billing.ids_of(account) as i;
 
       if cardinality(locks) > 2000 then
-        -- Postgres has room for a few thousand.
         raise exception 'The account has % subscriptions and customers: nothing was erased.',
           cardinality(locks)
           using hint = 'At most 2000 can be locked. '
@@ -3636,7 +3612,7 @@ $$;
 comment on function billing.erase_account is
   'Deletes what is stored of an account; its later events have no effect.';
 
-create or replace function billing.forget_erasure(provider text, id text)
+create function billing.forget_erasure(provider text, id text)
 returns text
 language plpgsql volatile
 set search_path = ''
@@ -3662,13 +3638,13 @@ comment on function billing.forget_erasure is
 -- What an app asks about an account, and what a person may give it: grants.
 --
 -- The functions read windows (views), and only columns that docs/nextjs/billing.sql grants, so
--- users see what a policy lets them see, and need no right on schema billing. Their bodies are
+-- users see what a policy lets them, and need no right on schema billing. Their bodies are
 -- strings or plpgsql, as of all functions in public: one that was parsed at creation could use
 -- schema billing without a check of the caller's right to it. plpgsql keeps its plan.
 
 -- What an app may show. paid_until is the rule of access, which "Who has access" in docs/app.md
 -- states with its reasons.
-create or replace view public.billing_subscriptions
+create view public.billing_subscriptions
 with (security_invoker = true)
 as
 select
@@ -3710,7 +3686,7 @@ from billing.subscriptions s;
 comment on view public.billing_subscriptions is
   'paid_until: infinity if paid; when it became past due (access ends a grace later); or null.';
 
-create or replace view public.billing_subscription_items
+create view public.billing_subscription_items
 with (security_invoker = true)
 as
 select
@@ -3733,7 +3709,7 @@ from public.billing_subscriptions s,
     current_period_end timestamptz
   );
 
-create or replace view billing.subscription_items
+create view billing.subscription_items
 with (security_invoker = true)
 as
 table public.billing_subscription_items;
@@ -3741,13 +3717,13 @@ table public.billing_subscription_items;
 comment on view billing.subscription_items is
   'One row per item of a subscription.';
 
-create or replace view public.billing_plan_features
+create view public.billing_plan_features
 with (security_invoker = true)
 as
 select plan_id, feature, amount, per_unit
 from billing.plan_features;
 
-create or replace function public.billing_has_access(
+create function public.billing_has_access(
   account_id text,
   grace interval default null
 )
@@ -3769,7 +3745,7 @@ $$;
 
 -- Returns what an app shows of an account (docs/app.md). Of its subscriptions, it shows the one
 -- that gives access longest; of equal ones a provider's before a grant; without access, the newest.
-create or replace function public.billing_account(
+create function public.billing_account(
   account_id text,
   grace interval default null
 )
@@ -3866,9 +3842,9 @@ end;
 $$;
 
 comment on function public.billing_account is
-  'Access, plan and features of an account, in one answer.';
+  'Access, plan and features of an account.';
 
-create or replace function public.billing_feature_amount(
+create function public.billing_feature_amount(
   account_id text,
   feature text,
   grace interval default null
@@ -3887,7 +3863,7 @@ $$;
 comment on function public.billing_feature_amount is
   'How much of a feature an account has; null if unlimited.';
 
-create or replace function public.billing_has_feature(
+create function public.billing_has_feature(
   account_id text,
   feature text,
   grace interval default null,
@@ -3908,8 +3884,8 @@ $$;
 comment on function public.billing_has_feature is
   'Whether an account has more of a feature than it has used.';
 
--- Looks first, by an index alone, for the few accounts that have two.
-create or replace function billing.find_double_subscribed()
+-- Looks first, by an index alone, for the few accounts with two.
+create function billing.find_double_subscribed()
 returns table (account_id text, subscriptions bigint, since timestamptz)
 language plpgsql stable
 set search_path = ''
@@ -3938,7 +3914,7 @@ begin
 end;
 $$;
 
-create or replace view billing.double_subscribed
+create view billing.double_subscribed
 with (security_invoker = true)
 as
 select account_id, subscriptions, since
@@ -3964,7 +3940,7 @@ comment on table billing.grants is
   'Plans that a person or a handler gave to an account: subscriptions of provider manual.';
 
 -- A grant is a subscription that no provider knows, so no event changes it.
-create or replace function billing.grant_plan(
+create function billing.grant_plan(
   account_id text,
   plan_id text,
   until timestamptz default null,
@@ -3979,23 +3955,25 @@ as $$
 declare
   grant_id constant text := 'grant_' || gen_random_uuid();
 begin
-  if coalesce(reason, '') !~ '\S' or until <= now() or quantity <= 0 then
+  if (account_id ~ '\S' and plan_id ~ '\S' and reason ~ '\S') is not true
+    or until <= now()
+    or quantity <= 0
+  then
     raise exception
-      'A grant needs a reason, an end that is to come or none, and a quantity above 0.';
+      'A grant needs an account, a plan, a reason, a future end or none, and a quantity above 0.';
   end if;
 
   insert into billing.subscriptions (id, provider, account_id, status, plan_id, cancel_at, quantity)
-  values (grant_id, 'manual', account_id, 'active', plan_id, until, quantity);
+  values (
+    grant_id, 'manual', account_id, 'active', plan_id, nullif(until, 'infinity'), quantity
+  );
   insert into billing.grants (subscription_id, reason, granted_by)
   values (grant_id, reason, who);
   return grant_id;
 end;
 $$;
 
-comment on function billing.grant_plan is
-  'Returns the ID for billing.end_grant.';
-
-create or replace function billing.end_grant(
+create function billing.end_grant(
   grant_id text,
   reason text,
   who text default current_user
@@ -4020,7 +3998,7 @@ begin
 end;
 $$;
 
-create or replace view public.billing_grants
+create view public.billing_grants
 with (security_invoker = true)
 as
 select
@@ -4033,7 +4011,7 @@ select
   ended_at
 from billing.grants;
 
-create or replace function public.billing_grant_plan(
+create function public.billing_grant_plan(
   account_id text,
   plan_id text,
   until timestamptz default null,
@@ -4046,7 +4024,7 @@ language sql volatile
 set search_path = ''
 as 'select billing.grant_plan(account_id, plan_id, until, reason, who, quantity)';
 
-create or replace function public.billing_end_grant(
+create function public.billing_end_grant(
   grant_id text,
   reason text,
   who text default current_user
@@ -4055,13 +4033,261 @@ returns text
 language sql volatile
 set search_path = ''
 as 'select billing.end_grant(grant_id, reason, who)';
--- supabase/schemas/billing_13_access.sql
+-- supabase/schemas/billing_13_sweep.sql
+-- Events that never came. About once an hour, the worker (sweep.ts) lists a provider's events, and
+-- applies those that no delivery has brought.
+
+create table billing.installation (
+  is_only boolean primary key default true check (is_only),
+  installed_at timestamptz not null default now(),
+  -- billing.prune has deleted what was known of events from before.
+  pruned_until timestamptz
+);
+
+insert into billing.installation default values;
+
+comment on table billing.installation is
+  'One row. No sweep applies an event from before either time.';
+
+create table billing.sweeps (
+  provider text collate "C" primary key check (char_length(provider) between 1 and 32),
+  -- How far the events of the types that always take effect were compared.
+  swept_until timestamptz,
+  -- The same of each further type.
+  types jsonb not null default '{}',
+  -- Where the next list begins, if the provider lists by a cursor of its own.
+  position text collate "C",
+
+  last_run_at timestamptz,
+  last_success_at timestamptz,
+  last_error text,
+  -- From the last run to the next.
+  rests interval not null default '0',
+  -- How many events of the last 90 days were applied, stale or stored as failures.
+  found bigint not null default 0,
+
+  -- When the worker first and last said that it has a key.
+  wanted_since timestamptz not null default now(),
+  wanted_at timestamptz not null default now()
+);
+
+comment on table billing.sweeps is
+  'How far the worker has looked for events that never came. To begin anew, delete the row.';
+
+create table billing.missed_events (
+  provider text collate "C" not null,
+  found_at timestamptz not null default now(),
+  type text not null,
+  events integer not null,
+  is_reported boolean not null default false,
+  primary key (found_at, provider, type)
+);
+
+comment on table billing.missed_events is
+  'What sweeps have found, by type; is_reported: an alert has told the operator.';
+
+-- Called by each scheduled run, with the providers that have a key. If a sweep is due, wakes the
+-- worker for it, so that it has processor time of its own. Returns true if nothing can wake it: the
+-- run then sweeps itself.
+create function public.billing_request_sweep(providers text[])
+returns boolean
+language plpgsql volatile
+set search_path = ''
+as $$
+begin
+  insert into billing.sweeps as s (provider)
+  select p from unnest(providers) as p
+  on conflict (provider) do update set
+    wanted_since = case
+      when s.wanted_at < now() - interval '1 hour' then now()
+      else s.wanted_since
+    end,
+    wanted_at = now();
+
+  return exists (
+    select
+    from billing.sweeps s
+    where s.provider = any (providers) and (s.last_run_at + s.rests <= now()) is not false
+  ) and not billing.wake_worker('sweep');
+end;
+$$;
+
+-- Begins a sweep. Returns no row if another run has the queue, or the provider has asked for a
+-- pause.
+create function public.billing_claim_sweep(
+  lease_id uuid,
+  provider text,
+  destination text
+)
+returns table (
+  swept_until timestamptz,
+  types jsonb,
+  "position" text,
+  not_before timestamptz
+)
+language plpgsql volatile
+set search_path = ''
+as $$
+#variable_conflict use_column
+begin
+  if not billing.hold_lease('sweep', lease_id, destination) then
+    return;
+  end if;
+
+  return query
+  insert into billing.sweeps as s (provider, last_run_at, rests)
+  values (billing_claim_sweep.provider, now(), '5 min')
+  on conflict (provider) do update set
+    last_run_at = excluded.last_run_at,
+    -- Unless it is settled: the worker was killed.
+    rests = excluded.rests,
+    wanted_at = now()
+  returning
+    s.swept_until,
+    s.types,
+    s.position,
+    (select greatest(i.installed_at, i.pruned_until) from billing.installation i);
+end;
+$$;
+
+-- Returns those events that are unknown, in the same order. An ID is known if either provider has
+-- it: both may be the same account.
+create function public.billing_missing_events(event_ids text[])
+returns text[]
+language plpgsql stable
+set search_path = ''
+set plan_cache_mode = force_custom_plan -- one that is kept may suit an empty table
+as $$
+declare
+  providers constant text[] := '{a, b}';
+begin
+  return array(
+    select e.id
+    from unnest(event_ids) with ordinality as e (id, place)
+    where not exists (
+        select
+        from billing.processed_events p
+        where p.provider = any (providers) and p.event_id = e.id
+      )
+      and not exists (
+        select
+        from billing.failed_events f
+        where f.provider = any (providers) and f.event_id = e.id
+      )
+    order by e.place
+  );
+end;
+$$;
+
+-- Counts what a sweep has found in the transaction that applies it, so that the number is right even
+-- if the worker is killed.
+create function billing.count_missed(provider text, types text[])
+returns void
+language sql volatile
+set search_path = ''
+begin atomic
+  insert into billing.missed_events as m (provider, type, events)
+  select count_missed.provider, t.type, count(*)
+  from unnest(types) as t (type)
+  group by t.type
+  -- Each half of a call has the same time.
+  on conflict (found_at, provider, type) do update set events = m.events + excluded.events;
+end;
+
+-- Stores how far a sweep has come, or why it failed. Returns whether the run still has the queue.
+create function public.billing_settle_sweep(
+  lease_id uuid,
+  provider text,
+  destination text,
+  result jsonb
+)
+returns boolean
+language plpgsql volatile
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  of_provider constant text := billing_settle_sweep.provider;
+begin
+  update billing.sweeps s set
+    swept_until = coalesce(r.swept_until, s.swept_until),
+    types = s.types || r.types,
+    position = coalesce(r.position, s.position),
+    last_success_at = case when r.has_failed then s.last_success_at else now() end,
+    last_error = r.error,
+    rests = r.rests_seconds * interval '1 s',
+    found = (
+      select coalesce(sum(m.events), 0)
+      from billing.missed_events m
+      where m.provider = of_provider
+    )
+  from jsonb_to_record(result) as r (
+    swept_until timestamptz,
+    types jsonb,
+    position text,
+    error text,
+    has_failed boolean,
+    rests_seconds integer
+  )
+  where s.provider = of_provider;
+
+  insert into billing.pauses as p (destination, paused_until)
+  select
+    billing_settle_sweep.destination,
+    clock_timestamp() + (result -> 'pause_seconds')::integer * interval '1 s'
+  where result ? 'pause_seconds'
+  on conflict (destination) do update set paused_until = excluded.paused_until;
+
+  return billing.hold_lease('sweep', lease_id);
+end;
+$$;
+
+-- What billing_claim_alerts (09) sends, each again after `rests` if it is still so.
+create view billing.sweep_alerts
+with (security_invoker = true)
+as
+select
+  'events_missed' as kind,
+  m.provider,
+  interval '1 hour' as rests,
+  jsonb_build_object(
+    'missed', sum(m.events),
+    'types', jsonb_object_agg(m.type, m.events),
+    'found_until', max(m.found_until)
+  ) as alert
+from (
+  select f.provider, f.type, sum(f.events) as events, max(f.found_at) as found_until
+  from billing.missed_events f
+  where not f.is_reported and f.found_at > now() - interval '7 days'
+  group by f.provider, f.type
+) as m
+group by m.provider
+
+union all
+select
+  k.kind,
+  s.provider,
+  interval '1 day',
+  jsonb_build_object('error', s.last_error, 'last_success_at', s.last_success_at)
+from billing.sweeps s
+cross join lateral (
+  select coalesce(substring(s.last_error from '^api_key_refused'), 'sweep_failed') as kind
+) as k
+where s.wanted_at > now() - interval '1 hour'
+  and (
+    k.kind = 'api_key_refused'
+    or greatest(s.last_success_at, s.wanted_since) < now() - interval '3 hours'
+  );
+
+comment on view billing.sweep_alerts is
+  'What is to be told about sweeps: events_missed, api_key_refused, sweep_failed.';
+-- supabase/schemas/billing_14_access.sql
 -- What else the Data API reaches, and who may do what. Default privileges on it are worth nothing:
 -- only service_role may use schema billing.
 
 -- For monitoring ----------------------------------------------------------------------------------
 
-create or replace view billing.events_per_hour
+create view billing.events_per_hour
 with (security_invoker = true)
 as
 select
@@ -4084,7 +4310,7 @@ order by hour desc, events desc;
 comment on view billing.events_per_hour is
   'Events of the last three days. failed: still open.';
 
-create or replace view public.billing_events_per_hour
+create view public.billing_events_per_hour
 with (security_invoker = true)
 as
 select hour, outcome, sum(events) as events
@@ -4092,13 +4318,13 @@ from billing.events_per_hour
 group by hour, outcome;
 
 -- Counts migrations, as SCHEMA_VERSION does.
-create or replace function billing.schema_version()
+create function billing.schema_version()
 returns integer
 language sql stable -- no plan keeps it
 return 1;
 
 -- A header of PostgREST's answer, so nobody need ask.
-create or replace function billing.tell_version()
+create function billing.tell_version()
 returns text
 language sql volatile
 return set_config(
@@ -4107,8 +4333,7 @@ return set_config(
   true
 );
 
--- Fast with a large ledger, too.
-create or replace view public.billing_health
+create view public.billing_health
 with (security_invoker = true)
 as
 select
@@ -4127,6 +4352,16 @@ select
     select case when count(l.scheduled_run_at) = 2 then min(l.scheduled_run_at) end
     from billing.leases l
   ) as last_scheduled_run_at,
+  (
+    select min(s.last_success_at)
+    from billing.sweeps s
+    where s.wanted_at > now() - interval '1 day'
+  ) as last_swept_at,
+  (
+    select coalesce(sum(m.events), 0)
+    from billing.missed_events m
+    where m.found_at > now() - interval '7 days'
+  ) as missed_events,
   billing.handlers() as handlers,
   (
     select coalesce(sum(e.purchases), 0)
@@ -4154,13 +4389,14 @@ from (
     where w.status = 'pending'
   ) as n;
 
-create or replace view billing.health
+create view billing.health
 with (security_invoker = true)
 as
 table public.billing_health;
 
 comment on view billing.health is
   'last_scheduled_run_at: when the schedule last ran both queues without a fault. '
+  'missed_events: never delivered, and found by sweeps in the last 7 days. '
   'erased_purchases: events of erased accounts that would have made a record. '
   'double_subscribed: null with over some 100,000 subscriptions.';
 
@@ -4168,7 +4404,7 @@ comment on view billing.health is
 -- For commands ------------------------------------------------------------------------------------
 
 -- The records, with their ordering columns.
-create or replace view public.billing_records
+create view public.billing_records
 with (security_invoker = true)
 as
 select
@@ -4196,14 +4432,14 @@ select
   billing.time_of(s.canceled_mark) as canceled_as_of
 from billing.subscriptions s;
 
-create or replace view public.billing_processed_events
+create view public.billing_processed_events
 with (security_invoker = true)
 as
 select provider, event_id, type, outcome, processed_at
 from billing.processed_events;
 
 -- The version changes whenever the row does.
-create or replace view public.billing_failed_events
+create view public.billing_failed_events
 with (security_invoker = true)
 as
 select
@@ -4233,7 +4469,7 @@ select
   xmin::text as version
 from billing.failed_events;
 
-create or replace view public.billing_notifications
+create view public.billing_notifications
 with (security_invoker = true)
 as
 select
@@ -4253,14 +4489,20 @@ select
   sent_at
 from billing.notifications;
 
-create or replace view public.billing_customers
+create view public.billing_sweeps
+with (security_invoker = true)
+as
+select provider, swept_until, types, last_run_at, last_success_at, last_error, found, wanted_at
+from billing.sweeps;
+
+create view public.billing_customers
 with (security_invoker = true)
 as
 select provider, customer_id, account_id, created_at
 from billing.customers;
 
 -- What commands and the worker call of schema billing.
-create or replace function public.billing_retry_failed_event(
+create function public.billing_retry_failed_event(
   event_id text,
   of_provider text default null
 )
@@ -4269,7 +4511,7 @@ language sql volatile
 set search_path = ''
 as 'select billing.retry_failed_event(event_id, of_provider)';
 
-create or replace function public.billing_retry_failed_events(
+create function public.billing_retry_failed_events(
   of_type text default null,
   of_error_code text default null,
   failed_since timestamptz default null,
@@ -4280,7 +4522,7 @@ language sql volatile
 set search_path = ''
 as 'select billing.retry_failed_events(of_type, of_error_code, failed_since, failed_until)';
 
-create or replace function public.billing_resolve_failed_event(
+create function public.billing_resolve_failed_event(
   event_id text,
   reason text,
   who text default current_user,
@@ -4291,7 +4533,7 @@ language sql volatile
 set search_path = ''
 as 'select billing.resolve_failed_event(event_id, reason, who, of_provider)';
 
-create or replace function public.billing_reopen_failed_event(
+create function public.billing_reopen_failed_event(
   event_id text,
   of_provider text default null
 )
@@ -4300,20 +4542,20 @@ language sql volatile
 set search_path = ''
 as 'select billing.reopen_failed_event(event_id, of_provider)';
 
-create or replace function public.billing_account_of_customer(provider text, customer_id text)
+create function public.billing_account_of_customer(provider text, customer_id text)
 returns text
 language plpgsql stable
 set search_path = ''
 as 'begin return billing.account_of_customer(provider, customer_id); end';
 
-create or replace function public.billing_account_email(account_id text)
+create function public.billing_account_email(account_id text)
 returns text
 language plpgsql stable
 set search_path = ''
 as 'begin return billing.account_email(account_id); end';
 
 -- Returns the subscriptions of those events that belong to an erased account.
-create or replace function public.billing_is_erased(events jsonb)
+create function public.billing_is_erased(events jsonb)
 returns setof text
 language plpgsql stable
 set search_path = ''
@@ -4336,7 +4578,7 @@ declare
 begin
   foreach name in array '{
     subscriptions, subscription_items, records, plan_features, processed_events, failed_events,
-    customers, notifications, health, events_per_hour, grants
+    customers, notifications, health, events_per_hour, grants, sweeps
   }'::text[] loop
     execute format(
       'revoke all on public.billing_%s from public, anon, authenticated, service_role',
@@ -4349,6 +4591,7 @@ begin
     apply_events, apply_handled_event, try_event, record_failed_event,
     claim_failed_events, settle_failed_events, claim_notifications, settle_notifications,
     claim_alerts, settle_alerts, release_lease,
+    request_sweep, claim_sweep, missing_events, settle_sweep,
     retry_failed_event, retry_failed_events, resolve_failed_event, reopen_failed_event,
     account_of_customer, account_email, is_erased,
     has_access, account, feature_amount, has_feature, grant_plan, end_grant
@@ -4373,7 +4616,8 @@ to service_role;
 revoke execute on all functions in schema billing from public;
 grant usage on schema billing to service_role;
 grant select, insert, update on all tables in schema billing to service_role;
-revoke insert, update on billing.erasures, billing.erasure_key from service_role;
+revoke insert, update on billing.erasures, billing.erasure_key, billing.installation
+from service_role;
 grant update (purchases) on billing.erasures to service_role;
 grant delete on
   billing.processed_events,

@@ -3,6 +3,7 @@
 -- the next run, with the same ID.
 
 create table billing.alerts (
+  -- That of a sweep ends with its provider: events_missed/a
   error_code text primary key,
   -- When the operator was first told since none was open; null once told that all are resolved.
   opened_at timestamptz,
@@ -22,7 +23,8 @@ comment on table billing.alerts is
 --   failures_resolved: the operator was told, and no failure of the code is open any more.
 --   handler_not_listed: functions of the app that no listed type calls; at most once a day. The
 --     argument has the functions that listed types call; null: not compared.
-create or replace function public.billing_claim_alerts(
+--   those of billing.sweep_alerts (13), per provider.
+create function public.billing_claim_alerts(
   lease_id uuid,
   destination text,
   handlers text[] default null
@@ -31,7 +33,6 @@ returns table (id uuid, kind text, alert jsonb, created_at timestamptz)
 language plpgsql volatile
 set search_path = ''
 as $$
-#variable_conflict use_column
 begin
   if not billing.hold_lease('notifications', lease_id, destination) then
     return;
@@ -113,13 +114,25 @@ begin
   left join billing.alerts a on a.error_code = 'handler_not_listed'
   where h.name <> all (handlers)
     and (a.alerted_at <= now() - interval '1 day') is not false
-  group by a.alerted_at;
+  group by a.alerted_at
+
+  union all
+  select
+    md5(concat_ws('/', s.kind, s.provider, a.alerted_at))::uuid,
+    s.kind,
+    jsonb_strip_nulls(
+      s.alert || jsonb_build_object('error_code', s.kind, 'provider', s.provider)
+    ),
+    now()
+  from billing.sweep_alerts s
+  left join billing.alerts a on a.error_code = s.kind || '/' || s.provider
+  where (a.alerted_at <= now() - s.rests) is not false;
 end;
 $$;
 
 -- Stores which alerts were sent; returns how many. results: kind and alert as claimed, result,
 -- retry_after_seconds.
-create or replace function public.billing_settle_alerts(
+create function public.billing_settle_alerts(
   lease_id uuid,
   destination text,
   results jsonb
@@ -133,7 +146,10 @@ begin
 
   insert into billing.alerts as a (error_code, opened_at, alerted_at, reported)
   select
-    r.alert ->> 'error_code',
+    -- Sweeps have alerts of their own for each provider.
+    concat_ws('/', r.alert ->> 'error_code', case
+      when r.kind <> 'failure_opened' then r.alert ->> 'provider'
+    end),
     case when r.kind = 'failure_opened' then now() end,
     now(),
     coalesce(r.alert -> 'open', '0')::integer -- only failure_opened has it
@@ -149,6 +165,14 @@ begin
       else a.alerted_at
     end,
     reported = excluded.reported;
+
+  update billing.missed_events m
+  set is_reported = true
+  from jsonb_to_recordset(results) as r (result text, kind text, alert jsonb)
+  where r.result = 'sent'
+    and r.kind = 'events_missed'
+    and m.provider = r.alert ->> 'provider'
+    and m.found_at <= (r.alert ->> 'found_until')::timestamptz;
 
   return (select count(*) from jsonb_path_query(results, '$[*] ? (@.result == "sent")'));
 end;

@@ -3,7 +3,7 @@
 -- has none of them.
 
 create table billing.leases (
-  queue text primary key check (queue in ('retries', 'notifications')),
+  queue text primary key check (queue in ('retries', 'notifications', 'sweep')),
   -- The run that has the queue: only it can settle what it claimed.
   lease_id uuid not null,
   held_until timestamptz not null,
@@ -14,7 +14,7 @@ create table billing.leases (
 );
 
 comment on table billing.leases is
-  'Which run of the worker has a queue: retries, or notifications (and alerts).';
+  'Which run of the worker has a queue: retries, notifications (and alerts), or sweep.';
 
 create table billing.pauses (
   -- resend, the host of NOTIFICATION_URL, or "alerts to" and the host of ALERT_URL
@@ -28,7 +28,7 @@ comment on table billing.pauses is
 -- Takes or extends the lease of a queue, which locks its row, so claims of a queue run one after
 -- the other. False if another run has the queue, which then looks once more for work before it
 -- ends; or if the destination has asked for a pause.
-create or replace function billing.hold_lease(
+create function billing.hold_lease(
   queue text,
   lease_id uuid,
   destination text default null
@@ -73,7 +73,7 @@ $$;
 --
 -- is_scheduled: the schedule has woken the run, which had no fault. That is noted also if another
 -- run has the lease.
-create or replace function public.billing_release_lease(
+create function public.billing_release_lease(
   queue text,
   lease_id uuid,
   is_last boolean default true,
@@ -124,7 +124,7 @@ $$;
 -- Returns false if nothing is scheduled, or if the caller may not use Vault or pg_net; the schedule
 -- may. What fails besides, such as Vault in a project that was restored elsewhere, is a warning: it
 -- must not undo its caller.
-create or replace function billing.wake_worker(queue text default null)
+create function billing.wake_worker(queue text default null)
 returns boolean
 language plpgsql volatile
 set search_path = ''
@@ -173,7 +173,7 @@ exception
 end;
 $$;
 
-create or replace function billing.schedule_worker(project_url text, secret_key text)
+create function billing.schedule_worker(project_url text, secret_key text)
 returns text
 language plpgsql volatile
 set search_path = ''
@@ -225,7 +225,7 @@ $$;
 comment on function billing.schedule_worker is
   'Wakes the worker every minute, and prunes. Run it again to replace URL or key.';
 
-create or replace function billing.unschedule_worker()
+create function billing.unschedule_worker()
 returns text
 language plpgsql volatile
 set search_path = ''
@@ -251,7 +251,7 @@ comment on function billing.unschedule_worker is
 
 -- One batch per table and call, so that no call holds locks for long. A provider lets a person
 -- resend an event for 30 days, so the ledger still has every event that can arrive again.
-create or replace function billing.prune(
+create function billing.prune(
   ledger_keeps interval default '90 days',
   settled_rows_keep interval default '90 days',
   payloads_keep interval default '30 days',
@@ -299,6 +299,11 @@ begin
     || format(batch, 'notifications', 'created_at', 'status <> ''pending''')
   using settled_rows_keep, batch_size;
   get diagnostics notifications = row_count;
+
+  delete from billing.missed_events where found_at < now() - settled_rows_keep;
+  update billing.installation
+  set pruned_until = greatest(pruned_until, now() - least(ledger_keeps, settled_rows_keep))
+  where ledger_rows + failures > 0;
 
   -- pg_cron keeps a row of each run for ever; that of a run that could not connect has no end.
   begin

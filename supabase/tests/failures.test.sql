@@ -486,11 +486,11 @@ select throws_ok(
 )
 from (
   values
-    ('tap_none', null, 'No failed event has the id tap_none.'),
-    ('closed_2', 'b', 'No failed event has the id closed_2 (provider b).'),
+    ('tap_none', null, 'No failure with the id tap_none has the state by hand or ignored.'),
+    ('closed_2', 'b', 'No failure with the id closed_2 (provider b) has the state by hand or ignored.'),
     ('closed_1', null, 'Providers a and b both have a failed event with the id closed_1: add of_provider.'),
-    ('closed_4', 'a', 'Cannot open closed_4 again: its resolution is stale, so the event has had its effect.'),
-    ('closed_5', null, 'The failed event closed_5 is open already.')
+    ('closed_4', 'a', 'No failure with the id closed_4 (provider a) has the state by hand or ignored.'),
+    ('closed_5', null, 'No failure with the id closed_5 has the state by hand or ignored.')
 ) as e (id, provider, message);
 
 select matches(

@@ -209,6 +209,10 @@ select set_eq(
       ('billing.notifications', 'insert, select, update'),
       ('billing.alerts', 'insert, select, update'),
       ('billing.leases', 'insert, select, update'),
+      ('billing.installation', 'select'),
+      ('billing.sweeps', 'insert, select, update'),
+      ('billing.missed_events', 'insert, select, update'),
+      ('billing.sweep_alerts', 'insert, select, update'),
       ('billing.pauses', 'insert, select, update'),
       ('billing.erasures', 'select'),
       ('billing.erasure_key', 'select'),
@@ -223,6 +227,7 @@ select set_eq(
       ('public.billing_failed_events', 'select, update'),
       ('public.billing_notifications', 'select, update'),
       ('public.billing_health', 'select'),
+      ('public.billing_sweeps', 'select'),
       ('public.billing_events_per_hour', 'select')
   $$,
   'service_role has these rights on tables and views'

@@ -140,18 +140,18 @@ select throws_ok(
 )
 from (
   values
-    ('none', 'No open failure has the id none.'),
-    ('', 'No open failure has the id .'),
-    ('<event id>', 'No open failure has the id <event id>.'),
+    ('none', 'No failure with the id none has the state open.'),
+    ('', 'No failure with the id  has the state open.'),
+    ('<event id>', 'No failure with the id <event id> has the state open.'),
     (null, null),
     ('request_5', 'Providers a and b both have a failed event with the id request_5: add of_provider.'),
-    ('request_6', 'No open failure has the id request_6.'),
+    ('request_6', 'No failure with the id request_6 has the state open.'),
     ('request_8', 'Cannot retry request_8: its payload was pruned.')
 ) as e (event_id, message);
 select throws_ok(
   $$select billing.retry_failed_event('request_1', of_provider => 'b')$$,
   'P0001',
-  'No open failure has the id request_1 (provider b).',
+  'No failure with the id request_1 (provider b) has the state open.',
   'a retry of the wrong provider is refused'
 );
 select is(pg_temp.requests(), null, 'refused retries request nothing');

@@ -41,7 +41,7 @@ begin
   assert value = expected, format('%s returned %s', statement, value);
 
   select
-    coalesce(string_agg(relname, ' ') filter (where scans > (e ->> 'scans')::bigint), 'none'),
+    coalesce(string_agg(relname, ' ' order by relname) filter (where scans > (e ->> 'scans')::bigint), 'none'),
     jsonb_object_agg(relname, rows - (e ->> 'rows')::bigint)
   into scanned, reads
   from (select c.*, earlier -> c.relname::text as e from pg_temp.counts() as c) as later;
@@ -104,6 +104,10 @@ select 'few_' || i, 'a', 'acc_' || i, 'active', 'price_pro' from generate_series
 
 insert into billing.processed_events (provider, event_id, type, processed_at)
 select 'a', 'e' || i, 'x', now() - interval '91 days' * (i / 20000.0)
+from generate_series(1, 20000) as i;
+
+insert into billing.missed_events (provider, type, found_at, events)
+select 'a', 'x', now() - interval '91 days' * (i / 20000.0), 1
 from generate_series(1, 20000) as i;
 
 insert into billing.notifications (
@@ -181,7 +185,7 @@ create index subscriptions_account_id on billing.subscriptions (account_id);
 create index subscriptions_customer_id on billing.subscriptions (provider, customer_id)
 where customer_id is not null;
 analyze billing.subscriptions, billing.processed_events, billing.notifications;
-analyze billing.failed_events;
+analyze billing.failed_events, billing.missed_events;
 
 select billing.retry_failed_event('e100');
 select is(
@@ -191,8 +195,8 @@ select is(
 );
 select is(
   pg_temp.scanned('select count(to_jsonb(v)) from billing.health as v', '1'),
-  'leases',
-  'health scans no table of more than two rows'
+  'leases sweeps',
+  'health scans no table but those with a row per queue or provider'
 );
 alter index billing.subscriptions_account_id set (fillfactor = 10);
 reindex index billing.subscriptions_account_id;
@@ -228,10 +232,10 @@ select doesnt_match(
       select count(*)
       from public.billing_claim_alerts('00000000-0000-0000-0000-000000000001', 'host')
     $$,
-    '1'
+    '2'
   ),
   '(events|subscriptions|notifications)',
-  'a claim of alerts scans only tables with a row per code or queue'
+  'a claim of alerts scans only tables with a row per code, queue or provider'
 );
 select cmp_ok(
   pg_temp.reads(
@@ -251,8 +255,8 @@ select is(
     'select ledger_rows + failures + notifications > 500 from billing.prune()',
     'true'
   ),
-  'none',
-  'prune scans no table'
+  'installation',
+  'prune scans no table but that of one row'
 );
 select is(
   pg_temp.reads($$select billing.account_of_customer('a', 'cus_7')$$, 'acc_7', 'subscriptions'),

@@ -22,6 +22,8 @@ select is(
     "oldest_pending_notification": null,
     "notifications_given_up": 0,
     "last_scheduled_run_at": null,
+    "last_swept_at": null,
+    "missed_events": 0,
     "handlers": [],
     "erased_purchases": 0,
     "double_subscribed": 0
@@ -171,6 +173,14 @@ values
   ('a', '4', 'acc_1', 'sub_1', 'dead', now() - interval '9 days'),
   ('a', '5', 'acc_1', 'sub_1', 'undeliverable', now()),
   ('a', '6', 'acc_1', 'sub_1', 'withdrawn', now());
+insert into billing.sweeps (provider, last_success_at)
+values ('a', now()), ('b', now() - interval '2 hours');
+insert into billing.missed_events (provider, type, found_at, events)
+values
+  ('a', 'x', now() - interval '6 days', 2),
+  ('b', 'y', now(), 3),
+  ('a', 'x', now() - interval '8 days', 9);
+
 select is(
   pg_temp.health(),
   jsonb_build_object(
@@ -182,6 +192,8 @@ select is(
     'oldest_pending_notification', now() - interval '4 hours',
     'notifications_given_up', 2,
     'last_scheduled_run_at', null,
+    'last_swept_at', now() - interval '2 hours',
+    'missed_events', 5,
     'handlers', jsonb_build_array('on_a', 'on_b_c'),
     'erased_purchases', 0,
     'double_subscribed', 0

@@ -281,6 +281,7 @@ function applied(fields: Partial<WireEvent>): Lock {
       [outcome] = await apply([creation(fields)], via);
     } while (outcome === "failed 55P03");
     assert(!outcome?.startsWith("failed"), outcome);
+    return outcome;
   };
 }
 
@@ -372,6 +373,14 @@ const newCreationWithoutAccount: OfAccount = (id) =>
     account_id: null,
     report: reportOf(id),
   });
+/** Does what billing_apply_handled_event does with a handler that grants a plan. */
+const granting: OfAccount = (_, named_account) => async (via) => {
+  const event = { kind: "other", subscription_id: "", account_id: null };
+  if (await applied({ ...event, named_account })(via) === "applied") {
+    await via`
+      select billing.grant_plan(${named_account}, 'plan', reason => 'a test')`;
+  }
+};
 
 /** How the account is known, and the event that meets its erasure. */
 const OF_ACCOUNT: Record<string, [known: OfAccount, event: OfAccount]> = {
@@ -427,6 +436,7 @@ const OF_ACCOUNT: Record<string, [known: OfAccount, event: OfAccount]> = {
   ],
   "first checkout that is applied": [failure, checkout],
   "later checkout that is applied": [customerAdded, checkout],
+  "handler that grants a plan": [failure, granting],
 };
 
 /** Returns what is left of an account, and of IDs that begin with this one. */

@@ -221,6 +221,10 @@ const listed = [
   },
   { subscription_details: { metadata: { accountId: "acc_listed" } } },
   { customer: "cus_listed" },
+  {
+    subscription_details: { metadata: { accountId: " " } },
+    customer: "cus_listed",
+  },
 ].map((of) =>
   event(FINALIZED, { id: uniqueId("in"), hosted_invoice_url: url, ...of })
 );

@@ -133,14 +133,20 @@ Deno.test("a user subscribes, whose event comes after them, and sees each state"
     cancel_url: `${SITE_URL}/billing`,
   });
 
-  // It has access already.
   await grant(accountId, "price_gift");
+  await sql`update billing.subscriptions set cancel_at = now()`;
+  assertMatch(await html(), /price_gift.*It has ended.*"price_pro">Pro</);
+
+  // It has access already.
+  await sql`update billing.subscriptions set cancel_at = null`;
   assertMatch(await html(), /price_gift.*It has no end.*"price_pro">Pro</);
   for (const seconds of [1, 2, 3]) {
     const next = `content="1;url=/billing?paid=${seconds + 1}"`;
     assertStringIncludes(await html(`${seconds}`), next);
   }
-  assertMatch(await html("31"), /has not confirmed/);
+  for (const paid of ["31", "x"]) {
+    assertMatch(await html(paid), /action="\/billing".*has not confirmed/);
+  }
   const trial = { status: "trialing", quantity: 4 };
   await happens("customer.subscription.created", trial);
   assertMatch(
@@ -152,10 +158,10 @@ Deno.test("a user subscribes, whose event comes after them, and sees each state"
   assertEquals(await buy("price_starter"), "/billing", "it has a plan");
   assertEquals(asked, []);
   assertEquals(await follow(portal.POST()), SESSION);
-  const customer = `cus_${subscription.slice("sub_".length)}`;
+  const customerOf = (id: string) => `cus_${id.slice("sub_".length)}`;
   assertEquals(asked.pop(), {
     pathname: "/v1/billing_portal/sessions",
-    customer,
+    customer: customerOf(subscription),
     return_url: `${SITE_URL}/billing`,
   });
 
@@ -176,11 +182,18 @@ Deno.test("a user subscribes, whose event comes after them, and sees each state"
     assertEquals(await buy("price_pro"), "/billing");
   }
 
+  // It paid twice, as another customer, and has ended that.
+  const second = { subscription: uniqueId("sub") };
+  await happens("customer.subscription.created", second);
+  await happens("customer.subscription.deleted", second);
+  assertEquals(await follow(portal.POST()), SESSION);
+  assertEquals(asked.pop()!["customer"], customerOf(subscription));
+
   await happens("customer.subscription.deleted");
   assertMatch(await html(), /It has ended.*"price_pro"/);
   assertEquals(await buy("price_pro"), SESSION);
   const again = asked.pop()!;
-  assertEquals(again["customer"], customer);
+  assertEquals(again["customer"], customerOf(second.subscription));
   assertEquals(again["subscription_data[trial_period_days]"], undefined);
 });
 

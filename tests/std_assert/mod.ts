@@ -2,8 +2,7 @@
  * The names of `@std/assert` that the tests use, on Node's own assertions.
  *
  * The npm registry is the only package source that a build may rely on, and
- * std is published on JSR. CONTRIBUTING.md says which line to change where JSR
- * can be reached.
+ * std is published on JSR.
  */
 import nodeAssert from "node:assert/strict";
 

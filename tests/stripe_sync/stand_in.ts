@@ -7,7 +7,7 @@ import type { Context } from "../../scripts/stripe_sync/command.ts";
 import { openStripeSource } from "../../scripts/stripe_sync/stripe_source.ts";
 import { openTables } from "../../scripts/stripe_sync/tables.ts";
 import { createClient } from "../../supabase/functions/_shared/billing/database/client.ts";
-import { LOCAL_SECRET_KEY } from "../../supabase/functions/billing-webhook/signatures/local_stack.ts";
+import { LOCAL_SECRET_KEY } from "../../supabase/functions/_shared/billing/settings/local_stack.ts";
 import type { Values } from "../property/histories/history.ts";
 import { serveHere } from "../support/machine.ts";
 import { TEST_API_KEY } from "../support/run_script.ts";

@@ -24,7 +24,7 @@ import {
   FORMATS,
 } from "../../supabase/functions/_shared/billing/events/formats.ts";
 import { at } from "../../supabase/functions/_shared/billing/events/fields.ts";
-import { LOCAL_SECRET_KEY } from "../../supabase/functions/billing-webhook/signatures/local_stack.ts";
+import { LOCAL_SECRET_KEY } from "../../supabase/functions/_shared/billing/settings/local_stack.ts";
 import { waitUntil } from "../../scripts/local_stack/wait_until.ts";
 import { edited } from "../support/edited.ts";
 import { HANG_LIMIT_MS } from "../support/hang_limit.ts";
@@ -420,6 +420,9 @@ Deno.test("a grant is made once, however often the button is clicked", async () 
   refused = false;
   await Promise.all([give(), give()]);
   assertStringIncludes(await read(found), "Done: grant_1");
+  for (const path of ["/grant_plan_", "/grant_plan/1", "/_end_grant"]) {
+    assertEquals((await send(path, args)).status, 404);
+  }
   const sent = calls.map(({ sent }) => sent).filter(Boolean);
   assertEquals(sent.map((it) => JSON.parse(it)), [args, args]);
 });

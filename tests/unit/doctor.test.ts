@@ -10,7 +10,7 @@ import type { Here, Target } from "../../scripts/doctor/check.ts";
 import { checkEndpoint } from "../../scripts/doctor/endpoint.ts";
 import { FORMATS } from "../../supabase/functions/_shared/billing/events/formats.ts";
 import { parseEvent } from "../../supabase/functions/_shared/billing/events/parse_event.ts";
-import { LOCAL_SECRET_KEY } from "../../supabase/functions/billing-webhook/signatures/local_stack.ts";
+import { LOCAL_SECRET_KEY } from "../../supabase/functions/_shared/billing/settings/local_stack.ts";
 
 const HOSTED = "https://ref.supabase.co";
 const HERE = "http://127.0.0.1:54321";

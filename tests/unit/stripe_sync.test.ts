@@ -14,7 +14,7 @@ import {
 import type { BillingEvent } from "../../supabase/functions/_shared/billing/database/apply_events.ts";
 import type { PlanItem } from "../../supabase/functions/_shared/billing/events/event_settings.ts";
 import type { DatabaseClient } from "../../supabase/functions/_shared/billing/database/client.ts";
-import { LOCAL_SECRET_KEY } from "../../supabase/functions/billing-webhook/signatures/local_stack.ts";
+import { LOCAL_SECRET_KEY } from "../../supabase/functions/_shared/billing/settings/local_stack.ts";
 
 const TEST = "STRIPE_API_KEY=sk_test_1";
 const LIVE = "STRIPE_API_KEY=rk_live_1";

@@ -24,7 +24,7 @@ import {
   FORMATS,
 } from "../../supabase/functions/_shared/billing/events/formats.ts";
 import { parseEvent } from "../../supabase/functions/_shared/billing/events/parse_event.ts";
-import { LOCAL_SECRET_KEY } from "../../supabase/functions/billing-webhook/signatures/local_stack.ts";
+import { LOCAL_SECRET_KEY } from "../../supabase/functions/_shared/billing/settings/local_stack.ts";
 import { stripe } from "../../supabase/functions/_shared/billing/events/stripe.ts";
 import { serveHere } from "../support/machine.ts";
 import { runCommand } from "../support/run_script.ts";

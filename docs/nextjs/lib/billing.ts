@@ -56,12 +56,14 @@ export async function readCustomer({ supabase, accountId }: SignedIn) {
     .order("created_at", { ascending: false });
   if (error) throw error;
 
-  const open = ["active", "trialing", "past_due", "unpaid", "paused"];
+  const openStatuses = ["active", "trialing", "past_due", "unpaid", "paused"];
+  const open = data.find(({ status, provider_status }) =>
+    status !== "canceled" && openStatuses.includes(provider_status ?? "")
+  );
   return {
-    customer: data.find(({ customer_id }) => customer_id)?.customer_id,
-    isSubscribed: data.some(({ status, provider_status }) =>
-      status !== "canceled" && open.includes(provider_status ?? "")
-    ),
+    // Someone who paid twice may be two customers.
+    customer: (open ?? data[0])?.customer_id,
+    isSubscribed: open !== undefined,
   };
 }
 

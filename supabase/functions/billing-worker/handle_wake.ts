@@ -18,6 +18,12 @@ import {
 } from "./deliver_notifications.ts";
 import type { FormatName } from "../_shared/billing/events/formats.ts";
 import {
+  NO_SWEEP,
+  sweep,
+  type SweepCounts,
+  type SweepOptions,
+} from "./sweep/sweep.ts";
+import {
   NO_RETRIES,
   type RetryCounts,
   retryFailures,
@@ -36,6 +42,8 @@ export type Settings = Readonly<{
   planItem: PlanItem;
   /** By provider, without those whose setting is wrong. */
   formats: Readonly<Record<string, FormatName>>;
+  /** The providers with a key for sweeps: why it cannot be used, or null. */
+  sweeps: Readonly<Record<string, string | null>>;
   schemaVersion: number;
 }>;
 
@@ -43,6 +51,7 @@ export type Settings = Readonly<{
 export interface Worker
   extends
     Omit<RetryOptions, "leaseId">,
+    Omit<SweepOptions, "leaseId">,
     Omit<DeliveryOptions, "leaseId" | "endMs" | "limit" | "handlers"> {
   /** Reported to the doctor, which cannot read the settings of a project. */
   readonly settings?: Settings;
@@ -59,6 +68,8 @@ interface Run extends Worker {
     readonly retries: RetryCounts;
     readonly alerts: NotificationCounts;
     readonly notifications: NotificationCounts;
+    /** Undefined without a key. */
+    readonly sweep: SweepCounts | undefined;
   };
   readonly faults: DeliveryError[];
 }
@@ -71,11 +82,12 @@ interface Run extends Worker {
 export const RUN_TIME_MS = 55_000;
 
 const RELEASE_LIMIT = { timeLimitMs: 5_000 };
+const REQUEST_LIMIT = { timeLimitMs: 5_000 };
 
 /**
  * Answers one wake with one run of the worker: failures to retry, and at the same
- * time due notifications; with `?queue=retries` or `?queue=notifications` only
- * one of them, and with any other queue nothing. The counts in the reply show whether
+ * time due notifications; with `?queue=retries`, `?queue=notifications` or
+ * `?queue=sweep` only that, and with any other queue nothing. The counts in the reply show whether
  * there was anything to do.
  *
  * Alerts wait until the retries of the run have ended, so that the operator is not
@@ -95,6 +107,8 @@ export async function handleWake(
   const isScheduled = queue === null;
   const isForRetries = isScheduled || queue === "retries";
   const isForNotifications = isScheduled || queue === "notifications";
+  const isForSweep = worker.keyedProviders.length > 0 &&
+    (isScheduled || queue === "sweep");
   const run = beginRun(worker, isScheduled);
 
   // In parallel, because a slow destination must not delay the retries.
@@ -102,11 +116,15 @@ export async function handleWake(
     isForRetries && workThenRelease("retries", run, () => runRetries(run)),
     isForNotifications &&
     workThenRelease("notifications", run, () => runNotifications(run)),
+    isForSweep &&
+    workThenRelease("sweep", run, () => record(run, "sweep", sweepIfDue(run))),
   ]);
 
   // The events that were applied may have created notifications meanwhile.
   const { faults, counts } = run;
-  const mayHaveCreated = faults.length === 0 && counts.retries.applied > 0;
+  const hasApplied = counts.retries.applied > 0 ||
+    (counts.sweep?.missed ?? 0) > 0;
+  const mayHaveCreated = faults.length === 0 && hasApplied;
   if (isForNotifications || mayHaveCreated) {
     await workThenRelease("notifications", run, (isRepeated) => {
       // Repeated: another run has asked for the queue while alerts were sent.
@@ -136,9 +154,25 @@ function beginRun(worker: Worker, isScheduled: boolean): Run {
       retries: { ...NO_RETRIES },
       alerts: { ...NO_NOTIFICATIONS },
       notifications: { ...NO_NOTIFICATIONS },
+      sweep: worker.keyedProviders.length > 0 ? { ...NO_SWEEP } : undefined,
     },
     faults: [],
   };
+}
+
+/** The schedule wakes the worker once more when a sweep is due, if anything can. */
+async function sweepIfDue(run: Run): Promise<SweepCounts> {
+  if (run.isScheduled) {
+    const providers = run.keyedProviders.map(({ provider }) => provider);
+    const mustSweep = await callFunction(
+      run.database,
+      "billing_request_sweep",
+      { providers },
+      REQUEST_LIMIT,
+    );
+    if (!mustSweep) return NO_SWEEP;
+  }
+  return await sweep(run);
 }
 
 function runRetries(run: Run): Promise<boolean> {
@@ -160,11 +194,14 @@ function countLeft({ counts }: Run): number {
   return RUN_LIMIT - counts.notifications.claimed;
 }
 
-const DONE = {
+type Part = keyof Run["counts"];
+
+/** A sweep writes lines of its own. */
+const DONE: Partial<Record<Part, string>> = {
   retries: "failures retried",
   alerts: "alerts delivered",
   notifications: "notifications delivered",
-} as const;
+};
 
 /**
  * Adds up the counts of one part of a run, and logs them if anything was claimed. Logs
@@ -172,14 +209,17 @@ const DONE = {
  */
 async function record(
   { counts, faults, log }: Run,
-  part: keyof typeof DONE,
+  part: Part,
   work: Promise<Record<string, number>>,
 ): Promise<boolean> {
   try {
     const results = await work;
-    const sums: Record<string, number> = counts[part];
+    const sums: Record<string, number> = counts[part] ?? {};
     for (const [name, count] of Object.entries(results)) sums[name]! += count;
-    if (results["claimed"]! > 0) log("info", DONE[part], { counts: results });
+    const message = DONE[part];
+    if (message !== undefined && results["claimed"]! > 0) {
+      log("info", message, { counts: results });
+    }
     return true;
   } catch (thrown) {
     const error = toDeliveryError(thrown);
@@ -199,7 +239,7 @@ async function record(
  * asked for the queue and this one may still claim something.
  */
 async function workThenRelease(
-  queue: "retries" | "notifications",
+  queue: "retries" | "notifications" | "sweep",
   run: Run,
   work: (isRepeated: boolean) => Promise<boolean>,
 ): Promise<void> {
@@ -210,12 +250,14 @@ async function workThenRelease(
     do {
       hasSucceeded = await work(isRepeated) && hasSucceeded;
 
-      const isAtLimit = queue === "notifications" && countLeft(run) <= 0;
+      // A run has processor time for one sweep.
+      const isAtLimit = queue === "sweep" ||
+        queue === "notifications" && countLeft(run) <= 0;
       isRepeated = await callFunction(database, "billing_release_lease", {
         queue,
         lease_id: leaseId,
         is_last: clock() >= endMs || isAtLimit,
-        is_scheduled: run.isScheduled && hasSucceeded,
+        is_scheduled: run.isScheduled && hasSucceeded && queue !== "sweep",
       }, RELEASE_LIMIT) === true;
     } while (isRepeated);
   } catch (thrown) {

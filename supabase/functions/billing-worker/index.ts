@@ -27,6 +27,7 @@ import {
 import { accountEmail } from "./channels/email_channel.ts";
 import { pacer } from "./deliver_notifications.ts";
 import { handleWake, type Worker } from "./handle_wake.ts";
+import { readKeyedProviders } from "./sweep/event_sources.ts";
 
 const env = Deno.env.toObject();
 const deployment = readDeploymentSettings(env);
@@ -40,11 +41,16 @@ const channel = chooseChannel(env, {
   clock: Date.now,
   log: logJson,
 });
+const keyedProviders = readKeyedProviders(env, { fetch, clock: Date.now });
 const worker: Worker = {
   database,
   channel,
   alertChannel: chooseAlertChannel(env, { fetch, clock: Date.now }),
   ...deployment,
+  // Without effect, a key is neither used nor an alert.
+  keyedProviders: keyedProviders.filter((keyed) =>
+    !("fault" in keyed) || keyed.fault.code !== "api_key_unused"
+  ),
   readingSettings(provider) {
     const settings = readProviderSettings(env, provider);
     return { ...settings, format: FORMATS[settings.format] };
@@ -59,6 +65,9 @@ const worker: Worker = {
     notify: [...deployment.notify],
     planItem: deployment.planItem,
     formats: readOfEach(env, readFormatName),
+    sweeps: Object.fromEntries(keyedProviders.map((keyed) => {
+      return [keyed.provider, "fault" in keyed ? keyed.fault.message : null];
+    })),
     schemaVersion: SCHEMA_VERSION,
   },
   log: logJson,
@@ -68,6 +77,12 @@ const worker: Worker = {
     sleep: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
   }),
 };
+
+for (const keyed of keyedProviders) {
+  if (!("fault" in keyed)) continue;
+  const { provider, fault: { message: error } } = keyed;
+  logJson("warn", "no sweeps of missing events", { provider, error });
+}
 
 const callers = {
   auth: "secret:*",

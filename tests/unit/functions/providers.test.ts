@@ -10,7 +10,7 @@ import {
 import {
   LOCAL_SECRET_KEY as LOCAL_KEY,
   LOCAL_SIGNING_SECRETS,
-} from "../../../supabase/functions/billing-webhook/signatures/local_stack.ts";
+} from "../../../supabase/functions/_shared/billing/settings/local_stack.ts";
 import { readProviders } from "../../../supabase/functions/billing-webhook/signatures/signature_providers.ts";
 import {
   hmacSha256Hex,

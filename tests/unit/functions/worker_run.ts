@@ -140,6 +140,7 @@ export async function wake(
     unmappedSubscriptions: "fail",
     oncePerInvoice: false,
     readingSettings: () => ({ format: stripe, mode: "any", connect: true }),
+    keyedProviders: [],
     channel,
     alertChannel: { ...channel, destination: "alerts to ops.test" },
     log: (...line) => lines.push(line),

@@ -1,5 +1,8 @@
 import type { Environment } from "../../_shared/billing/environment.ts";
-import { isLocalStack, isPublished } from "./local_stack.ts";
+import {
+  isLocalStack,
+  isPublished,
+} from "../../_shared/billing/settings/local_stack.ts";
 
 /**
  * The secrets of all providers are longer. A shorter one is invented, or a part of a

@@ -181,6 +181,8 @@ export type Database = {
           "handlers": (string)[] | null;
           "last_event_at": string | null;
           "last_scheduled_run_at": string | null;
+          "last_swept_at": string | null;
+          "missed_events": number | null;
           "notifications_given_up": number | null;
           "notifications_pending": number | null;
           "oldest_open_failure": string | null;
@@ -455,6 +457,40 @@ export type Database = {
         };
         Relationships: [];
       };
+      "billing_sweeps": {
+        Row: {
+          "found": number;
+          "last_error": string | null;
+          "last_run_at": string | null;
+          "last_success_at": string | null;
+          "provider": string;
+          "swept_until": string | null;
+          "types": NonNullable<Json>;
+          "wanted_at": string;
+        };
+        ComputedFields: never;
+        Insert: {
+          "found"?: number | null;
+          "last_error"?: string | null;
+          "last_run_at"?: string | null;
+          "last_success_at"?: string | null;
+          "provider"?: string | null;
+          "swept_until"?: string | null;
+          "types"?: Json | null;
+          "wanted_at"?: string | null;
+        };
+        Update: {
+          "found"?: number | null;
+          "last_error"?: string | null;
+          "last_run_at"?: string | null;
+          "last_success_at"?: string | null;
+          "provider"?: string | null;
+          "swept_until"?: string | null;
+          "types"?: Json | null;
+          "wanted_at"?: string | null;
+        };
+        Relationships: [];
+      };
     };
     Functions: {
       "billing_account": {
@@ -520,6 +556,15 @@ export type Database = {
         };
         Returns: Json[];
       };
+      "billing_claim_sweep": {
+        Args: { "destination": string; "lease_id": string; "provider": string };
+        Returns: {
+          "not_before": string;
+          "position": string;
+          "swept_until": string;
+          "types": Json;
+        }[];
+      };
       "billing_default_grace": {
         Args: Record<PropertyKey, never>;
         Returns: string;
@@ -557,6 +602,10 @@ export type Database = {
         Returns: boolean;
       };
       "billing_is_erased": { Args: { "events": Json }; Returns: string[] };
+      "billing_missing_events": {
+        Args: { "event_ids": (string)[] };
+        Returns: (string)[];
+      };
       "billing_record_failed_event": {
         Args: { "failure": Json };
         Returns: string;
@@ -573,6 +622,10 @@ export type Database = {
       "billing_reopen_failed_event": {
         Args: { "event_id": string; "of_provider"?: string };
         Returns: string;
+      };
+      "billing_request_sweep": {
+        Args: { "providers": (string)[] };
+        Returns: boolean;
       };
       "billing_resolve_failed_event": {
         Args: {
@@ -607,6 +660,15 @@ export type Database = {
       "billing_settle_notifications": {
         Args: { "destination": string; "lease_id": string; "results": Json };
         Returns: number;
+      };
+      "billing_settle_sweep": {
+        Args: {
+          "destination": string;
+          "lease_id": string;
+          "provider": string;
+          "result": Json;
+        };
+        Returns: boolean;
       };
       "billing_try_event": {
         Args: { "event": Json };

@@ -1,6 +1,6 @@
 /** The keys and secrets of every local stack: public, so not to be trusted elsewhere. */
-import type { Environment } from "../../_shared/billing/environment.ts";
-import type { SecretVariable } from "../../_shared/billing/settings/providers.ts";
+import type { Environment } from "../environment.ts";
+import type { SecretVariable } from "./providers.ts";
 
 /** The secret key that `supabase start` gives every project. */
 export const LOCAL_SECRET_KEY = "sb_secret_N7UND0UgjKTVK-Uodkm0Hg_xSvEMPvz";

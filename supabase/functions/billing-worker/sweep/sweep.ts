@@ -1,0 +1,405 @@
+/**
+ * Events that never came. A sweep lists a provider's events, and applies those that
+ * neither the ledger nor `failed_events` knows, as if they were delivered. It goes
+ * through time in slices, the oldest first, and stores its place after each.
+ */
+import {
+  callFunction,
+  type DatabaseFunctions,
+} from "../../_shared/billing/database/client.ts";
+import {
+  describeFailedBody,
+  recordFailure,
+} from "../../_shared/billing/database/record_failure.ts";
+import {
+  DeliveryError,
+  toDeliveryError,
+} from "../../_shared/billing/errors.ts";
+import { type Format, typesOf } from "../../_shared/billing/events/format.ts";
+import { parseEvent } from "../../_shared/billing/events/parse_event.ts";
+import {
+  applyAll,
+  type ApplyAllOptions,
+  type ReadEvent,
+} from "../apply_all.ts";
+import { ApiError, type Json, type Slice } from "./event_api.ts";
+import type { EventSource, KeyedProvider } from "./event_sources.ts";
+
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+
+/** Younger events may be on their way. */
+const YOUNGEST_MS = HOUR_MS / 6;
+
+/** How far a sweep begins before the end of the last one. */
+const OVERLAP_MS = HOUR_MS;
+
+/** A type that was unlisted for longer begins anew: its events were ignored rightly. */
+const GONE_MS = 3 * DAY_MS;
+
+/** An older event notifies nobody, unless a subscription has ended. */
+const NEWS_MS = 3 * DAY_MS;
+
+/** For one run; the next goes on. Supabase gives a request 2 s of processor time. */
+const RUN_TIME_MS = 25_000;
+const RUN_EVENTS = 2_000;
+const RUN_SLICES = 10;
+
+const BATCH_SIZE = 25;
+
+/** From a run to the next, in seconds. */
+const RESTS = { done: 3_600, more: 0, api_unavailable: 300 };
+
+const CALL_LIMIT = { timeLimitMs: 5_000 };
+
+export type SweepCounts = Readonly<{
+  listed: number;
+  /** Applied, stale or stored as failures. */
+  missed: number;
+}>;
+
+export const NO_SWEEP: SweepCounts = { listed: 0, missed: 0 };
+
+export interface SweepOptions extends ApplyAllOptions {
+  readonly leaseId: string;
+  readonly keyedProviders: readonly KeyedProvider[];
+}
+
+/**
+ * Sweeps the events of each provider with a key, with a line in the log for each. Does
+ * nothing if another run has the queue, or while the API has asked for a pause. What is
+ * wrong with the key or the API is stored in `billing.sweeps`, for an alert.
+ *
+ * @throws {DeliveryError} If a database call fails. The next run goes on.
+ */
+export async function sweep(options: SweepOptions): Promise<SweepCounts> {
+  let { listed, missed } = NO_SWEEP;
+  for (const keyed of options.keyedProviders) {
+    const run = await beginRun(keyed, options);
+    if (run === undefined) continue;
+
+    let error: ApiError | undefined;
+    try {
+      if ("fault" in keyed) throw keyed.fault;
+      await sweepSource(keyed.source, run);
+    } catch (thrown) {
+      if (!(thrown instanceof ApiError)) throw thrown;
+      error = thrown;
+    }
+    await endRun(run, error);
+    listed += run.listed;
+    missed += run.missed;
+  }
+  return { listed, missed };
+}
+
+/** A run on one provider, and how far it has come. */
+interface Run extends SweepOptions {
+  readonly provider: string;
+  readonly host: string;
+  readonly format: Format;
+  readonly startedMs: number;
+  /** No event from before is applied. */
+  readonly notBeforeMs: number;
+  /** How far the types that always take effect were swept. */
+  sweptMs: number;
+  /** The same of each further type. */
+  readonly furtherMs: Map<string, number>;
+  /** The stored place, if the provider has cursors. */
+  position: string | null;
+  isDone: boolean;
+  readonly refusedTypes: Set<string>;
+  listed: number;
+  missed: number;
+  failed: number;
+}
+
+type State = DatabaseFunctions["billing_claim_sweep"]["Returns"][number];
+
+async function beginRun(
+  keyed: KeyedProvider,
+  options: SweepOptions,
+): Promise<Run | undefined> {
+  const { database, leaseId, clock, readingSettings } = options;
+  const { provider } = keyed;
+  const { host = provider, keepsDays = 0 } = "source" in keyed
+    ? keyed.source
+    : {};
+  const [state] = await callFunction(database, "billing_claim_sweep", {
+    lease_id: leaseId,
+    provider,
+    destination: host,
+  }, CALL_LIMIT);
+  if (state === undefined) return undefined;
+
+  const { format } = readingSettings(provider);
+  const startedMs = clock();
+  const keptMs = startedMs - keepsDays * DAY_MS;
+  return {
+    ...options,
+    provider,
+    host,
+    format,
+    startedMs,
+    notBeforeMs: Math.max(timeIn(state.not_before), keptMs),
+    sweptMs: timeIn(state.swept_until),
+    furtherMs: furtherTypes(state, { ...options, format, startedMs }),
+    position: state.position,
+    isDone: false,
+    refusedTypes: new Set(),
+    listed: 0,
+    missed: 0,
+    failed: 0,
+  };
+}
+
+/**
+ * Returns how far each further type was swept: what an app handles, and what a setting
+ * switches on. Their events were ignored rightly until they were listed, so one that is
+ * new, or was gone for long, begins now.
+ */
+function furtherTypes(
+  state: State,
+  { handlerTypes, notify, accountFromCheckout, format, startedMs }:
+    & SweepOptions
+    & Pick<Run, "format" | "startedMs">,
+): Map<string, number> {
+  const { notices = {}, checkout } = format;
+  const listed = new Set([
+    ...(handlerTypes.fault ? [] : handlerTypes.types),
+    ...Object.keys(notices).filter((type) => notify.has(notices[type]!)),
+    ...(accountFromCheckout && checkout ? [checkout.type] : []),
+  ]);
+  for (const type of typesOf(format)) listed.delete(type);
+
+  const known = Object(state.types) as Record<string, string>;
+  const times = [state.swept_until, ...Object.values(known)].map(timeIn);
+  const goneMs = Math.max(...times) - GONE_MS;
+  return new Map(Array.from(listed, (type) => {
+    const sweptMs = timeIn(known[type]);
+    return [type, sweptMs >= goneMs ? sweptMs : startedMs + OVERLAP_MS];
+  }));
+}
+
+async function sweepSource(source: EventSource, run: Run): Promise<void> {
+  const { format, furtherMs, refusedTypes } = run;
+  const endMs = endOf(run);
+  // If a type was gone for a short time, all go back to where it stopped.
+  const oldestMs = Math.min(run.sweptMs, ...furtherMs.values());
+  let position = oldestMs < run.sweptMs ? null : run.position;
+  let fromMs = wholeSecond(Math.max(oldestMs - OVERLAP_MS, run.notBeforeMs));
+  let lengthMs = Infinity;
+
+  for (let slices = 0; fromMs < endMs; slices++) {
+    if (slices === RUN_SLICES || isOver(run)) return;
+    const slice = await source.readSlice({
+      fromMs,
+      toMs: Math.min(endMs, fromMs + lengthMs),
+      position,
+      types: [...typesOf(format), ...furtherMs.keys()]
+        .filter((type) => !refusedTypes.has(type)),
+    }, source.get);
+    for (const type of slice.refusedTypes ?? []) refusedTypes.add(type);
+
+    const isApplied = await applyMissing(slice, run);
+    if (!isApplied) return;
+    ({ untilMs: fromMs, position = null, nextLengthMs: lengthMs = Infinity } =
+      slice);
+    moveTo(slice, run);
+    const hasQueue = await store(run);
+    if (!hasQueue) return;
+  }
+  run.isDone = true;
+}
+
+function isOver({ clock, startedMs, missed, failed }: Run): boolean {
+  // To store a failure takes five times as long as to apply an event.
+  return clock() >= startedMs + RUN_TIME_MS ||
+    missed + 4 * failed >= RUN_EVENTS;
+}
+
+function endOf({ startedMs }: Run): number {
+  return wholeSecond(startedMs - YOUNGEST_MS);
+}
+
+function moveTo({ untilMs, position, events }: Slice, run: Run): void {
+  run.sweptMs = untilMs;
+  for (const [type, sweptMs] of run.furtherMs) {
+    run.furtherMs.set(type, Math.max(sweptMs, untilMs));
+  }
+  if (position === undefined) return;
+
+  // A cursor cannot go back by an hour, so it is stored that far behind.
+  const isBehind = (event: Json) =>
+    timeOf(event, run) <= endOf(run) - OVERLAP_MS;
+  const last = events.findLast(isBehind);
+  if (last) run.position = idOf(last, run);
+}
+
+/** Applies the events of a slice that are missing; returns whether it came to the end. */
+async function applyMissing({ events }: Slice, run: Run): Promise<boolean> {
+  const due = events.filter((event) => isDue(event, run));
+  const byId = new Map(due.map((event) => [idOf(event, run), event]));
+  run.listed += byId.size;
+  const missing: unknown = byId.size > 0 && await callFunction(
+    run.database,
+    "billing_missing_events",
+    { event_ids: [...byId.keys()] },
+    CALL_LIMIT,
+  );
+
+  const left = ((missing || []) as string[])
+    .flatMap((id) => readMissed(byId.get(id)!, run) ?? []);
+  while (left.length > 0) {
+    if (isOver(run)) return false;
+    left.splice(0, await applyBatch(left.slice(0, BATCH_SIZE), run));
+  }
+  return true;
+}
+
+/** Whether an event is of a type that is swept, and of the time for which it is. */
+function isDue(event: Json, run: Run): boolean {
+  const { format, furtherMs, notBeforeMs } = run;
+  const type = String(format.partsOf(event).type);
+  const sweptMs = typesOf(format).includes(type)
+    ? -Infinity
+    : furtherMs.get(type) ?? Infinity;
+  const timeMs = timeOf(event, run);
+  return timeMs >= Math.max(sweptMs - OVERLAP_MS, notBeforeMs) &&
+    timeMs < endOf(run);
+}
+
+/** Applies events, and stores those that fail; returns how many it has done. */
+async function applyBatch(
+  batch: readonly ReadEvent[],
+  run: Run,
+): Promise<number> {
+  const results = await applyAll(batch, run).catch(async () => {
+    // One of them may be what takes too long.
+    const alone = [];
+    for (const event of batch) alone.push(...await applyAll([event], run));
+    return alone;
+  });
+
+  for (const [i, result] of results.entries()) {
+    if (result === "untried") return i;
+    if (result instanceof DeliveryError) {
+      run.failed++;
+      run.missed += await storeFailure(result, batch[i]!, run);
+    } else if (result === "applied" || result === "stale") {
+      run.missed++;
+    }
+  }
+  return batch.length;
+}
+
+/** Reads an event as a delivery; undefined if it has no effect here. */
+function readMissed(json: Json, run: Run): ReadEvent | undefined {
+  const { provider, format, startedMs, readingSettings } = run;
+  const text = JSON.stringify(json);
+  try {
+    const parsed = parseEvent(text, {
+      ...run,
+      ...readingSettings(provider),
+      nowSeconds: startedMs / 1000,
+    });
+    if (parsed.isIgnored) return undefined;
+
+    const { payment, ...event } = parsed.event;
+    const isNews = payment?.kind === "ended" ||
+      timeOf(json, run) > startedMs - NEWS_MS;
+    return {
+      format,
+      text,
+      event: {
+        ...event,
+        ...(payment && isNews && { payment }),
+        provider,
+        is_missed: true,
+      },
+    };
+  } catch (thrown) {
+    return { format, text, fault: toDeliveryError(thrown) };
+  }
+}
+
+/** Returns how many failures are stored. */
+async function storeFailure(
+  error: DeliveryError,
+  { text }: ReadEvent,
+  { format, provider, database }: Run,
+): Promise<number> {
+  const body = new TextEncoder().encode(text);
+  const derivedId = undefined;
+  const failed = await describeFailedBody(body, { format, derivedId });
+  const failure = { provider, failed, isMissed: true, database } as const;
+  const answer = await recordFailure(error, failure);
+  return answer === "stored" || answer === "retry" ? 1 : 0;
+}
+
+async function endRun(run: Run, fault: ApiError | undefined): Promise<void> {
+  const { provider, listed, missed, sweptMs, refusedTypes } = run;
+  let error = fault && `${fault.code}: ${fault.message}`;
+  if (refusedTypes.size > 0) {
+    const types = [...refusedTypes].join(", ");
+    error ??= `api_refused: The API does not know, and leaves out: ${types}`;
+  }
+  await store(run, { error, fault });
+  run.log(error ? "warn" : "info", fault ? "sweep failed" : "events swept", {
+    provider,
+    counts: { listed, missed },
+    swept_until: isoTime(sweptMs),
+    error,
+  });
+}
+
+/** Stores how far the run has come; returns whether it still has the queue. */
+async function store(
+  run: Run,
+  { error, fault }: {
+    error?: string | undefined;
+    fault?: ApiError | undefined;
+  } = {},
+): Promise<boolean> {
+  const { database, leaseId, provider, host, position } = run;
+  const rests: Record<string, number> = RESTS;
+  return await callFunction(database, "billing_settle_sweep", {
+    lease_id: leaseId,
+    provider,
+    destination: host,
+    result: {
+      swept_until: isoTime(run.sweptMs),
+      types: Object.fromEntries(
+        Array.from(run.furtherMs, ([type, ms]) => [type, isoTime(ms)]),
+      ),
+      position,
+      error,
+      has_failed: fault !== undefined,
+      rests_seconds: rests[fault?.code ?? (run.isDone ? "done" : "more")] ??
+        RESTS.done,
+      pause_seconds: fault?.pauseSeconds,
+    },
+  }, CALL_LIMIT);
+}
+
+function idOf(event: Json, { format }: Run): string {
+  return String(format.partsOf(event).id);
+}
+
+function timeOf(event: Json, { format }: Run): number {
+  const { occurred_at } = format.partsOf(event);
+  return timeIn(format.occurredAt.safeParse(occurred_at).data);
+}
+
+function wholeSecond(ms: number): number {
+  return Math.floor(ms / 1000) * 1000;
+}
+
+/** Returns a time in ms; -Infinity if it is missing. */
+function timeIn(text: string | null | undefined): number {
+  return text ? Date.parse(text) : -Infinity;
+}
+
+function isoTime(ms: number): string | undefined {
+  return Number.isFinite(ms) ? new Date(ms).toISOString() : undefined;
+}
