@@ -240,25 +240,6 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
     await stack.line(/ alert +account_unknown: \d new, \d open/);
   });
 
-  await test.step("what is advised for an update without a creation leads to what it reports", async () => {
-    const update = "deno task trigger customer.subscription.updated";
-    const { output } = await type(`${update} --subscription sub_late`);
-    const failed = await stack.line(/500 failed .*sub_late/);
-    const next = await stack.line(/subscription_unknown: Apply its creation/);
-    const lines = stack.lines();
-    assertEquals(lines.indexOf(next), lines.indexOf(failed) + 1);
-
-    const [advised = ""] =
-      /deno task trigger \S+created .*sub_late/.exec(output) ?? [];
-    assertWorks(await type(advised), "200 OK");
-    const psql = commandOf("docs/handlers.md", "psql");
-    const status =
-      "select status from billing.subscriptions where id = 'sub_late';";
-    await eventually(async () =>
-      (await type(psql, status)).output.includes("past_due")
-    );
-  });
-
   await test.step("handlers.md: a function of one's own, in a minute", async () => {
     const psql = commandOf("docs/handlers.md", "psql");
     const [first = ""] = handlersPage().handlers;

@@ -633,6 +633,21 @@ interface Repair {
   tried?: object;
 }
 
+/** Returns the answers of a database and a worker to a repair. */
+function repairing({ respond, worker = {}, row = {}, tried }: Repair) {
+  return (call: Request) => {
+    if (call.method === "PATCH") return respond?.() ?? Response.json([ROW]);
+    if (call.url.includes("billing_try_event")) {
+      const applied = { outcome: "applied", error_code: null, error: null };
+      return Response.json([{ ...applied, ...tried }]);
+    }
+    if (call.url.includes("billing-worker?queue=none")) {
+      return Response.json(worker || {}, { status: worker ? 200 : 503 });
+    }
+    return answering("", row)(call);
+  };
+}
+
 /** What is typed, and why it is not saved; empty if it is. */
 const REPAIRS: [text: string, says: string, Repair?][] = [
   [DELETION, ""],
@@ -661,20 +676,10 @@ const REPAIRS: [text: string, says: string, Repair?][] = [
 
 Deno.test("a repair is sent as it was typed, or refused with a reason", async () => {
   for (
-    const [text, says, { respond, shown, worker = {}, row = {}, tried } = {}]
-      of REPAIRS
+    const [text, says, repair = {}] of REPAIRS
   ) {
-    const { calls, read, send } = openConsole((call) => {
-      if (call.method === "PATCH") return respond?.() ?? Response.json([ROW]);
-      if (call.url.includes("billing_try_event")) {
-        const applied = { outcome: "applied", error_code: null, error: null };
-        return Response.json([{ ...applied, ...tried }]);
-      }
-      if (call.url.includes("billing-worker?queue=none")) {
-        return Response.json(worker || {}, { status: worker ? 200 : 503 });
-      }
-      return answering("", row)(call);
-    });
+    const { respond, shown, worker, tried } = repair;
+    const { calls, read, send } = openConsole(repairing(repair));
     const [, current = ""] = /name="version" value="(\d+)"/.exec(
       await read(PAGE),
     )!;
@@ -730,15 +735,9 @@ Deno.test("an account is added where the event's format has it", async () => {
   for (const [format, payload] of Object.entries(UNOWNED)) {
     const [path] = FORMATS[format as FormatName].names.account_ids;
     const lacks = { payload, error_code: "account_unknown" };
-    const reply = Response.json({ settings: { formats: { a: format } } });
-    const answer = (changes: object) => (call: Request) => {
-      if (call.url.includes("billing_try_event")) {
-        const applied = { outcome: "applied", error_code: null, error: null };
-        return Response.json([applied]);
-      }
-      if (call.url.includes("billing-worker")) return reply.clone();
-      return answering("", { ...lacks, ...changes })(call);
-    };
+    const worker = { settings: { formats: { a: format } } };
+    const answer = (changes: object) =>
+      repairing({ row: { ...lacks, ...changes }, worker });
 
     for (
       const [changes, isThere] of [

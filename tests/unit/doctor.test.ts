@@ -174,6 +174,12 @@ const ANSWERS = [
     "notifications",
     "ok 1 waiting to be sent, none given up",
   ],
+  [
+    "health",
+    health({ open_failures: 1, oldest_open_failure: "2026-11-01T00:00:00Z" }),
+    "failures",
+    "1 open, the oldest since 2026-11-01",
+  ],
   ["overdue", rows({}), "notifications", "Set a channel, NOTIFICATION_URL"],
   // Many at once take their time.
   ["overdue sent", rows({}), "notifications", "ok 0 waiting"],
