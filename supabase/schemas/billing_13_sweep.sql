@@ -87,6 +87,7 @@ returns table (
   swept_until timestamptz,
   types jsonb,
   "position" text,
+  had_more boolean,
   not_before timestamptz
 )
 language plpgsql volatile
@@ -110,6 +111,8 @@ begin
     s.swept_until,
     s.types,
     s.position,
+    -- Of the row as it was.
+    (select l.rests = '0' from billing.sweeps l where l.provider = s.provider),
     (select greatest(i.installed_at, i.pruned_until) from billing.installation i);
 end;
 $$;

@@ -31,14 +31,11 @@ const DAY_MS = 24 * HOUR_MS;
 /** Younger events may be on their way. */
 const YOUNGEST_MS = HOUR_MS / 6;
 
-/** How far a sweep begins before the end of the last one. */
+/** How far a sweep begins before the end of the last one, if that had come to its end. */
 const OVERLAP_MS = HOUR_MS;
 
 /** A type that was unlisted for longer begins anew: its events were ignored rightly. */
 const GONE_MS = 3 * DAY_MS;
-
-/** An older event notifies nobody, unless a subscription has ended. */
-const NEWS_MS = 3 * DAY_MS;
 
 /** For one run; the next goes on. Supabase gives a request 2 s of processor time. */
 const RUN_TIME_MS = 25_000;
@@ -101,6 +98,7 @@ interface Run extends SweepOptions {
   readonly startedMs: number;
   /** No event from before is applied. */
   readonly notBeforeMs: number;
+  readonly overlapMs: number;
   /** How far the types that always take effect were swept. */
   sweptMs: number;
   /** The same of each further type. */
@@ -142,6 +140,7 @@ async function beginRun(
     format,
     startedMs,
     notBeforeMs: Math.max(timeIn(state.not_before), keptMs),
+    overlapMs: state.had_more ? 0 : OVERLAP_MS,
     sweptMs: timeIn(state.swept_until),
     furtherMs: furtherTypes(state, { ...options, format, startedMs }),
     position: state.position,
@@ -172,22 +171,22 @@ function furtherTypes(
   ]);
   for (const type of typesOf(format)) listed.delete(type);
 
-  const known = Object(state.types) as Record<string, string>;
-  const times = [state.swept_until, ...Object.values(known)].map(timeIn);
-  const goneMs = Math.max(...times) - GONE_MS;
+  const known = new Map(Object.entries<string>(Object(state.types)));
+  const goneMs = timeIn(state.swept_until) - GONE_MS;
   return new Map(Array.from(listed, (type) => {
-    const sweptMs = timeIn(known[type]);
-    return [type, sweptMs >= goneMs ? sweptMs : startedMs + OVERLAP_MS];
+    const sweptMs = timeIn(known.get(type));
+    const goesOn = known.has(type) && sweptMs >= goneMs;
+    return [type, goesOn ? sweptMs : startedMs + OVERLAP_MS];
   }));
 }
 
 async function sweepSource(source: EventSource, run: Run): Promise<void> {
-  const { format, furtherMs, refusedTypes } = run;
+  const { format, furtherMs, refusedTypes, overlapMs, notBeforeMs } = run;
   const endMs = endOf(run);
   // If a type was gone for a short time, all go back to where it stopped.
   const oldestMs = Math.min(run.sweptMs, ...furtherMs.values());
   let position = oldestMs < run.sweptMs ? null : run.position;
-  let fromMs = wholeSecond(Math.max(oldestMs - OVERLAP_MS, run.notBeforeMs));
+  let fromMs = wholeSecond(Math.max(oldestMs - overlapMs, notBeforeMs));
   let lengthMs = Infinity;
 
   for (let slices = 0; fromMs < endMs; slices++) {
@@ -305,19 +304,8 @@ function readMissed(json: Json, run: Run): ReadEvent | undefined {
     });
     if (parsed.isIgnored) return undefined;
 
-    const { payment, ...event } = parsed.event;
-    const isNews = payment?.kind === "ended" ||
-      timeOf(json, run) > startedMs - NEWS_MS;
-    return {
-      format,
-      text,
-      event: {
-        ...event,
-        ...(payment && isNews && { payment }),
-        provider,
-        is_missed: true,
-      },
-    };
+    const event = { ...parsed.event, provider, is_missed: true } as const;
+    return { format, text, event };
   } catch (thrown) {
     return { format, text, fault: toDeliveryError(thrown) };
   }
