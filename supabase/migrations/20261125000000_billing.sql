@@ -4509,7 +4509,16 @@ from billing.notifications;
 create view public.billing_sweeps
 with (security_invoker = true)
 as
-select provider, swept_until, types, last_run_at, last_success_at, last_error, found, wanted_at
+select
+  provider,
+  swept_until,
+  types,
+  last_run_at,
+  last_success_at,
+  last_error,
+  found,
+  wanted_since,
+  wanted_at
 from billing.sweeps;
 
 create view public.billing_customers

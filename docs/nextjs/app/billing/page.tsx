@@ -17,11 +17,12 @@ export default function BillingPage(props: Props) {
 }
 
 async function Billing({ searchParams }: Props) {
+  // First, so that `next build` leaves the page to requests.
+  const { paid } = await searchParams;
   const user = await readAccount();
   if (!user) redirect("/login");
 
   const { customer, isSubscribed } = await readCustomer(user);
-  const { paid } = await searchParams;
   if (paid && !isSubscribed) return <Wait seconds={Number(paid)} />;
 
   const { account } = user;

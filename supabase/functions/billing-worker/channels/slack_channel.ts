@@ -80,18 +80,15 @@ function missedText({ provider, missed, types }: EventsMissed): string {
   ].join("\n");
 }
 
-function sweepText(alert: SweepFailed): string {
-  const { provider, error = "unknown: the run was ended" } = alert;
-  const { last_success_at: last } = alert;
-  const todo = alert.error_code === "api_key_refused"
-    ? `correct ${settingsPrefix(provider)}API_KEY`
-    : "if the provider's API works, read the log of billing-worker";
+function sweepText(
+  { provider, error = "unknown: the run was ended", last_success_at: last }:
+    SweepFailed,
+): string {
+  const since = last === undefined ? "yet" : `since ${time(last)}`;
   return [
-    `Billing: no sweep of provider ${provider}'s events has succeeded ${
-      last === undefined ? "yet" : `since ${time(last)}`
-    }`,
+    `Billing: no sweep of provider ${provider}'s events has succeeded ${since}`,
     `Last error: ${error}`,
-    `What to do: ${todo}, and see the receiver's docs/sweep.md`,
+    "What to do: look up the error in the receiver's docs/sweep.md, or read the log of billing-worker",
   ].join("\n");
 }
 
