@@ -31,7 +31,7 @@ const DAY_MS = 24 * HOUR_MS;
 /** Younger events may be on their way. */
 const YOUNGEST_MS = HOUR_MS / 6;
 
-/** How far a sweep begins before the end of the last one, if that had come to its end. */
+/** How far a sweep begins before the end of the last one. */
 const OVERLAP_MS = HOUR_MS;
 
 /** A type that was unlisted for longer begins anew: its events were ignored rightly. */
@@ -98,13 +98,14 @@ interface Run extends SweepOptions {
   readonly startedMs: number;
   /** No event from before is applied. */
   readonly notBeforeMs: number;
-  readonly overlapMs: number;
   /** How far the types that always take effect were swept. */
   sweptMs: number;
   /** The same of each further type. */
   readonly furtherMs: Map<string, number>;
   /** The stored place, if the provider has cursors. */
   position: string | null;
+  /** Whether the next sweep begins at that place, and not an hour before. */
+  goesOn: boolean;
   isDone: boolean;
   readonly refusedTypes: Set<string>;
   listed: number;
@@ -140,10 +141,10 @@ async function beginRun(
     format,
     startedMs,
     notBeforeMs: Math.max(timeIn(state.not_before), keptMs),
-    overlapMs: state.had_more ? 0 : OVERLAP_MS,
     sweptMs: timeIn(state.swept_until),
     furtherMs: furtherTypes(state, { ...options, format, startedMs }),
     position: state.position,
+    goesOn: state.goes_on,
     isDone: false,
     refusedTypes: new Set(),
     listed: 0,
@@ -181,12 +182,13 @@ function furtherTypes(
 }
 
 async function sweepSource(source: EventSource, run: Run): Promise<void> {
-  const { format, furtherMs, refusedTypes, overlapMs, notBeforeMs } = run;
+  const { format, furtherMs, refusedTypes, notBeforeMs } = run;
   const endMs = endOf(run);
   // If a type was gone for a short time, all go back to where it stopped.
   const oldestMs = Math.min(run.sweptMs, ...furtherMs.values());
   let position = oldestMs < run.sweptMs ? null : run.position;
-  let fromMs = wholeSecond(Math.max(oldestMs - overlapMs, notBeforeMs));
+  const beginMs = run.goesOn ? oldestMs : oldestMs - OVERLAP_MS;
+  let fromMs = wholeSecond(Math.max(beginMs, notBeforeMs));
   let lengthMs = Infinity;
 
   for (let slices = 0; fromMs < endMs; slices++) {
@@ -222,6 +224,7 @@ function endOf({ startedMs }: Run): number {
 }
 
 function moveTo({ untilMs, position, events }: Slice, run: Run): void {
+  run.goesOn = untilMs < endOf(run);
   run.sweptMs = untilMs;
   for (const [type, sweptMs] of run.furtherMs) {
     run.furtherMs.set(type, Math.max(sweptMs, untilMs));
@@ -361,6 +364,7 @@ async function store(
         Array.from(run.furtherMs, ([type, ms]) => [type, isoTime(ms)]),
       ),
       position,
+      goes_on: run.goesOn,
       error,
       has_failed: fault !== undefined,
       rests_seconds: rests[fault?.code ?? (run.isDone ? "done" : "more")] ??
