@@ -133,14 +133,6 @@ set local role service_role;
 select ok(billing.wake_worker(), 'the functions may wake the worker');
 
 reset role;
-revoke all on vault.decrypted_secrets from service_role;
-set local role service_role;
-select matches(
-  public.billing_retry_failed_event('tap_1'),
-  'The worker retries it at its next run\.',
-  'a retry that may not read Vault is requested'
-);
-reset role;
 
 -- Again, or only partly on.
 select pg_temp.schedule('sb_secret_2');
