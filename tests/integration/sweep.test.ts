@@ -184,7 +184,7 @@ async function assertLedger(events: readonly ListedEvent[]) {
 
 /** Twenty subscriptions of the last 29 days, whose changes come at the same moment. */
 function makeHistory({ api, make }: Shared): ListedEvent[] {
-  api.maxPage = 1; // so that it takes several runs
+  api.maxPage = 1; // so that it takes many slices
   return Array.from({ length: 20 }, (_, i) => {
     const subscription = uniqueId("sub");
     const at = (ms: number) => ({ at: NOW - ms, subscription });
