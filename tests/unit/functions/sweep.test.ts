@@ -41,7 +41,7 @@ Deno.test("sweep() goes on just where its time was over, and begins an hour befo
     state = named(/settle/).at(-1)![1]["result"] as Settled;
     rests.push(state.rests_seconds!);
     expected = Date.parse(state.swept_until!) - (state.goes_on ? 0 : HOUR);
-  } while (rests.at(-2) !== 3600);
+  } while (rests.at(-2) !== 3600 && rests.length < 20);
   assertEquals(rests.slice(-3), [0, 3600, 3600]);
   assert(rests.length > 3);
 });
