@@ -101,6 +101,8 @@ export async function sweep(options: SweepOptions): Promise<typeof NO_SWEEP> {
     } catch (thrown) {
       if (!(thrown instanceof ApiError)) throw thrown;
       fault = thrown;
+      // The provider may have deleted the event that the list goes on from.
+      if (fault.code === "api_refused") run.position = null;
     }
     await endRun(run, fault);
     sum.listed += run.listed;
