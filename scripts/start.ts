@@ -4,6 +4,7 @@
  */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { isDeepStrictEqual, styleText } from "node:util";
 import { aborted, abortOnEnd } from "./common/abort_on_end.ts";
 import { reportEnd } from "./common/cli.ts";
@@ -19,7 +20,6 @@ import {
 import { asTyped, PROJECT } from "./common/how_started.ts";
 import { createLiveView, plainLine } from "./live_view/live_view.ts";
 import { announcement } from "./local_stack/announcement.ts";
-import { createLineWriter } from "./local_stack/line_writer.ts";
 import { startNotificationReceiver } from "./local_stack/notification_receiver.ts";
 import { type Stack, startStack } from "./local_stack/stack.ts";
 import {
@@ -31,6 +31,12 @@ const FUNCTIONS = join(PROJECT, "supabase", "functions");
 
 /** The time limit for writing the last lines of the output. */
 const FLUSH_WITHIN_MS = 1_000;
+
+/** The most lines that wait for the reader of the output. */
+const MAX_WAITING = 10_000;
+
+/** Pause if the output is full: another process may have made it non-blocking. */
+const FULL_RETRY_MS = 50;
 
 /** On a hosted project, pg_cron wakes the worker once per minute. */
 const WAKE_EVERY_MS = 5_000;
@@ -162,6 +168,35 @@ async function run(
     print("Stopped before it was ready");
     return 0;
   }
+}
+
+/** If a reader is too slow, lines are dropped; if it has ended, `onGone` is called. */
+function createLineWriter(to: typeof Deno.stdout, onGone: () => void) {
+  let waiting = 0;
+  let last = Promise.resolve();
+
+  async function write(line: string) {
+    for (let rest = new TextEncoder().encode(`${line}\n`); rest.length > 0;) {
+      try {
+        rest = rest.subarray(await to.write(rest));
+      } catch (error) {
+        if (!(error instanceof Deno.errors.WouldBlock)) throw error;
+        await sleep(FULL_RETRY_MS);
+      }
+    }
+  }
+
+  function print(line: string) {
+    if (waiting > MAX_WAITING) return;
+    waiting++;
+    last = last.then(() => write(line)).catch(onGone).finally(() => waiting--);
+  }
+
+  async function flush({ withinMs }: { withinMs: number }) {
+    await Promise.race([last, sleep(withinMs)]);
+  }
+
+  return { print, flush };
 }
 
 /** Returns a log that keeps its lines until they are released. */

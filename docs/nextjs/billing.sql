@@ -1,4 +1,4 @@
--- A migration of your app: what its signed-in users may do, and a quota.
+-- A migration of your app: what its signed-in users may do, and a quota. You can run it again.
 
 -- On the table, exactly what the view reads. Never grant "usage" on schema billing: without it,
 -- users cannot reach the table itself.
@@ -57,13 +57,14 @@ grant execute on function
   public.billing_default_grace
 to authenticated;
 
+drop policy if exists "Users read what plans include" on billing.plan_features;
 create policy "Users read what plans include"
 on billing.plan_features for select to authenticated
 using (true);
 
 
 -- The quota: how much of a feature an account has used.
-create table public.used_features (
+create table if not exists public.used_features (
   account_id text,
   feature text,
   used bigint not null,
@@ -74,7 +75,7 @@ alter table public.used_features enable row level security;
 
 -- Uses n more of a feature. Returns false if there is no room for them. One statement compares and
 -- writes, so two at once cannot both take the last place.
-create function public.use_feature(feature text, n bigint default 1)
+create or replace function public.use_feature(feature text, n bigint default 1)
 returns boolean
 language sql volatile security definer
 set search_path = ''

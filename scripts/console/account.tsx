@@ -19,13 +19,13 @@ export function addGrants({ app, project, showResult }: ui.Console): void {
   /** A second click gets the answer of the first: amounts of grants add up. */
   const sent = new Map<string, Promise<ui.Notice>>();
 
-  app.post("/:name{grant_plan|end_grant}", async (c) => {
+  app.on("POST", ["/grant_plan", "/end_grant"], async (c) => {
     const fields = await ui.readForm(c);
     const { form: _, until, ...args } = fields;
     const send = () =>
       ui.attempt(async () => {
         const end = until && { until: `${until}Z` };
-        const answer = await project.call(c.req.param("name"), {
+        const answer = await project.call(c.req.path.slice(1), {
           ...args,
           ...end,
         });

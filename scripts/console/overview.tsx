@@ -10,6 +10,7 @@ import type { Project } from "./project.ts";
 import * as ui from "./ui.tsx";
 
 type Health = Partial<Row<"billing_health">>;
+type Sweep = Row<"billing_sweeps">;
 
 const ALARMING = ["Open failures", "Notifications given up"];
 
@@ -30,9 +31,12 @@ interface Hour {
 
 export function addOverview({ app, project, show }: ui.Console): void {
   app.get("/", async (c) => {
-    const [[row], codes, hours] = await Promise.all([
+    const hourAgo = new Date(Date.now() - HOUR_MS).toISOString();
+    const [[row], codes, sweeps, hours] = await Promise.all([
       project.read("billing_health", {}),
       countByCode(project),
+      // Not those of a key that was removed.
+      project.read("billing_sweeps", { wanted_at: `gt.${hourAgo}` }),
       // It counts, which may take too long.
       readHours(project).catch((error: ProjectError) => error.message),
     ]);
@@ -40,7 +44,7 @@ export function addOverview({ app, project, show }: ui.Console): void {
 
     const content = (
       <>
-        <h1>{headline(health) || "Nothing is failing"}</h1>
+        <h1>{headline(health, sweeps) || "Nothing is failing"}</h1>
         {overviewTiles(health)}
 
         <h2>Events by the hour</h2>
@@ -49,6 +53,8 @@ export function addOverview({ app, project, show }: ui.Console): void {
         <h2>Open failures by error</h2>
         {codeTable(codes)}
 
+        {sweepTable(sweeps)}
+
         {lastEvent(health.last_event_at)}
       </>
     );
@@ -56,18 +62,21 @@ export function addOverview({ app, project, show }: ui.Console): void {
   });
 }
 
-function headline(health: Health): string {
+function headline(health: Health, sweeps: readonly Sweep[]): string {
   const {
     open_failures: open,
     notifications_given_up: givenUp,
     notifications_pending: pending,
     oldest_pending_notification: oldest,
+    missed_events: missed,
   } = health;
   const isLate = Date.parse(oldest ?? "") < Date.now() - LATE_MS;
   return [
     open && ui.counted(open, "event has failed", "events have failed"),
     givenUp && `${ui.counted(givenUp, "notification")} given up`,
     isLate && `${ui.counted(pending ?? 0, "notification")} waiting`,
+    missed && `${ui.counted(missed, "event")} never arrived`,
+    sweeps.some((sweep) => sweep.last_error) && "a sweep has an error",
   ].filter(Boolean).join(", ");
 }
 
@@ -120,6 +129,20 @@ function codeTable(codes: Awaited<ReturnType<typeof countByCode>>) {
     ],
     Open: ({ open }) => open.toLocaleString("en"),
   });
+}
+
+function sweepTable(sweeps: readonly Sweep[]) {
+  if (sweeps.length === 0) return "";
+  const title = "Events that never arrived";
+  return [
+    <h2>{title}</h2>,
+    ui.table(title, sweeps, {
+      Provider: ({ provider }) => ui.value(provider),
+      "Last sweep": ({ last_success_at }) => ui.time(last_success_at),
+      "Found in 90 days": ({ found }) => ui.value(found),
+      "Last error": ({ last_error }) => ui.value(last_error),
+    }),
+  ];
 }
 
 /** Returns the hours with events; the index says how many hours ago. */

@@ -7,25 +7,28 @@ import { REPOSITORY } from "../common/how_started.ts";
 
 export const EDGE_DENO_VERSION = "2.1.4";
 
-/** Folders with import maps of their own: `start` need not download their packages. */
+/** The folders whose packages are not in `import_map.json`: `start` needs none of them. */
 export const OWN_PACKAGES = [
   "tests/console",
   "tests/judges",
   "tests/postgres_15",
 ] as const;
 
-export function ownOptions(folder: string): string[] {
-  return [
-    "--no-config",
-    "--node-modules-dir=none",
-    `--import-map=${folder}/import_map.json`,
-    `--lock=${folder}/deno.lock`,
-  ];
-}
+export const OWN_IMPORT_MAP = "tests/import_map.json";
 
-export function ownDownload(folder: string): string[] {
-  const entry = `${folder}/${basename(folder)}.test.ts`;
-  return ["cache", ...ownOptions(folder), entry];
+export const OWN_LOCK = "tests/deno.lock";
+
+export const OWN_OPTIONS = [
+  "--no-config",
+  "--node-modules-dir=none",
+  `--import-map=${OWN_IMPORT_MAP}`,
+  `--lock=${OWN_LOCK}`,
+];
+
+export function ownDownload(folders: readonly string[]): string[] {
+  const entries = folders
+    .map((folder) => `${folder}/${basename(folder)}.test.ts`);
+  return ["cache", ...OWN_OPTIONS, ...entries];
 }
 
 /** The commands of the npm package: the tasks with a script in `scripts`. */
@@ -56,7 +59,7 @@ export async function downloadForTests(signal?: AbortSignal): Promise<string> {
 
 export async function downloadOwn(folder: string, signal?: AbortSignal) {
   console.log(`\n== downloads, if missing: packages of ${folder}`);
-  await run(Deno.execPath(), [...ownDownload(folder), "--frozen"], signal);
+  await run(Deno.execPath(), [...ownDownload([folder]), "--frozen"], signal);
 }
 
 /** Returns the path of the Deno that Supabase's edge runtime is built on. */

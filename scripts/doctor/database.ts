@@ -142,7 +142,7 @@ async function checkMigration(sql: postgres.Sql, url: string): Promise<string> {
     ({ name }) => Deno.readTextFileSync(new URL(name, MIGRATIONS)),
   );
   const created = migrations.join("\n")
-    .matchAll(/^create or replace (?:view|function) public\.(\w+)/gm);
+    .matchAll(/^create (?:or replace )?(?:view|function) public\.(\w+)/gm);
   const names = new Set(Array.from(created, ([, name = ""]) => name));
 
   const missing = await sql`

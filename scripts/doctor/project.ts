@@ -31,6 +31,11 @@ const IMPATIENT: Partial<Record<FormatName, string>> = {
   "lemon-squeezy": "Lemon Squeezy sends an event 4 times in 2.5 minutes",
 };
 
+/** Those whose provider's API lists events. */
+const SWEPT_FORMATS: readonly FormatName[] = ["stripe", "paddle"];
+/** As for the alert. */
+const SWEEP_MS = 3 * 60 * 60 * 1000;
+
 type Read = ReturnType<typeof openApi>["read"];
 
 export async function* checkProject(
@@ -98,6 +103,25 @@ export async function* checkProject(
       "format",
       () => checkFormat(format, provider, acknowledging.includes(provider)),
     );
+  }
+
+  const keyFault = settings?.sweeps?.[provider];
+  const listsEvents = format && SWEPT_FORMATS.includes(format);
+  if (settings?.sweeps && format && (listsEvents || keyFault)) {
+    yield check("sweep", async () => {
+      const { set } = instructionsFor(project());
+      const key = `${settingsPrefix(provider)}API_KEY`;
+      if (keyFault === undefined) {
+        throw new Skipped(
+          `off: nothing finds events that never arrive. Set ${key} ${set}: docs/sweep.md`,
+        );
+      }
+      if (keyFault !== null) {
+        const text = `${keyFault}: docs/sweep.md`;
+        throw listsEvents ? new Failed(text) : new Warned(text);
+      }
+      return await checkSweep(provider, await health, read, here);
+    });
   }
 
   const known = await health.catch(() => undefined);
@@ -218,6 +242,40 @@ function checkFormat(
   if (!why || isAcknowledged) return `events are read as ${format}`;
   throw new Warned(
     `${why}. supabase secrets set ${prefix}FAILURES=acknowledge: docs/providers.md`,
+  );
+}
+
+async function checkSweep(
+  provider: ProviderName,
+  health: Row<"billing_health"> | undefined,
+  read: Read,
+  here: Here,
+): Promise<string> {
+  const [row] = await read("billing_sweeps", { provider: `eq.${provider}` });
+  const isPast = (time: string, ms: number) =>
+    here.clock() - Date.parse(time) > ms;
+  const wait = "waits for the schedule: run this again in ten minutes";
+  if (row === undefined || isPast(row.wanted_at, RUN_MS)) {
+    throw new Skipped(wait);
+  }
+
+  const { last_success_at: at, last_error: error, wanted_since } = row;
+  const isLate = isPast(at ?? wanted_since, SWEEP_MS) &&
+    isPast(wanted_since, SWEEP_MS);
+  if (isLate || error?.startsWith("api_key_refused")) {
+    const since = at === null ? "never succeeded" : `not succeeded since ${at}`;
+    throw new Failed(
+      `has ${since}. Last error: ${error ?? "unknown"}. docs/sweep.md`,
+    );
+  }
+  if (at === null) throw new Skipped(wait);
+  if (error) throw new Warned(`last succeeded at ${at}, but: ${error}`);
+
+  const missed = health?.missed_events ?? 0;
+  const text = `last succeeded at ${at}; missed in 7 days: ${missed}`;
+  if (missed === 0) return text;
+  throw new Warned(
+    `${text}. They were applied. Check that the provider's endpoint is enabled, and has their types selected: docs/sweep.md`,
   );
 }
 

@@ -189,7 +189,7 @@ comment on column billing.plan_features.per_unit is
 --   BW008  apply_failed                    04,05  the app
 --   BW009  event_invalid                   05     a repair
 
-create or replace view billing.records
+create view billing.records
 with (security_invoker = true)
 as
 select
@@ -293,25 +293,25 @@ create type billing.work as (
 );
 
 -- Returns the place of an event in the order of events; null without a time.
-create or replace function billing.mark(event billing.event)
+create function billing.mark(event billing.event)
 returns bigint
 language sql stable
 return (extract(epoch from event.occurred_at) * 1000000)::bigint * 4
   + case event.kind when 'creation' then 0 when 'deletion' then 2 else 1 end;
 
-create or replace function billing.time_of(mark bigint)
+create function billing.time_of(mark bigint)
 returns timestamptz
 language sql immutable
 return to_timestamp((mark >> 2) / 1000000.0);
 
-create or replace function billing.is_update(mark bigint)
+create function billing.is_update(mark bigint)
 returns boolean
 language sql immutable
 return mark & 3 = 1;
 
 -- Returns whether an event makes the record if there is none. A deletion does if it reports the
 -- whole subscription.
-create or replace function billing.opens(event billing.event)
+create function billing.opens(event billing.event)
 returns boolean
 language sql immutable
 return event.kind in ('creation', 'opening_update')
@@ -328,7 +328,7 @@ return event.kind in ('creation', 'opening_update')
 -- would set is stale. One without a time is never older; as a second creation, it is stale.
 --
 -- before is the step before it, stored the record in the table; null if there is none.
-create or replace function billing.next(
+create function billing.next(
   before billing.step,
   stored billing.records,
   event billing.event
@@ -560,7 +560,7 @@ begin
 end;
 $$;
 
-create or replace aggregate billing.fold (billing.records, billing.event) (
+create aggregate billing.fold (billing.records, billing.event) (
   sfunc = billing.next,
   stype = billing.step
 );
@@ -572,7 +572,7 @@ create or replace aggregate billing.fold (billing.records, billing.event) (
 -- known is the result without this event, occurred_at its time and newest that of the newest
 -- update, if they report the state. other_before and other_now are the newest time of another
 -- state, without and with this event.
-create or replace function billing.earliest(
+create function billing.earliest(
   known timestamptz,
   occurred_at timestamptz,
   is_change boolean,
@@ -596,7 +596,7 @@ return least(
 --
 -- unpaid_now says when it was last unpaid. Null: at first, as a payment that failed was in a
 -- checkout that went on. -infinity: never, as a creation has come.
-create or replace function billing.recovered(
+create function billing.recovered(
   record billing.records,
   unpaid_now timestamptz,
   paid_at timestamptz
@@ -629,7 +629,7 @@ return coalesce(
 -- replaced; of several, that of the later arrival. A previous value that equals the update's own
 -- replaced nothing: Stripe sends all old items if any part of them changed. changed_in_second (01)
 -- keeps the last 50 updates.
-create or replace function billing.settle(record billing.records, event billing.event)
+create function billing.settle(record billing.records, event billing.event)
 returns billing.records
 language plpgsql stable
 set search_path = ''
@@ -682,7 +682,7 @@ end;
 $$;
 
 -- Returns the values of a report as to_jsonb shows them in a record.
-create or replace function billing.as_stored(report jsonb)
+create function billing.as_stored(report jsonb)
 returns jsonb
 language plpgsql stable -- plpgsql keeps its plan, sql does not
 set search_path = ''
@@ -733,7 +733,7 @@ $$;
 -- Applies each event of an array exactly once. Returns a row per event: its place; the outcome
 -- (applied, duplicate, stale, erased or failed), for failed the SQLSTATE and message; and whether a
 -- retry is requested, if an event may have cured a failure.
-create or replace function public.billing_apply_events(events jsonb)
+create function public.billing_apply_events(events jsonb)
 returns table (place integer, outcome text, error_code text, error text, retries boolean)
 language plpgsql volatile
 set search_path = ''
@@ -795,7 +795,7 @@ $$;
 -- Applies sorted events together. What a statement raises (a check or trigger of the app, a lock)
 -- concerns all of them, so each half is tried by itself, down to the event at fault: any error, as
 -- one of the server may come from one event, and PostgREST before 16 repeats 40001 for ever.
-create or replace function billing.apply(todo billing.event[], has_handler boolean default false)
+create function billing.apply(todo billing.event[], has_handler boolean default false)
 returns billing.answer[]
 language plpgsql volatile
 set search_path = ''
@@ -878,7 +878,7 @@ end;
 $$;
 
 -- Returns the new events; of copies in the batch, the first.
-create or replace function billing.claim_events(todo billing.event[])
+create function billing.claim_events(todo billing.event[])
 returns billing.event[]
 language plpgsql volatile
 set search_path = ''
@@ -914,7 +914,7 @@ end;
 $$;
 
 -- Takes advisory locks, as a subscription that is being created has no row to lock.
-create or replace function billing.lock_events(claimed billing.event[])
+create function billing.lock_events(claimed billing.event[])
 returns void
 language plpgsql volatile
 set search_path = ''
@@ -925,9 +925,9 @@ declare
 begin
   -- Only an erasure holds up an event here, before the locks that others may want.
   for i in 1 .. cardinality(claimed) loop
-    done := pg_advisory_xact_lock_shared(
-      billing.account_lock(coalesce(claimed[i].account_id, claimed[i].fallback_account))
-    );
+    done := pg_advisory_xact_lock_shared(billing.account_lock(
+      coalesce(claimed[i].account_id, claimed[i].named_account, claimed[i].fallback_account)
+    ));
   end loop;
 
   for i in 1 .. cardinality(claimed) loop
@@ -951,7 +951,7 @@ end;
 $$;
 
 -- Sets is_erased. The events of a subscription come one after the other.
-create or replace function billing.mark_erased(claimed billing.event[])
+create function billing.mark_erased(claimed billing.event[])
 returns billing.event[]
 language plpgsql volatile
 set search_path = ''
@@ -977,7 +977,7 @@ end;
 $$;
 
 -- Returns what is to be written. Locks the records without waiting (55P03).
-create or replace function billing.work_out(claimed billing.event[])
+create function billing.work_out(claimed billing.event[])
 returns billing.work
 language plpgsql volatile
 set search_path = ''
@@ -1058,7 +1058,7 @@ begin
 end;
 $$;
 
-create or replace function billing.with_accounts(claimed billing.event[], lacking integer[])
+create function billing.with_accounts(claimed billing.event[], lacking integer[])
 returns billing.event[]
 language plpgsql volatile
 set search_path = ''
@@ -1093,7 +1093,7 @@ $$;
 
 -- Writes all columns of billing.records, in order. Into the table, since Postgres before 17 cannot
 -- merge into a view; "insert ... on conflict" would fire triggers for new subscriptions.
-create or replace function billing.write_records(changed billing.records[])
+create function billing.write_records(changed billing.records[])
 returns void
 language plpgsql volatile
 set search_path = ''
@@ -1103,33 +1103,36 @@ begin
   using unnest(changed) as r on s.id = r.id
 
   when matched then update set
-    provider = r.provider,
-    account_id = r.account_id,
-    status = r.status,
-    plan_id = r.plan_id,
-    current_period_end = r.current_period_end,
-    canceled_at = r.canceled_at,
-    provider_status = r.provider_status,
-    customer_id = r.customer_id,
-    quantity = r.quantity,
-    cancel_at = r.cancel_at,
-    trial_end = r.trial_end,
-    had_trial = r.had_trial,
-    paused = r.paused,
-    paused_until = r.paused_until,
-    livemode = r.livemode,
-    items = r.items,
-    items_complete = r.items_complete,
-    past_due_since = r.past_due_since,
-    past_due_as_of = r.past_due_as_of,
-    not_past_due_as_of = r.not_past_due_as_of,
-    recovered_as_of = r.recovered_as_of,
-    unpaid_as_of = r.unpaid_as_of,
-    account_mark = r.account_mark,
-    changed_mark = r.changed_mark,
-    changed_in_second = r.changed_in_second,
-    canceled_mark = r.canceled_mark,
-    alive_mark = r.alive_mark
+    (
+      id,
+      provider,
+      account_id,
+      status,
+      plan_id,
+      current_period_end,
+      canceled_at,
+      provider_status,
+      customer_id,
+      quantity,
+      cancel_at,
+      trial_end,
+      had_trial,
+      paused,
+      paused_until,
+      livemode,
+      items,
+      items_complete,
+      past_due_since,
+      past_due_as_of,
+      not_past_due_as_of,
+      recovered_as_of,
+      unpaid_as_of,
+      account_mark,
+      changed_mark,
+      changed_in_second,
+      canceled_mark,
+      alive_mark
+    ) = row (r.*)
 
   when not matched then insert (
     id,
@@ -1165,29 +1168,16 @@ begin
 end;
 $$;
 
-create or replace function billing.write_effects(work billing.work)
+create function billing.write_effects(work billing.work)
 returns void
 language plpgsql volatile
 set search_path = ''
 as $$
-declare
-  any_payment boolean;
-  any_stale boolean;
-  any_checkout boolean;
 begin
-  select
-    bool_or(s.payment is not null),
-    bool_or(s.outcome = 'stale'),
-    bool_or((s.event).kind = 'checkout')
-  into any_payment, any_stale, any_checkout
-  from unnest(work.steps) as s;
-
-  if any_payment then
+  if work.steps is not null then
     perform billing.notify_accounts(work.steps);
-  end if;
 
-  -- An account that is there wins: the app may have corrected it.
-  if any_checkout then
+    -- An account that is there wins: the app may have corrected it.
     insert into billing.customers (provider, customer_id, account_id)
     select distinct on (e.provider, c.id) e.provider, c.id, s.account_id
     from unnest(work.steps) as s,
@@ -1199,6 +1189,13 @@ begin
       and s.account_id is not null
     order by e.provider, c.id, e.place
     on conflict do nothing;
+
+    update billing.processed_events p
+    set outcome = 'stale'
+    from unnest(work.steps) as s
+    where p.provider = (s.event).provider
+      and p.event_id = (s.event).event_id
+      and s.outcome = 'stale';
   end if;
 
   if work.any_filed then
@@ -1219,15 +1216,6 @@ begin
       array_agg(g.customer_id)
     )
     from unnest(work.gained) as g;
-  end if;
-
-  if any_stale then
-    update billing.processed_events p
-    set outcome = 'stale'
-    from unnest(work.steps) as s
-    where p.provider = (s.event).provider
-      and p.event_id = (s.event).event_id
-      and s.outcome = 'stale';
   end if;
 
   -- These may come again.
@@ -1253,7 +1241,7 @@ $$;
 
 -- Returns an answer per event. A copy of one that failed has failed as well; others that were not
 -- claimed are duplicates.
-create or replace function billing.answer_all(
+create function billing.answer_all(
   todo billing.event[],
   claimed billing.event[],
   answers billing.answer[]
@@ -1283,7 +1271,7 @@ $$;
 
 -- Returns whether the account of a customer is known, or account_of_customer raises an error. Then
 -- an event's subscription is ours, and its creation may still come (BW006).
-create or replace function billing.is_known_customer(provider text, customer_id text)
+create function billing.is_known_customer(provider text, customer_id text)
 returns boolean
 language plpgsql volatile
 set search_path = ''
@@ -1298,7 +1286,7 @@ $$;
 
 -- Returns the lock_timeout for the next lock: short, because a call that waits holds locks, and a
 -- locked event is tried once per level of halving.
-create or replace function billing.lock_patience()
+create function billing.lock_patience()
 returns text
 language sql volatile
 return case
@@ -1307,23 +1295,23 @@ return case
 end;
 
 -- The keys of advisory locks. That of a null is null, and takes no lock.
-create or replace function billing.account_lock(account_id text)
+create function billing.account_lock(account_id text)
 returns bigint
 language sql immutable
 return hashtextextended(account_id, 1);
 
-create or replace function billing.subscription_lock(id text)
+create function billing.subscription_lock(id text)
 returns bigint
 language sql immutable
 return hashtextextended(id, 0);
 
-create or replace function billing.customer_erasure_lock(provider text, customer_id text)
+create function billing.customer_erasure_lock(provider text, customer_id text)
 returns bigint
 language sql immutable
 return hashtextextended(provider || ':' || customer_id, 2);
 
 -- A thousand: Postgres has room for a few thousand locks, and an app may add a million customers.
-create or replace function billing.customer_group_lock(provider text, customer_id text)
+create function billing.customer_group_lock(provider text, customer_id text)
 returns bigint
 language sql immutable
 return hashtextextended('billing.customers', 0)
@@ -1331,13 +1319,13 @@ return hashtextextended('billing.customers', 0)
 -- supabase/schemas/billing_05_handlers.sql
 -- Handlers: functions of the app that run with an event.
 
-create or replace function billing.handler_name(type text)
+create function billing.handler_name(type text)
 returns text
 language sql immutable
 return 'on_' || regexp_replace(type, '[^a-z0-9]', '_', 'g');
 
 -- Returns the app's handlers that can be called.
-create or replace function billing.handlers()
+create function billing.handlers()
 returns text[]
 language sql stable
 set search_path = ''
@@ -1353,7 +1341,7 @@ return array(
 
 -- Runs the app's handler with the settings that it has in the SQL editor, but for time limits. The
 -- connection is used again, so nothing that it sets outlives it, for the session either.
-create or replace function billing.run_handler(event billing.event, payload jsonb)
+create function billing.run_handler(event billing.event, payload jsonb)
 returns void
 language plpgsql volatile
 set search_path = public, extensions, pg_temp
@@ -1382,7 +1370,7 @@ $$;
 
 -- Returns whether a function's source runs deallocate: outside of comments, and of texts unless
 -- they are executed.
-create or replace function billing.runs_deallocate(source text)
+create function billing.runs_deallocate(source text)
 returns boolean
 language sql immutable
 return source ~* 'deallocate' and (
@@ -1401,7 +1389,7 @@ return source ~* 'deallocate' and (
 
 -- Applies one event, which has the payload as text besides, and runs its handler: both or neither.
 -- Returns a row as billing_apply_events does. No SQLSTATE of the handler leaves the database (02).
-create or replace function public.billing_apply_handled_event(event jsonb)
+create function public.billing_apply_handled_event(event jsonb)
 returns table (place integer, outcome text, error_code text, error text, retries boolean)
 language plpgsql volatile
 set search_path = ''
@@ -1483,7 +1471,7 @@ end;
 $$;
 
 -- Rehearses an event for the console: returns the outcome that it would have, and undoes it.
-create or replace function public.billing_try_event(event jsonb)
+create function public.billing_try_event(event jsonb)
 returns table (outcome text, error_code text, error text)
 language plpgsql volatile
 set search_path = ''
@@ -1550,6 +1538,7 @@ create table billing.failed_events (
   customer_id text collate "C",
   account_id text collate "C",
   occurred_at timestamptz,
+  is_missed boolean, -- a sweep has found it
 
   -- In this order, because people search by the ID alone.
   primary key (event_id, provider),
@@ -1568,24 +1557,7 @@ create index failed_events_next_retry on billing.failed_events (next_retry_at)
 where
   next_retry_at is not null;
 
--- A record cures them. "is not null", so that a plan cannot take this index for customers as well.
-create index failed_events_waiting on billing.failed_events (subscription_id)
-where
-  resolution is null
-  and subscription_id is not null
-  and error_code in (
-    'subscription_unknown',
-    'creation_pending',
-    'account_unknown'
-  );
-
--- An account of the customer cures them.
-create index failed_events_no_account on billing.failed_events (customer_id)
-where
-  resolution is null
-  and error_code = 'account_unknown';
-
--- For erasures, and for people.
+-- For what cures them, for erasures, and for people.
 create index failed_events_subscription_id on billing.failed_events (subscription_id);
 
 create index failed_events_customer_id on billing.failed_events (customer_id);
@@ -1617,8 +1589,7 @@ comment on column billing.failed_events.resolution is
 -- what should have applied the event was rolled back.
 --
 -- failure has columns of billing.failed_events; body, and body_encoding (text or base64); and
--- fallback_account, the same as account_id if only the provider's customer names it; and is_missed
--- if a sweep has found the event.
+-- fallback_account, the same as account_id if only the provider's customer names it.
 --
 -- Returns `stored`; `retry` if what it lacked has come, and a retry is requested; or, if nothing
 -- was stored, `applied` (the event was applied meanwhile) or `erased` (its account was erased).
@@ -1627,7 +1598,7 @@ comment on column billing.failed_events.resolution is
 -- applies the event waits, with all events in it, and then finds the failure and resolves it. So
 -- this waits only briefly for a locked row: half a second if the event may be applied right now,
 -- less if another transaction has locked its failure.
-create or replace function public.billing_record_failed_event(failure jsonb)
+create function public.billing_record_failed_event(failure jsonb)
 returns text
 language plpgsql volatile
 set search_path = ''
@@ -1659,11 +1630,9 @@ begin
     billing.customer_erasure_lock(failed.provider, failed.customer_id)
   );
 
-  event.provider := failed.provider;
-  event.kind := coalesce(failed.kind, 'other');
-  event.subscription_id := failed.subscription_id;
-  event.fallback_account := failure ->> 'fallback_account';
-  event.account_id := case when event.fallback_account is null then failed.account_id end;
+  event := jsonb_populate_record(null::billing.event, failure);
+  event.kind := coalesce(event.kind, 'other');
+  event.account_id := nullif(event.account_id, event.fallback_account);
   event.report := jsonb_build_object('customer_id', failed.customer_id);
   erasure := billing.erasure_of(event);
   if erasure is not null then
@@ -1702,7 +1671,7 @@ begin
   insert into billing.failed_events as f (
     provider, event_id, type, payload, payload_encoding,
     error_code, error,
-    kind, subscription_id, customer_id, account_id, occurred_at,
+    kind, subscription_id, customer_id, account_id, occurred_at, is_missed,
     next_retry_at,
     retry_requested_at
   )
@@ -1710,6 +1679,7 @@ begin
     failed.provider, failed.event_id, failed.type, payload, encoding,
     failed.error_code, failed.error,
     failed.kind, failed.subscription_id, failed.customer_id, failed.account_id, failed.occurred_at,
+    failed.is_missed,
     billing.next_retry(failed.error_code, false, 0),
     case when is_cured then now() end
   )
@@ -1756,7 +1726,7 @@ begin
     resolved_by = null
   returning f.attempts = 1 into is_new;
 
-  if is_new and failure ? 'is_missed' then
+  if is_new and failed.is_missed then
     perform billing.count_missed(failed.provider, array[failed.type]);
   end if;
 
@@ -1769,10 +1739,9 @@ $$;
 -- Returns whether a number has more than 40 digits before or after the point, without converting it
 -- to text: as text, 1e131071 has 131,072 digits, and a few thousand of them exhaust the memory. No
 -- field of an event needs such a number.
-create or replace function billing.has_long_number(payload jsonb)
+create function billing.has_long_number(payload jsonb)
 returns boolean
 language sql immutable
-set search_path = ''
 return exists (
   select
   from jsonb_path_query(payload, 'strict $.** ? (@.type() == "number")') as found (number)
@@ -1782,7 +1751,7 @@ return exists (
 -- Keeps the received payload when a person repairs it. It ends the claim of a run that has read the
 -- old payload: billing.resolve_failures then refuses its event. A resolved row cannot be repaired:
 -- it would look as if the repaired payload had been applied.
-create or replace function billing.keep_original_payload()
+create function billing.keep_original_payload()
 returns trigger
 language plpgsql volatile
 set search_path = ''
@@ -1790,12 +1759,12 @@ as $$
 begin
   if new.resolved_at is not null then
     raise exception 'Cannot repair %: it is already resolved (%).', new.event_id, new.resolution
-      using hint = 'Nothing was changed. If it was resolved by hand or ignored, open it first: '
+      using hint = 'If it was resolved by hand or ignored, open it first: '
         || 'billing.reopen_failed_event.';
   elsif billing.has_long_number(new.payload) then
     raise exception 'Cannot repair %: the payload has a number of more than 40 digits.',
       new.event_id
-      using hint = 'Nothing was changed. Remove the number, or write it as a string.';
+      using hint = 'Remove the number, or write it as a string.';
   end if;
 
   new.original_payload := coalesce(old.original_payload, old.payload);
@@ -1809,7 +1778,7 @@ begin
 end;
 $$;
 
-create or replace trigger keep_original_payload
+create trigger keep_original_payload
 before update of payload on billing.failed_events
 for each row
 -- With the same attempts, it is not the change of a delivery.
@@ -1826,7 +1795,7 @@ execute function billing.keep_original_payload();
 -- the run that has claimed the repair may apply it; or it comes from a run whose claim is gone,
 -- because the row was repaired, resolved, cured or claimed again. Each of these ends the claim, so
 -- the lease tells.
-create or replace function billing.resolve_failures(steps billing.step[])
+create function billing.resolve_failures(steps billing.step[])
 returns void
 language plpgsql volatile
 set search_path = ''
@@ -1899,7 +1868,7 @@ $$;
 
 -- For people in the SQL editor --------------------------------------------------------------------
 
-create or replace view billing.open_failures
+create view billing.open_failures
 with (security_invoker = true)
 as
 select
@@ -1925,7 +1894,7 @@ comment on view billing.open_failures is
   'Open failures, the most frequent error first. alike: how many have the same error_code.';
 
 -- Returns the failure that a person names, if it is in one of these states, and locks it.
-create or replace function billing.named_failure(
+create function billing.named_failure(
   event_id text,
   of_provider text,
   of_states text[] default '{open}'
@@ -1946,8 +1915,9 @@ declare
   );
 begin
   if cardinality(named) = 0 then
-    raise exception 'No open failure has the id %.',
-      event_id || coalesce(' (provider ' || of_provider || ')', '')
+    raise exception 'No failure with the id % has the state %.',
+      event_id || coalesce(' (provider ' || of_provider || ')', ''),
+      array_to_string(of_states, ' or ')
       using hint = format(
         'select provider, resolution from billing.failed_events where event_id = %L;',
         event_id
@@ -1960,7 +1930,7 @@ begin
 end;
 $$;
 
-create or replace function billing.retry_failed_event(
+create function billing.retry_failed_event(
   event_id text,
   of_provider text default null
 )
@@ -1990,7 +1960,7 @@ comment on function billing.retry_failed_event is
 -- This locks many rows, so it must not wait for a locked one: the transaction that holds the lock
 -- may wait for one of these rows (a deadlock), and deliveries of these events would wait as well.
 -- With old statistics, any join but by hash may compare each row with each other one.
-create or replace function billing.retry_failed_events(
+create function billing.retry_failed_events(
   of_type text default null,
   of_error_code text default null,
   failed_since timestamptz default null,
@@ -2053,7 +2023,7 @@ comment on function billing.retry_failed_events is
   'Requests a retry of all open failures, or of those with a type, an error code or a time of '
   'failure, in the order in which the events occurred; the schedule of each begins anew.';
 
-create or replace function billing.retry_request_answer(requested integer)
+create function billing.retry_request_answer(requested integer)
 returns text
 language plpgsql volatile
 set search_path = ''
@@ -2067,7 +2037,7 @@ begin
 end;
 $$;
 
-create or replace function billing.resolve_failed_event(
+create function billing.resolve_failed_event(
   event_id text,
   reason text,
   who text default current_user,
@@ -2103,7 +2073,7 @@ comment on function billing.resolve_failed_event is
   'Resolves an open failure without applying the event; stores the reason and the name.';
 
 -- The failure then waits for a person, because its schedule has ended.
-create or replace function billing.reopen_failed_event(
+create function billing.reopen_failed_event(
   event_id text,
   of_provider text default null
 )
@@ -2112,30 +2082,10 @@ language plpgsql volatile
 set search_path = ''
 as $$
 declare
-  without_effect constant text[] := '{by hand,ignored}';
-  state constant text := (
-    select coalesce(f.resolution, 'open')
-    from billing.failed_events f
-    where f.event_id = reopen_failed_event.event_id
-      and (f.provider = of_provider) is not false
-    order by f.resolution = any (without_effect) desc nulls last, f.resolution nulls first
-    limit 1
-  );
-  named billing.failed_events;
+  -- With another resolution, the event has had its effect.
+  named constant billing.failed_events
+    := billing.named_failure(event_id, of_provider, '{by hand,ignored}');
 begin
-  if state is null then
-    raise exception 'No failed event has the id %.',
-      event_id || coalesce(' (provider ' || of_provider || ')', '');
-  elsif state = 'open' then
-    raise exception 'The failed event % is open already.', event_id
-      using hint = format('select billing.retry_failed_event(%L);', event_id);
-  elsif state <> all (without_effect) then
-    raise exception
-      'Cannot open % again: its resolution is %, so the event has had its effect.', event_id, state
-      using hint = 'Nothing is left to do.';
-  end if;
-
-  named := billing.named_failure(event_id, of_provider, without_effect);
   update billing.failed_events f set
     resolved_at = null,
     resolution = null,
@@ -2163,14 +2113,13 @@ comment on function billing.reopen_failed_event is
 -- Returns when the schedule retries a failure. Null if no retry can help: the code is permanent,
 -- the payload was repaired, or the last retry has failed. retries: how many of the schedule have
 -- failed.
-create or replace function billing.next_retry(
+create function billing.next_retry(
   error_code text,
   is_repaired boolean,
   retries integer
 )
 returns timestamptz
 language sql stable
-set search_path = ''
 return case
   when not is_repaired and error_code in (
     'record_locked', 'database_unavailable', 'overloaded', 'apply_failed', 'subscription_unknown',
@@ -2188,7 +2137,7 @@ end;
 --
 -- The arrays are searched each by itself, so a failure of the other provider with the same ID may
 -- be among them; its retry only fails again.
-create or replace function billing.request_retries(
+create function billing.request_retries(
   providers text[],
   subscriptions text[],
   customers text[]
@@ -2231,7 +2180,7 @@ $$;
 
 -- For a customer who is new or corrected, by a checkout or by the app. The lock is shared:
 -- transactions that add different customers, in whatever order, must not wait for each other.
-create or replace function billing.retry_for_customer()
+create function billing.retry_for_customer()
 returns trigger
 language plpgsql volatile
 set search_path = ''
@@ -2246,7 +2195,6 @@ end;
 $$;
 
 -- Deferred, so that the lock is short.
-drop trigger if exists retry_for_customer on billing.customers;
 create constraint trigger retry_for_customer
 after insert or update on billing.customers
 deferrable initially deferred
@@ -2257,7 +2205,7 @@ execute function billing.retry_for_customer();
 -- account of its customer. Each is added under a lock, which this takes, too, until the end of the
 -- transaction: so either this sees it, or request_retries finds the failure. Transactions that add
 -- customers queue behind it, so the caller limits the wait.
-create or replace function billing.is_cured(
+create function billing.is_cured(
   provider text,
   error_code text,
   subscription_id text,
@@ -2293,7 +2241,7 @@ $$;
 
 -- Returns whether a retry is requested that no run has claimed, so that the receiver wakes the
 -- worker.
-create or replace function billing.has_request()
+create function billing.has_request()
 returns boolean
 language plpgsql stable
 set search_path = ''
@@ -2321,67 +2269,50 @@ $$;
 --
 -- A worker has 256 MB of memory, so a batch is limited in bytes of JSON text, in which a control
 -- character counts six (\u0000).
-create or replace function public.billing_claim_failed_events(lease_id uuid, batch_size integer)
+create function public.billing_claim_failed_events(lease_id uuid, batch_size integer)
 returns table (provider text, event_id text, type text, body text, body_encoding text)
 language plpgsql volatile
 set search_path = ''
 set jit = off
--- Each row is looked up by itself: the time of a join depends on statistics, which may be old.
 set enable_seqscan = off
-set enable_nestloop = off
-set enable_mergejoin = off
 as $$
-#variable_conflict use_column
 declare
-  run constant uuid := billing_claim_failed_events.lease_id;
   waiting record;
   failure billing.failed_events;
   blocked text[] := '{}'; -- subscriptions of which later events are left out
   claimed integer := 0;
   bytes bigint := 0;
 begin
-  if not billing.hold_lease('retries', run) then
+  if not billing.hold_lease('retries', lease_id) then
     return;
   end if;
 
   for waiting in
-    with due as materialized (
+    with due as (
       select
         f.provider,
         f.event_id,
         f.subscription_id,
-        coalesce(f.subscription_id, f.event_id) as subject,
         f.retry_requested_at is null as is_scheduled,
-        case
-          when f.retry_lease_id = run then 3 -- claimed by this run: left out
+        max(case
+          when f.retry_lease_id = lease_id then 3 -- claimed by this run: left out
           when f.retry_lease_id is not null then 2 -- not settled by an earlier run
           when f.error_code in ('apply_failed', 'handler_missing') then 1 -- perhaps by a handler
           else 0
-        end as rank,
+        end) over (partition by coalesce(f.subscription_id, f.event_id)) as rank,
         f.occurred_at,
         f.kind is distinct from 'creation' as is_later,
         f.first_failed_at
       from billing.failed_events f
       where f.resolved_at is null
         and (f.retry_requested_at is not null or f.next_retry_at <= now())
-    ),
-    subjects as (
-      select d.subject, max(d.rank) as rank
-      from due d
-      where d.rank > 0
-      group by d.subject
     )
-    select
-      d.provider,
-      d.event_id,
-      d.subscription_id,
-      s.rank is not distinct from 2 as goes_alone
+    select d.provider, d.event_id, d.subscription_id, d.rank = 2 as goes_alone
     from due d
-    left join subjects s using (subject)
-    where s.rank is distinct from 3
+    where d.rank < 3
     order by
       d.is_scheduled,
-      coalesce(s.rank, 0),
+      d.rank,
       d.occurred_at nulls last,
       d.is_later,
       d.first_failed_at,
@@ -2399,7 +2330,7 @@ begin
       and f.event_id = waiting.event_id
       -- "is true": the planner's policy (04).
       and (
-        f.retry_lease_id is distinct from run
+        f.retry_lease_id is distinct from lease_id
         and f.resolved_at is null
         and (f.retry_requested_at is not null or f.next_retry_at <= now())
       ) is true
@@ -2413,17 +2344,18 @@ begin
     exit when claimed > 0 and (waiting.goes_alone or bytes > 4 * 1024 * 1024);
 
     update billing.failed_events f
-    set retry_lease_id = run
+    set retry_lease_id = lease_id
     where (f.provider, f.event_id) = (failure.provider, failure.event_id);
-    provider := failure.provider;
-    event_id := failure.event_id;
-    type := failure.type;
-    body := case
-      when failure.payload_encoding = 'json' then failure.payload::text
-      else failure.payload #>> '{}'
-    end;
-    body_encoding := failure.payload_encoding;
-    return next;
+    return query
+    select
+      failure.provider,
+      failure.event_id,
+      failure.type,
+      case
+        when failure.payload_encoding = 'json' then failure.payload::text
+        else failure.payload #>> '{}'
+      end,
+      failure.payload_encoding;
 
     claimed := claimed + 1;
     exit when waiting.goes_alone or claimed = batch_size;
@@ -2443,19 +2375,18 @@ $$;
 --
 -- Deliveries wait for these rows of the ledger, so this hardly waits for a locked row: the next run
 -- tries it.
-create or replace function public.billing_settle_failed_events(lease_id uuid, results jsonb)
+create function public.billing_settle_failed_events(lease_id uuid, results jsonb)
 returns integer
 language plpgsql volatile
 set search_path = ''
 set lock_timeout = '20ms'
--- As in the claim.
 set jit = off
+-- Each row is looked up by itself: the time of a join depends on statistics, which may be old.
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
 as $$
 declare
-  run constant uuid := billing_settle_failed_events.lease_id;
   -- The row, with the columns of its result instead of its own. fault is the error_code of this
   -- try, null if it succeeded; error_code then still has that of the try before.
   r record;
@@ -2468,7 +2399,7 @@ begin
       on f.provider = result ->> 'provider' and f.event_id = result ->> 'event_id'
     cross join jsonb_populate_record(f, result) as n
     -- What was applied is resolved already.
-    where (f.retry_lease_id = run or f.resolution in ('applied', 'duplicate', 'stale'))
+    where (f.retry_lease_id = lease_id or f.resolution in ('applied', 'duplicate', 'stale'))
       and (
         result ->> 'error_code' = 'record_locked'
         and f.retry_requested_at is not null
@@ -2479,7 +2410,7 @@ begin
       if r.outcome = 'untried' then
         update billing.failed_events f
         set retry_lease_id = null
-        where (f.provider, f.event_id, f.retry_lease_id) = (r.provider, r.event_id, run);
+        where (f.provider, f.event_id, f.retry_lease_id) = (r.provider, r.event_id, lease_id);
         continue;
       end if;
 
@@ -2524,7 +2455,7 @@ begin
         end
       where (f.provider, f.event_id) = (r.provider, r.event_id)
         and (
-          f.resolved_at is null and f.retry_lease_id = run
+          f.resolved_at is null and f.retry_lease_id = lease_id
           or f.resolution = r.outcome
         );
       settled := settled + found::integer;
@@ -2625,7 +2556,7 @@ comment on column billing.notifications.attempts is
 -- an invoice creates the only one of its kind; one that was withdrawn told the account nothing, and
 -- does not count. Two events of an invoice cannot both find none: it belongs to one subscription,
 -- whose lock the caller holds.
-create or replace function billing.notify_accounts(steps billing.step[])
+create function billing.notify_accounts(steps billing.step[])
 returns void
 language plpgsql volatile
 set search_path = ''
@@ -2660,6 +2591,19 @@ begin
     ) as o (only_of)
   where s.payment is not null
     and s.outcome = 'applied'
+    -- What a sweep has found late is no news, unless a subscription has ended.
+    and (
+      p.kind = 'ended'
+      or coalesce(e.occurred_at, e.handled_at) > now() - interval '3 days'
+      or coalesce(
+        e.is_missed,
+        (
+          select f.is_missed
+          from billing.failed_events f
+          where (f.event_id, f.provider) = (e.event_id, e.provider)
+        )
+      ) is not true
+    )
     and (
       o.only_of is null
       or (
@@ -2680,10 +2624,9 @@ $$;
 -- Returns the waits between attempts to deliver a notification, as in the Standard Webhooks
 -- specification. The first attempt is made at once, so there is one more than there are waits.
 -- After the last one, about three days later, it is dead.
-create or replace function billing.notification_waits()
+create function billing.notification_waits()
 returns interval[]
 language sql immutable
-set search_path = ''
 return '{5 s,5 min,30 min,2 h,5 h,10 h,14 h,20 h,24 h}'::interval[];
 
 -- Claims up to batch_size due notifications for a run.
@@ -2695,7 +2638,7 @@ return '{5 s,5 min,30 min,2 h,5 h,10 h,14 h,20 h,24 h}'::interval[];
 --
 -- So that a call stays short, it checks at most a thousand. If it has handed out none of them, it
 -- asks for the queue itself, so the run goes on.
-create or replace function public.billing_claim_notifications(
+create function public.billing_claim_notifications(
   lease_id uuid,
   batch_size integer,
   destination text
@@ -2798,7 +2741,7 @@ $$;
 --
 -- A failed one is due again after the next wait plus up to 10 %, so that those that failed together
 -- are not all due at the same time. `limited` and `unsent` do not count as attempts.
-create or replace function public.billing_settle_notifications(
+create function public.billing_settle_notifications(
   lease_id uuid,
   destination text,
   results jsonb
@@ -2855,7 +2798,7 @@ $$;
 
 -- Locks the queue, and returns the results of a run, to be stored; none if another run has claimed
 -- since. Pauses the destination if a result is `limited` (429). For alerts, too.
-create or replace function billing.accept_results(lease_id uuid, destination text, results jsonb)
+create function billing.accept_results(lease_id uuid, destination text, results jsonb)
 returns jsonb
 language plpgsql volatile
 set search_path = ''
@@ -2911,7 +2854,7 @@ comment on table billing.alerts is
 --   handler_not_listed: functions of the app that no listed type calls; at most once a day. The
 --     argument has the functions that listed types call; null: not compared.
 --   those of billing.sweep_alerts (13), per provider.
-create or replace function public.billing_claim_alerts(
+create function public.billing_claim_alerts(
   lease_id uuid,
   destination text,
   handlers text[] default null
@@ -2920,7 +2863,6 @@ returns table (id uuid, kind text, alert jsonb, created_at timestamptz)
 language plpgsql volatile
 set search_path = ''
 as $$
-#variable_conflict use_column
 begin
   if not billing.hold_lease('notifications', lease_id, destination) then
     return;
@@ -3020,7 +2962,7 @@ $$;
 
 -- Stores which alerts were sent; returns how many. results: kind and alert as claimed, result,
 -- retry_after_seconds.
-create or replace function public.billing_settle_alerts(
+create function public.billing_settle_alerts(
   lease_id uuid,
   destination text,
   results jsonb
@@ -3096,7 +3038,7 @@ comment on table billing.pauses is
 -- Takes or extends the lease of a queue, which locks its row, so claims of a queue run one after
 -- the other. False if another run has the queue, which then looks once more for work before it
 -- ends; or if the destination has asked for a pause.
-create or replace function billing.hold_lease(
+create function billing.hold_lease(
   queue text,
   lease_id uuid,
   destination text default null
@@ -3141,7 +3083,7 @@ $$;
 --
 -- is_scheduled: the schedule has woken the run, which had no fault. That is noted also if another
 -- run has the lease.
-create or replace function public.billing_release_lease(
+create function public.billing_release_lease(
   queue text,
   lease_id uuid,
   is_last boolean default true,
@@ -3192,7 +3134,7 @@ $$;
 -- Returns false if nothing is scheduled, or if the caller may not use Vault or pg_net; the schedule
 -- may. What fails besides, such as Vault in a project that was restored elsewhere, is a warning: it
 -- must not undo its caller.
-create or replace function billing.wake_worker(queue text default null)
+create function billing.wake_worker(queue text default null)
 returns boolean
 language plpgsql volatile
 set search_path = ''
@@ -3241,7 +3183,7 @@ exception
 end;
 $$;
 
-create or replace function billing.schedule_worker(project_url text, secret_key text)
+create function billing.schedule_worker(project_url text, secret_key text)
 returns text
 language plpgsql volatile
 set search_path = ''
@@ -3293,7 +3235,7 @@ $$;
 comment on function billing.schedule_worker is
   'Wakes the worker every minute, and prunes. Run it again to replace URL or key.';
 
-create or replace function billing.unschedule_worker()
+create function billing.unschedule_worker()
 returns text
 language plpgsql volatile
 set search_path = ''
@@ -3319,7 +3261,7 @@ comment on function billing.unschedule_worker is
 
 -- One batch per table and call, so that no call holds locks for long. A provider lets a person
 -- resend an event for 30 days, so the ledger still has every event that can arrive again.
-create or replace function billing.prune(
+create function billing.prune(
   ledger_keeps interval default '90 days',
   settled_rows_keep interval default '90 days',
   payloads_keep interval default '30 days',
@@ -3395,9 +3337,9 @@ $$;
 comment on function billing.prune is
   'Deletes old rows, up to batch_size per table, but open or pending ones; payloads sooner.';
 -- supabase/schemas/billing_11_erasure.sql
--- Erasing an account: what is stored of it is deleted, and its later events have no effect. They
--- are marked in 04, and dropped by resolve_failures and billing_record_failed_event (06). A new
--- table with data of accounts: delete its rows in erase_account, and name its IDs in ids_of.
+-- Erasing an account. Its later events are marked in 04, and dropped by resolve_failures and
+-- billing_record_failed_event (06). A new table with data of accounts: delete its rows in
+-- erase_account, and name its IDs in ids_of.
 
 create table billing.erasures (
   -- sha256(key || provider || ':' || id), with the key in billing.erasure_key; of an account,
@@ -3435,7 +3377,7 @@ values (uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()));
 --      back as the same customer with another account: this row, or a record, is newer;
 --   5. a record of its subscription or customer: not erased;
 --   6. the account that the provider keeps with the customer, or else the customer.
-create or replace function billing.erasure_of(e billing.event, has_record boolean default false)
+create function billing.erasure_of(e billing.event, has_record boolean default false)
 returns bytea
 language plpgsql stable
 set search_path = ''
@@ -3500,7 +3442,7 @@ $$;
 
 -- Returns the IDs of an account as they are hashed (provider:id), including those that only
 -- failures or customers name, with their locks. is_shared: another account has it, too.
-create or replace function billing.ids_of(account text)
+create function billing.ids_of(account text)
 returns table (name text, id text, lock bigint, is_shared boolean)
 language sql stable
 set search_path = ''
@@ -3554,7 +3496,7 @@ $$;
 -- It takes all locks or none, so that no delivery waits for what it waits for. The search of the
 -- payloads, which takes seconds, comes before them. It misses a failure that is stored meanwhile
 -- and has the account's ID only where no format reads it: run it again to find that.
-create or replace function billing.erase_account(account_id text, force boolean default false)
+create function billing.erase_account(account_id text, force boolean default false)
 returns text
 language plpgsql volatile
 set search_path = ''
@@ -3603,7 +3545,6 @@ begin
       from billing.ids_of(account) as i;
 
       if cardinality(locks) > 2000 then
-        -- Postgres has room for a few thousand.
         raise exception 'The account has % subscriptions and customers: nothing was erased.',
           cardinality(locks)
           using hint = 'At most 2000 can be locked. '
@@ -3685,7 +3626,7 @@ $$;
 comment on function billing.erase_account is
   'Deletes what is stored of an account; its later events have no effect.';
 
-create or replace function billing.forget_erasure(provider text, id text)
+create function billing.forget_erasure(provider text, id text)
 returns text
 language plpgsql volatile
 set search_path = ''
@@ -3711,13 +3652,13 @@ comment on function billing.forget_erasure is
 -- What an app asks about an account, and what a person may give it: grants.
 --
 -- The functions read windows (views), and only columns that docs/nextjs/billing.sql grants, so
--- users see what a policy lets them see, and need no right on schema billing. Their bodies are
+-- users see what a policy lets them, and need no right on schema billing. Their bodies are
 -- strings or plpgsql, as of all functions in public: one that was parsed at creation could use
 -- schema billing without a check of the caller's right to it. plpgsql keeps its plan.
 
 -- What an app may show. paid_until is the rule of access, which "Who has access" in docs/app.md
 -- states with its reasons.
-create or replace view public.billing_subscriptions
+create view public.billing_subscriptions
 with (security_invoker = true)
 as
 select
@@ -3759,7 +3700,7 @@ from billing.subscriptions s;
 comment on view public.billing_subscriptions is
   'paid_until: infinity if paid; when it became past due (access ends a grace later); or null.';
 
-create or replace view public.billing_subscription_items
+create view public.billing_subscription_items
 with (security_invoker = true)
 as
 select
@@ -3782,7 +3723,7 @@ from public.billing_subscriptions s,
     current_period_end timestamptz
   );
 
-create or replace view billing.subscription_items
+create view billing.subscription_items
 with (security_invoker = true)
 as
 table public.billing_subscription_items;
@@ -3790,13 +3731,13 @@ table public.billing_subscription_items;
 comment on view billing.subscription_items is
   'One row per item of a subscription.';
 
-create or replace view public.billing_plan_features
+create view public.billing_plan_features
 with (security_invoker = true)
 as
 select plan_id, feature, amount, per_unit
 from billing.plan_features;
 
-create or replace function public.billing_has_access(
+create function public.billing_has_access(
   account_id text,
   grace interval default null
 )
@@ -3818,7 +3759,7 @@ $$;
 
 -- Returns what an app shows of an account (docs/app.md). Of its subscriptions, it shows the one
 -- that gives access longest; of equal ones a provider's before a grant; without access, the newest.
-create or replace function public.billing_account(
+create function public.billing_account(
   account_id text,
   grace interval default null
 )
@@ -3915,9 +3856,9 @@ end;
 $$;
 
 comment on function public.billing_account is
-  'Access, plan and features of an account, in one answer.';
+  'Access, plan and features of an account.';
 
-create or replace function public.billing_feature_amount(
+create function public.billing_feature_amount(
   account_id text,
   feature text,
   grace interval default null
@@ -3936,7 +3877,7 @@ $$;
 comment on function public.billing_feature_amount is
   'How much of a feature an account has; null if unlimited.';
 
-create or replace function public.billing_has_feature(
+create function public.billing_has_feature(
   account_id text,
   feature text,
   grace interval default null,
@@ -3957,8 +3898,8 @@ $$;
 comment on function public.billing_has_feature is
   'Whether an account has more of a feature than it has used.';
 
--- Looks first, by an index alone, for the few accounts that have two.
-create or replace function billing.find_double_subscribed()
+-- Looks first, by an index alone, for the few accounts with two.
+create function billing.find_double_subscribed()
 returns table (account_id text, subscriptions bigint, since timestamptz)
 language plpgsql stable
 set search_path = ''
@@ -3987,7 +3928,7 @@ begin
 end;
 $$;
 
-create or replace view billing.double_subscribed
+create view billing.double_subscribed
 with (security_invoker = true)
 as
 select account_id, subscriptions, since
@@ -4013,7 +3954,7 @@ comment on table billing.grants is
   'Plans that a person or a handler gave to an account: subscriptions of provider manual.';
 
 -- A grant is a subscription that no provider knows, so no event changes it.
-create or replace function billing.grant_plan(
+create function billing.grant_plan(
   account_id text,
   plan_id text,
   until timestamptz default null,
@@ -4028,23 +3969,25 @@ as $$
 declare
   grant_id constant text := 'grant_' || gen_random_uuid();
 begin
-  if coalesce(reason, '') !~ '\S' or until <= now() or quantity <= 0 then
+  if (account_id ~ '\S' and plan_id ~ '\S' and reason ~ '\S') is not true
+    or until <= now()
+    or quantity <= 0
+  then
     raise exception
-      'A grant needs a reason, an end that is to come or none, and a quantity above 0.';
+      'A grant needs an account, a plan, a reason, a future end or none, and a quantity above 0.';
   end if;
 
   insert into billing.subscriptions (id, provider, account_id, status, plan_id, cancel_at, quantity)
-  values (grant_id, 'manual', account_id, 'active', plan_id, until, quantity);
+  values (
+    grant_id, 'manual', account_id, 'active', plan_id, nullif(until, 'infinity'), quantity
+  );
   insert into billing.grants (subscription_id, reason, granted_by)
   values (grant_id, reason, who);
   return grant_id;
 end;
 $$;
 
-comment on function billing.grant_plan is
-  'Returns the ID for billing.end_grant.';
-
-create or replace function billing.end_grant(
+create function billing.end_grant(
   grant_id text,
   reason text,
   who text default current_user
@@ -4069,7 +4012,7 @@ begin
 end;
 $$;
 
-create or replace view public.billing_grants
+create view public.billing_grants
 with (security_invoker = true)
 as
 select
@@ -4082,7 +4025,7 @@ select
   ended_at
 from billing.grants;
 
-create or replace function public.billing_grant_plan(
+create function public.billing_grant_plan(
   account_id text,
   plan_id text,
   until timestamptz default null,
@@ -4095,7 +4038,7 @@ language sql volatile
 set search_path = ''
 as 'select billing.grant_plan(account_id, plan_id, until, reason, who, quantity)';
 
-create or replace function public.billing_end_grant(
+create function public.billing_end_grant(
   grant_id text,
   reason text,
   who text default current_user
@@ -4128,6 +4071,8 @@ create table billing.sweeps (
   types jsonb not null default '{}',
   -- Where the next list begins, if the provider lists by a cursor of its own.
   position text collate "C",
+  -- Whether the next sweep goes on just there, because the last has not come to its end.
+  goes_on boolean not null default false,
 
   last_run_at timestamptz,
   last_success_at timestamptz,
@@ -4160,7 +4105,7 @@ comment on table billing.missed_events is
 -- Called by each scheduled run, with the providers that have a key. If a sweep is due, wakes the
 -- worker for it, so that it has processor time of its own. Returns true if nothing can wake it: the
 -- run then sweeps itself.
-create or replace function public.billing_request_sweep(providers text[])
+create function public.billing_request_sweep(providers text[])
 returns boolean
 language plpgsql volatile
 set search_path = ''
@@ -4185,7 +4130,7 @@ $$;
 
 -- Begins a sweep. Returns no row if another run has the queue, or the provider has asked for a
 -- pause.
-create or replace function public.billing_claim_sweep(
+create function public.billing_claim_sweep(
   lease_id uuid,
   provider text,
   destination text
@@ -4194,6 +4139,7 @@ returns table (
   swept_until timestamptz,
   types jsonb,
   "position" text,
+  goes_on boolean,
   not_before timestamptz
 )
 language plpgsql volatile
@@ -4211,18 +4157,20 @@ begin
   on conflict (provider) do update set
     last_run_at = excluded.last_run_at,
     -- Unless it is settled: the worker was killed.
-    rests = excluded.rests
+    rests = excluded.rests,
+    wanted_at = now()
   returning
     s.swept_until,
     s.types,
     s.position,
+    s.goes_on,
     (select greatest(i.installed_at, i.pruned_until) from billing.installation i);
 end;
 $$;
 
 -- Returns those events that are unknown, in the same order. An ID is known if either provider has
 -- it: both may be the same account.
-create or replace function public.billing_missing_events(event_ids text[])
+create function public.billing_missing_events(event_ids text[])
 returns text[]
 language plpgsql stable
 set search_path = ''
@@ -4251,7 +4199,7 @@ $$;
 
 -- Counts what a sweep has found in the transaction that applies it, so that the number is right even
 -- if the worker is killed.
-create or replace function billing.count_missed(provider text, types text[])
+create function billing.count_missed(provider text, types text[])
 returns void
 language sql volatile
 set search_path = ''
@@ -4265,7 +4213,7 @@ begin atomic
 end;
 
 -- Stores how far a sweep has come, or why it failed. Returns whether the run still has the queue.
-create or replace function public.billing_settle_sweep(
+create function public.billing_settle_sweep(
   lease_id uuid,
   provider text,
   destination text,
@@ -4283,6 +4231,7 @@ begin
     swept_until = coalesce(r.swept_until, s.swept_until),
     types = s.types || r.types,
     position = coalesce(r.position, s.position),
+    goes_on = r.goes_on,
     last_success_at = case when r.has_failed then s.last_success_at else now() end,
     last_error = r.error,
     rests = r.rests_seconds * interval '1 s',
@@ -4295,6 +4244,7 @@ begin
     swept_until timestamptz,
     types jsonb,
     position text,
+    goes_on boolean,
     error text,
     has_failed boolean,
     rests_seconds integer
@@ -4313,7 +4263,7 @@ end;
 $$;
 
 -- What billing_claim_alerts (09) sends, each again after `rests` if it is still so.
-create or replace view billing.sweep_alerts
+create view billing.sweep_alerts
 with (security_invoker = true)
 as
 select
@@ -4357,7 +4307,7 @@ comment on view billing.sweep_alerts is
 
 -- For monitoring ----------------------------------------------------------------------------------
 
-create or replace view billing.events_per_hour
+create view billing.events_per_hour
 with (security_invoker = true)
 as
 select
@@ -4380,7 +4330,7 @@ order by hour desc, events desc;
 comment on view billing.events_per_hour is
   'Events of the last three days. failed: still open.';
 
-create or replace view public.billing_events_per_hour
+create view public.billing_events_per_hour
 with (security_invoker = true)
 as
 select hour, outcome, sum(events) as events
@@ -4388,13 +4338,13 @@ from billing.events_per_hour
 group by hour, outcome;
 
 -- Counts migrations, as SCHEMA_VERSION does.
-create or replace function billing.schema_version()
+create function billing.schema_version()
 returns integer
 language sql stable -- no plan keeps it
 return 1;
 
 -- A header of PostgREST's answer, so nobody need ask.
-create or replace function billing.tell_version()
+create function billing.tell_version()
 returns text
 language sql volatile
 return set_config(
@@ -4403,8 +4353,7 @@ return set_config(
   true
 );
 
--- Fast with a large ledger, too.
-create or replace view public.billing_health
+create view public.billing_health
 with (security_invoker = true)
 as
 select
@@ -4423,7 +4372,11 @@ select
     select case when count(l.scheduled_run_at) = 2 then min(l.scheduled_run_at) end
     from billing.leases l
   ) as last_scheduled_run_at,
-  (select min(s.last_success_at) from billing.sweeps s) as last_swept_at,
+  (
+    select min(s.last_success_at)
+    from billing.sweeps s
+    where s.wanted_at > now() - interval '1 day'
+  ) as last_swept_at,
   (
     select coalesce(sum(m.events), 0)
     from billing.missed_events m
@@ -4456,7 +4409,7 @@ from (
     where w.status = 'pending'
   ) as n;
 
-create or replace view billing.health
+create view billing.health
 with (security_invoker = true)
 as
 table public.billing_health;
@@ -4471,7 +4424,7 @@ comment on view billing.health is
 -- For commands ------------------------------------------------------------------------------------
 
 -- The records, with their ordering columns.
-create or replace view public.billing_records
+create view public.billing_records
 with (security_invoker = true)
 as
 select
@@ -4499,14 +4452,14 @@ select
   billing.time_of(s.canceled_mark) as canceled_as_of
 from billing.subscriptions s;
 
-create or replace view public.billing_processed_events
+create view public.billing_processed_events
 with (security_invoker = true)
 as
 select provider, event_id, type, outcome, processed_at
 from billing.processed_events;
 
 -- The version changes whenever the row does.
-create or replace view public.billing_failed_events
+create view public.billing_failed_events
 with (security_invoker = true)
 as
 select
@@ -4536,7 +4489,7 @@ select
   xmin::text as version
 from billing.failed_events;
 
-create or replace view public.billing_notifications
+create view public.billing_notifications
 with (security_invoker = true)
 as
 select
@@ -4556,20 +4509,29 @@ select
   sent_at
 from billing.notifications;
 
-create or replace view public.billing_sweeps
+create view public.billing_sweeps
 with (security_invoker = true)
 as
-select provider, swept_until, types, last_run_at, last_success_at, last_error, found, wanted_at
+select
+  provider,
+  swept_until,
+  types,
+  last_run_at,
+  last_success_at,
+  last_error,
+  found,
+  wanted_since,
+  wanted_at
 from billing.sweeps;
 
-create or replace view public.billing_customers
+create view public.billing_customers
 with (security_invoker = true)
 as
 select provider, customer_id, account_id, created_at
 from billing.customers;
 
 -- What commands and the worker call of schema billing.
-create or replace function public.billing_retry_failed_event(
+create function public.billing_retry_failed_event(
   event_id text,
   of_provider text default null
 )
@@ -4578,7 +4540,7 @@ language sql volatile
 set search_path = ''
 as 'select billing.retry_failed_event(event_id, of_provider)';
 
-create or replace function public.billing_retry_failed_events(
+create function public.billing_retry_failed_events(
   of_type text default null,
   of_error_code text default null,
   failed_since timestamptz default null,
@@ -4589,7 +4551,7 @@ language sql volatile
 set search_path = ''
 as 'select billing.retry_failed_events(of_type, of_error_code, failed_since, failed_until)';
 
-create or replace function public.billing_resolve_failed_event(
+create function public.billing_resolve_failed_event(
   event_id text,
   reason text,
   who text default current_user,
@@ -4600,7 +4562,7 @@ language sql volatile
 set search_path = ''
 as 'select billing.resolve_failed_event(event_id, reason, who, of_provider)';
 
-create or replace function public.billing_reopen_failed_event(
+create function public.billing_reopen_failed_event(
   event_id text,
   of_provider text default null
 )
@@ -4609,20 +4571,20 @@ language sql volatile
 set search_path = ''
 as 'select billing.reopen_failed_event(event_id, of_provider)';
 
-create or replace function public.billing_account_of_customer(provider text, customer_id text)
+create function public.billing_account_of_customer(provider text, customer_id text)
 returns text
 language plpgsql stable
 set search_path = ''
 as 'begin return billing.account_of_customer(provider, customer_id); end';
 
-create or replace function public.billing_account_email(account_id text)
+create function public.billing_account_email(account_id text)
 returns text
 language plpgsql stable
 set search_path = ''
 as 'begin return billing.account_email(account_id); end';
 
 -- Returns the subscriptions of those events that belong to an erased account.
-create or replace function public.billing_is_erased(events jsonb)
+create function public.billing_is_erased(events jsonb)
 returns setof text
 language plpgsql stable
 set search_path = ''

@@ -11,7 +11,7 @@
 --   BW008  apply_failed                    04,05  the app
 --   BW009  event_invalid                   05     a repair
 
-create or replace view billing.records
+create view billing.records
 with (security_invoker = true)
 as
 select
@@ -115,25 +115,25 @@ create type billing.work as (
 );
 
 -- Returns the place of an event in the order of events; null without a time.
-create or replace function billing.mark(event billing.event)
+create function billing.mark(event billing.event)
 returns bigint
 language sql stable
 return (extract(epoch from event.occurred_at) * 1000000)::bigint * 4
   + case event.kind when 'creation' then 0 when 'deletion' then 2 else 1 end;
 
-create or replace function billing.time_of(mark bigint)
+create function billing.time_of(mark bigint)
 returns timestamptz
 language sql immutable
 return to_timestamp((mark >> 2) / 1000000.0);
 
-create or replace function billing.is_update(mark bigint)
+create function billing.is_update(mark bigint)
 returns boolean
 language sql immutable
 return mark & 3 = 1;
 
 -- Returns whether an event makes the record if there is none. A deletion does if it reports the
 -- whole subscription.
-create or replace function billing.opens(event billing.event)
+create function billing.opens(event billing.event)
 returns boolean
 language sql immutable
 return event.kind in ('creation', 'opening_update')

@@ -9,7 +9,7 @@
 -- would set is stale. One without a time is never older; as a second creation, it is stale.
 --
 -- before is the step before it, stored the record in the table; null if there is none.
-create or replace function billing.next(
+create function billing.next(
   before billing.step,
   stored billing.records,
   event billing.event
@@ -241,7 +241,7 @@ begin
 end;
 $$;
 
-create or replace aggregate billing.fold (billing.records, billing.event) (
+create aggregate billing.fold (billing.records, billing.event) (
   sfunc = billing.next,
   stype = billing.step
 );
@@ -253,7 +253,7 @@ create or replace aggregate billing.fold (billing.records, billing.event) (
 -- known is the result without this event, occurred_at its time and newest that of the newest
 -- update, if they report the state. other_before and other_now are the newest time of another
 -- state, without and with this event.
-create or replace function billing.earliest(
+create function billing.earliest(
   known timestamptz,
   occurred_at timestamptz,
   is_change boolean,
@@ -277,7 +277,7 @@ return least(
 --
 -- unpaid_now says when it was last unpaid. Null: at first, as a payment that failed was in a
 -- checkout that went on. -infinity: never, as a creation has come.
-create or replace function billing.recovered(
+create function billing.recovered(
   record billing.records,
   unpaid_now timestamptz,
   paid_at timestamptz
@@ -310,7 +310,7 @@ return coalesce(
 -- replaced; of several, that of the later arrival. A previous value that equals the update's own
 -- replaced nothing: Stripe sends all old items if any part of them changed. changed_in_second (01)
 -- keeps the last 50 updates.
-create or replace function billing.settle(record billing.records, event billing.event)
+create function billing.settle(record billing.records, event billing.event)
 returns billing.records
 language plpgsql stable
 set search_path = ''
@@ -363,7 +363,7 @@ end;
 $$;
 
 -- Returns the values of a report as to_jsonb shows them in a record.
-create or replace function billing.as_stored(report jsonb)
+create function billing.as_stored(report jsonb)
 returns jsonb
 language plpgsql stable -- plpgsql keeps its plan, sql does not
 set search_path = ''

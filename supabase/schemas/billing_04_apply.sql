@@ -35,7 +35,7 @@
 -- Applies each event of an array exactly once. Returns a row per event: its place; the outcome
 -- (applied, duplicate, stale, erased or failed), for failed the SQLSTATE and message; and whether a
 -- retry is requested, if an event may have cured a failure.
-create or replace function public.billing_apply_events(events jsonb)
+create function public.billing_apply_events(events jsonb)
 returns table (place integer, outcome text, error_code text, error text, retries boolean)
 language plpgsql volatile
 set search_path = ''
@@ -97,7 +97,7 @@ $$;
 -- Applies sorted events together. What a statement raises (a check or trigger of the app, a lock)
 -- concerns all of them, so each half is tried by itself, down to the event at fault: any error, as
 -- one of the server may come from one event, and PostgREST before 16 repeats 40001 for ever.
-create or replace function billing.apply(todo billing.event[], has_handler boolean default false)
+create function billing.apply(todo billing.event[], has_handler boolean default false)
 returns billing.answer[]
 language plpgsql volatile
 set search_path = ''
@@ -180,7 +180,7 @@ end;
 $$;
 
 -- Returns the new events; of copies in the batch, the first.
-create or replace function billing.claim_events(todo billing.event[])
+create function billing.claim_events(todo billing.event[])
 returns billing.event[]
 language plpgsql volatile
 set search_path = ''
@@ -216,7 +216,7 @@ end;
 $$;
 
 -- Takes advisory locks, as a subscription that is being created has no row to lock.
-create or replace function billing.lock_events(claimed billing.event[])
+create function billing.lock_events(claimed billing.event[])
 returns void
 language plpgsql volatile
 set search_path = ''
@@ -227,9 +227,9 @@ declare
 begin
   -- Only an erasure holds up an event here, before the locks that others may want.
   for i in 1 .. cardinality(claimed) loop
-    done := pg_advisory_xact_lock_shared(
-      billing.account_lock(coalesce(claimed[i].account_id, claimed[i].fallback_account))
-    );
+    done := pg_advisory_xact_lock_shared(billing.account_lock(
+      coalesce(claimed[i].account_id, claimed[i].named_account, claimed[i].fallback_account)
+    ));
   end loop;
 
   for i in 1 .. cardinality(claimed) loop
@@ -253,7 +253,7 @@ end;
 $$;
 
 -- Sets is_erased. The events of a subscription come one after the other.
-create or replace function billing.mark_erased(claimed billing.event[])
+create function billing.mark_erased(claimed billing.event[])
 returns billing.event[]
 language plpgsql volatile
 set search_path = ''
@@ -279,7 +279,7 @@ end;
 $$;
 
 -- Returns what is to be written. Locks the records without waiting (55P03).
-create or replace function billing.work_out(claimed billing.event[])
+create function billing.work_out(claimed billing.event[])
 returns billing.work
 language plpgsql volatile
 set search_path = ''
@@ -360,7 +360,7 @@ begin
 end;
 $$;
 
-create or replace function billing.with_accounts(claimed billing.event[], lacking integer[])
+create function billing.with_accounts(claimed billing.event[], lacking integer[])
 returns billing.event[]
 language plpgsql volatile
 set search_path = ''
@@ -395,7 +395,7 @@ $$;
 
 -- Writes all columns of billing.records, in order. Into the table, since Postgres before 17 cannot
 -- merge into a view; "insert ... on conflict" would fire triggers for new subscriptions.
-create or replace function billing.write_records(changed billing.records[])
+create function billing.write_records(changed billing.records[])
 returns void
 language plpgsql volatile
 set search_path = ''
@@ -405,33 +405,36 @@ begin
   using unnest(changed) as r on s.id = r.id
 
   when matched then update set
-    provider = r.provider,
-    account_id = r.account_id,
-    status = r.status,
-    plan_id = r.plan_id,
-    current_period_end = r.current_period_end,
-    canceled_at = r.canceled_at,
-    provider_status = r.provider_status,
-    customer_id = r.customer_id,
-    quantity = r.quantity,
-    cancel_at = r.cancel_at,
-    trial_end = r.trial_end,
-    had_trial = r.had_trial,
-    paused = r.paused,
-    paused_until = r.paused_until,
-    livemode = r.livemode,
-    items = r.items,
-    items_complete = r.items_complete,
-    past_due_since = r.past_due_since,
-    past_due_as_of = r.past_due_as_of,
-    not_past_due_as_of = r.not_past_due_as_of,
-    recovered_as_of = r.recovered_as_of,
-    unpaid_as_of = r.unpaid_as_of,
-    account_mark = r.account_mark,
-    changed_mark = r.changed_mark,
-    changed_in_second = r.changed_in_second,
-    canceled_mark = r.canceled_mark,
-    alive_mark = r.alive_mark
+    (
+      id,
+      provider,
+      account_id,
+      status,
+      plan_id,
+      current_period_end,
+      canceled_at,
+      provider_status,
+      customer_id,
+      quantity,
+      cancel_at,
+      trial_end,
+      had_trial,
+      paused,
+      paused_until,
+      livemode,
+      items,
+      items_complete,
+      past_due_since,
+      past_due_as_of,
+      not_past_due_as_of,
+      recovered_as_of,
+      unpaid_as_of,
+      account_mark,
+      changed_mark,
+      changed_in_second,
+      canceled_mark,
+      alive_mark
+    ) = row (r.*)
 
   when not matched then insert (
     id,
@@ -467,29 +470,16 @@ begin
 end;
 $$;
 
-create or replace function billing.write_effects(work billing.work)
+create function billing.write_effects(work billing.work)
 returns void
 language plpgsql volatile
 set search_path = ''
 as $$
-declare
-  any_payment boolean;
-  any_stale boolean;
-  any_checkout boolean;
 begin
-  select
-    bool_or(s.payment is not null),
-    bool_or(s.outcome = 'stale'),
-    bool_or((s.event).kind = 'checkout')
-  into any_payment, any_stale, any_checkout
-  from unnest(work.steps) as s;
-
-  if any_payment then
+  if work.steps is not null then
     perform billing.notify_accounts(work.steps);
-  end if;
 
-  -- An account that is there wins: the app may have corrected it.
-  if any_checkout then
+    -- An account that is there wins: the app may have corrected it.
     insert into billing.customers (provider, customer_id, account_id)
     select distinct on (e.provider, c.id) e.provider, c.id, s.account_id
     from unnest(work.steps) as s,
@@ -501,6 +491,13 @@ begin
       and s.account_id is not null
     order by e.provider, c.id, e.place
     on conflict do nothing;
+
+    update billing.processed_events p
+    set outcome = 'stale'
+    from unnest(work.steps) as s
+    where p.provider = (s.event).provider
+      and p.event_id = (s.event).event_id
+      and s.outcome = 'stale';
   end if;
 
   if work.any_filed then
@@ -521,15 +518,6 @@ begin
       array_agg(g.customer_id)
     )
     from unnest(work.gained) as g;
-  end if;
-
-  if any_stale then
-    update billing.processed_events p
-    set outcome = 'stale'
-    from unnest(work.steps) as s
-    where p.provider = (s.event).provider
-      and p.event_id = (s.event).event_id
-      and s.outcome = 'stale';
   end if;
 
   -- These may come again.
@@ -555,7 +543,7 @@ $$;
 
 -- Returns an answer per event. A copy of one that failed has failed as well; others that were not
 -- claimed are duplicates.
-create or replace function billing.answer_all(
+create function billing.answer_all(
   todo billing.event[],
   claimed billing.event[],
   answers billing.answer[]
@@ -585,7 +573,7 @@ $$;
 
 -- Returns whether the account of a customer is known, or account_of_customer raises an error. Then
 -- an event's subscription is ours, and its creation may still come (BW006).
-create or replace function billing.is_known_customer(provider text, customer_id text)
+create function billing.is_known_customer(provider text, customer_id text)
 returns boolean
 language plpgsql volatile
 set search_path = ''
@@ -600,7 +588,7 @@ $$;
 
 -- Returns the lock_timeout for the next lock: short, because a call that waits holds locks, and a
 -- locked event is tried once per level of halving.
-create or replace function billing.lock_patience()
+create function billing.lock_patience()
 returns text
 language sql volatile
 return case
@@ -609,23 +597,23 @@ return case
 end;
 
 -- The keys of advisory locks. That of a null is null, and takes no lock.
-create or replace function billing.account_lock(account_id text)
+create function billing.account_lock(account_id text)
 returns bigint
 language sql immutable
 return hashtextextended(account_id, 1);
 
-create or replace function billing.subscription_lock(id text)
+create function billing.subscription_lock(id text)
 returns bigint
 language sql immutable
 return hashtextextended(id, 0);
 
-create or replace function billing.customer_erasure_lock(provider text, customer_id text)
+create function billing.customer_erasure_lock(provider text, customer_id text)
 returns bigint
 language sql immutable
 return hashtextextended(provider || ':' || customer_id, 2);
 
 -- A thousand: Postgres has room for a few thousand locks, and an app may add a million customers.
-create or replace function billing.customer_group_lock(provider text, customer_id text)
+create function billing.customer_group_lock(provider text, customer_id text)
 returns bigint
 language sql immutable
 return hashtextextended('billing.customers', 0)

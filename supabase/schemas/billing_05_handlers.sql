@@ -1,12 +1,12 @@
 -- Handlers: functions of the app that run with an event.
 
-create or replace function billing.handler_name(type text)
+create function billing.handler_name(type text)
 returns text
 language sql immutable
 return 'on_' || regexp_replace(type, '[^a-z0-9]', '_', 'g');
 
 -- Returns the app's handlers that can be called.
-create or replace function billing.handlers()
+create function billing.handlers()
 returns text[]
 language sql stable
 set search_path = ''
@@ -22,7 +22,7 @@ return array(
 
 -- Runs the app's handler with the settings that it has in the SQL editor, but for time limits. The
 -- connection is used again, so nothing that it sets outlives it, for the session either.
-create or replace function billing.run_handler(event billing.event, payload jsonb)
+create function billing.run_handler(event billing.event, payload jsonb)
 returns void
 language plpgsql volatile
 set search_path = public, extensions, pg_temp
@@ -51,7 +51,7 @@ $$;
 
 -- Returns whether a function's source runs deallocate: outside of comments, and of texts unless
 -- they are executed.
-create or replace function billing.runs_deallocate(source text)
+create function billing.runs_deallocate(source text)
 returns boolean
 language sql immutable
 return source ~* 'deallocate' and (
@@ -70,7 +70,7 @@ return source ~* 'deallocate' and (
 
 -- Applies one event, which has the payload as text besides, and runs its handler: both or neither.
 -- Returns a row as billing_apply_events does. No SQLSTATE of the handler leaves the database (02).
-create or replace function public.billing_apply_handled_event(event jsonb)
+create function public.billing_apply_handled_event(event jsonb)
 returns table (place integer, outcome text, error_code text, error text, retries boolean)
 language plpgsql volatile
 set search_path = ''
@@ -152,7 +152,7 @@ end;
 $$;
 
 -- Rehearses an event for the console: returns the outcome that it would have, and undoes it.
-create or replace function public.billing_try_event(event jsonb)
+create function public.billing_try_event(event jsonb)
 returns table (outcome text, error_code text, error text)
 language plpgsql volatile
 set search_path = ''

@@ -41,6 +41,7 @@ create table billing.failed_events (
   customer_id text collate "C",
   account_id text collate "C",
   occurred_at timestamptz,
+  is_missed boolean, -- a sweep has found it
 
   -- In this order, because people search by the ID alone.
   primary key (event_id, provider),
@@ -59,24 +60,7 @@ create index failed_events_next_retry on billing.failed_events (next_retry_at)
 where
   next_retry_at is not null;
 
--- A record cures them. "is not null", so that a plan cannot take this index for customers as well.
-create index failed_events_waiting on billing.failed_events (subscription_id)
-where
-  resolution is null
-  and subscription_id is not null
-  and error_code in (
-    'subscription_unknown',
-    'creation_pending',
-    'account_unknown'
-  );
-
--- An account of the customer cures them.
-create index failed_events_no_account on billing.failed_events (customer_id)
-where
-  resolution is null
-  and error_code = 'account_unknown';
-
--- For erasures, and for people.
+-- For what cures them, for erasures, and for people.
 create index failed_events_subscription_id on billing.failed_events (subscription_id);
 
 create index failed_events_customer_id on billing.failed_events (customer_id);
@@ -108,8 +92,7 @@ comment on column billing.failed_events.resolution is
 -- what should have applied the event was rolled back.
 --
 -- failure has columns of billing.failed_events; body, and body_encoding (text or base64); and
--- fallback_account, the same as account_id if only the provider's customer names it; and is_missed
--- if a sweep has found the event.
+-- fallback_account, the same as account_id if only the provider's customer names it.
 --
 -- Returns `stored`; `retry` if what it lacked has come, and a retry is requested; or, if nothing
 -- was stored, `applied` (the event was applied meanwhile) or `erased` (its account was erased).
@@ -118,7 +101,7 @@ comment on column billing.failed_events.resolution is
 -- applies the event waits, with all events in it, and then finds the failure and resolves it. So
 -- this waits only briefly for a locked row: half a second if the event may be applied right now,
 -- less if another transaction has locked its failure.
-create or replace function public.billing_record_failed_event(failure jsonb)
+create function public.billing_record_failed_event(failure jsonb)
 returns text
 language plpgsql volatile
 set search_path = ''
@@ -150,11 +133,9 @@ begin
     billing.customer_erasure_lock(failed.provider, failed.customer_id)
   );
 
-  event.provider := failed.provider;
-  event.kind := coalesce(failed.kind, 'other');
-  event.subscription_id := failed.subscription_id;
-  event.fallback_account := failure ->> 'fallback_account';
-  event.account_id := case when event.fallback_account is null then failed.account_id end;
+  event := jsonb_populate_record(null::billing.event, failure);
+  event.kind := coalesce(event.kind, 'other');
+  event.account_id := nullif(event.account_id, event.fallback_account);
   event.report := jsonb_build_object('customer_id', failed.customer_id);
   erasure := billing.erasure_of(event);
   if erasure is not null then
@@ -193,7 +174,7 @@ begin
   insert into billing.failed_events as f (
     provider, event_id, type, payload, payload_encoding,
     error_code, error,
-    kind, subscription_id, customer_id, account_id, occurred_at,
+    kind, subscription_id, customer_id, account_id, occurred_at, is_missed,
     next_retry_at,
     retry_requested_at
   )
@@ -201,6 +182,7 @@ begin
     failed.provider, failed.event_id, failed.type, payload, encoding,
     failed.error_code, failed.error,
     failed.kind, failed.subscription_id, failed.customer_id, failed.account_id, failed.occurred_at,
+    failed.is_missed,
     billing.next_retry(failed.error_code, false, 0),
     case when is_cured then now() end
   )
@@ -247,7 +229,7 @@ begin
     resolved_by = null
   returning f.attempts = 1 into is_new;
 
-  if is_new and failure ? 'is_missed' then
+  if is_new and failed.is_missed then
     perform billing.count_missed(failed.provider, array[failed.type]);
   end if;
 
@@ -260,10 +242,9 @@ $$;
 -- Returns whether a number has more than 40 digits before or after the point, without converting it
 -- to text: as text, 1e131071 has 131,072 digits, and a few thousand of them exhaust the memory. No
 -- field of an event needs such a number.
-create or replace function billing.has_long_number(payload jsonb)
+create function billing.has_long_number(payload jsonb)
 returns boolean
 language sql immutable
-set search_path = ''
 return exists (
   select
   from jsonb_path_query(payload, 'strict $.** ? (@.type() == "number")') as found (number)
@@ -273,7 +254,7 @@ return exists (
 -- Keeps the received payload when a person repairs it. It ends the claim of a run that has read the
 -- old payload: billing.resolve_failures then refuses its event. A resolved row cannot be repaired:
 -- it would look as if the repaired payload had been applied.
-create or replace function billing.keep_original_payload()
+create function billing.keep_original_payload()
 returns trigger
 language plpgsql volatile
 set search_path = ''
@@ -281,12 +262,12 @@ as $$
 begin
   if new.resolved_at is not null then
     raise exception 'Cannot repair %: it is already resolved (%).', new.event_id, new.resolution
-      using hint = 'Nothing was changed. If it was resolved by hand or ignored, open it first: '
+      using hint = 'If it was resolved by hand or ignored, open it first: '
         || 'billing.reopen_failed_event.';
   elsif billing.has_long_number(new.payload) then
     raise exception 'Cannot repair %: the payload has a number of more than 40 digits.',
       new.event_id
-      using hint = 'Nothing was changed. Remove the number, or write it as a string.';
+      using hint = 'Remove the number, or write it as a string.';
   end if;
 
   new.original_payload := coalesce(old.original_payload, old.payload);
@@ -300,7 +281,7 @@ begin
 end;
 $$;
 
-create or replace trigger keep_original_payload
+create trigger keep_original_payload
 before update of payload on billing.failed_events
 for each row
 -- With the same attempts, it is not the change of a delivery.
@@ -317,7 +298,7 @@ execute function billing.keep_original_payload();
 -- the run that has claimed the repair may apply it; or it comes from a run whose claim is gone,
 -- because the row was repaired, resolved, cured or claimed again. Each of these ends the claim, so
 -- the lease tells.
-create or replace function billing.resolve_failures(steps billing.step[])
+create function billing.resolve_failures(steps billing.step[])
 returns void
 language plpgsql volatile
 set search_path = ''
@@ -390,7 +371,7 @@ $$;
 
 -- For people in the SQL editor --------------------------------------------------------------------
 
-create or replace view billing.open_failures
+create view billing.open_failures
 with (security_invoker = true)
 as
 select
@@ -416,7 +397,7 @@ comment on view billing.open_failures is
   'Open failures, the most frequent error first. alike: how many have the same error_code.';
 
 -- Returns the failure that a person names, if it is in one of these states, and locks it.
-create or replace function billing.named_failure(
+create function billing.named_failure(
   event_id text,
   of_provider text,
   of_states text[] default '{open}'
@@ -437,8 +418,9 @@ declare
   );
 begin
   if cardinality(named) = 0 then
-    raise exception 'No open failure has the id %.',
-      event_id || coalesce(' (provider ' || of_provider || ')', '')
+    raise exception 'No failure with the id % has the state %.',
+      event_id || coalesce(' (provider ' || of_provider || ')', ''),
+      array_to_string(of_states, ' or ')
       using hint = format(
         'select provider, resolution from billing.failed_events where event_id = %L;',
         event_id
@@ -451,7 +433,7 @@ begin
 end;
 $$;
 
-create or replace function billing.retry_failed_event(
+create function billing.retry_failed_event(
   event_id text,
   of_provider text default null
 )
@@ -481,7 +463,7 @@ comment on function billing.retry_failed_event is
 -- This locks many rows, so it must not wait for a locked one: the transaction that holds the lock
 -- may wait for one of these rows (a deadlock), and deliveries of these events would wait as well.
 -- With old statistics, any join but by hash may compare each row with each other one.
-create or replace function billing.retry_failed_events(
+create function billing.retry_failed_events(
   of_type text default null,
   of_error_code text default null,
   failed_since timestamptz default null,
@@ -544,7 +526,7 @@ comment on function billing.retry_failed_events is
   'Requests a retry of all open failures, or of those with a type, an error code or a time of '
   'failure, in the order in which the events occurred; the schedule of each begins anew.';
 
-create or replace function billing.retry_request_answer(requested integer)
+create function billing.retry_request_answer(requested integer)
 returns text
 language plpgsql volatile
 set search_path = ''
@@ -558,7 +540,7 @@ begin
 end;
 $$;
 
-create or replace function billing.resolve_failed_event(
+create function billing.resolve_failed_event(
   event_id text,
   reason text,
   who text default current_user,
@@ -594,7 +576,7 @@ comment on function billing.resolve_failed_event is
   'Resolves an open failure without applying the event; stores the reason and the name.';
 
 -- The failure then waits for a person, because its schedule has ended.
-create or replace function billing.reopen_failed_event(
+create function billing.reopen_failed_event(
   event_id text,
   of_provider text default null
 )
@@ -603,30 +585,10 @@ language plpgsql volatile
 set search_path = ''
 as $$
 declare
-  without_effect constant text[] := '{by hand,ignored}';
-  state constant text := (
-    select coalesce(f.resolution, 'open')
-    from billing.failed_events f
-    where f.event_id = reopen_failed_event.event_id
-      and (f.provider = of_provider) is not false
-    order by f.resolution = any (without_effect) desc nulls last, f.resolution nulls first
-    limit 1
-  );
-  named billing.failed_events;
+  -- With another resolution, the event has had its effect.
+  named constant billing.failed_events
+    := billing.named_failure(event_id, of_provider, '{by hand,ignored}');
 begin
-  if state is null then
-    raise exception 'No failed event has the id %.',
-      event_id || coalesce(' (provider ' || of_provider || ')', '');
-  elsif state = 'open' then
-    raise exception 'The failed event % is open already.', event_id
-      using hint = format('select billing.retry_failed_event(%L);', event_id);
-  elsif state <> all (without_effect) then
-    raise exception
-      'Cannot open % again: its resolution is %, so the event has had its effect.', event_id, state
-      using hint = 'Nothing is left to do.';
-  end if;
-
-  named := billing.named_failure(event_id, of_provider, without_effect);
   update billing.failed_events f set
     resolved_at = null,
     resolution = null,

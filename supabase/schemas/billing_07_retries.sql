@@ -4,14 +4,13 @@
 -- Returns when the schedule retries a failure. Null if no retry can help: the code is permanent,
 -- the payload was repaired, or the last retry has failed. retries: how many of the schedule have
 -- failed.
-create or replace function billing.next_retry(
+create function billing.next_retry(
   error_code text,
   is_repaired boolean,
   retries integer
 )
 returns timestamptz
 language sql stable
-set search_path = ''
 return case
   when not is_repaired and error_code in (
     'record_locked', 'database_unavailable', 'overloaded', 'apply_failed', 'subscription_unknown',
@@ -29,7 +28,7 @@ end;
 --
 -- The arrays are searched each by itself, so a failure of the other provider with the same ID may
 -- be among them; its retry only fails again.
-create or replace function billing.request_retries(
+create function billing.request_retries(
   providers text[],
   subscriptions text[],
   customers text[]
@@ -72,7 +71,7 @@ $$;
 
 -- For a customer who is new or corrected, by a checkout or by the app. The lock is shared:
 -- transactions that add different customers, in whatever order, must not wait for each other.
-create or replace function billing.retry_for_customer()
+create function billing.retry_for_customer()
 returns trigger
 language plpgsql volatile
 set search_path = ''
@@ -87,7 +86,6 @@ end;
 $$;
 
 -- Deferred, so that the lock is short.
-drop trigger if exists retry_for_customer on billing.customers;
 create constraint trigger retry_for_customer
 after insert or update on billing.customers
 deferrable initially deferred
@@ -98,7 +96,7 @@ execute function billing.retry_for_customer();
 -- account of its customer. Each is added under a lock, which this takes, too, until the end of the
 -- transaction: so either this sees it, or request_retries finds the failure. Transactions that add
 -- customers queue behind it, so the caller limits the wait.
-create or replace function billing.is_cured(
+create function billing.is_cured(
   provider text,
   error_code text,
   subscription_id text,
@@ -134,7 +132,7 @@ $$;
 
 -- Returns whether a retry is requested that no run has claimed, so that the receiver wakes the
 -- worker.
-create or replace function billing.has_request()
+create function billing.has_request()
 returns boolean
 language plpgsql stable
 set search_path = ''
@@ -162,67 +160,50 @@ $$;
 --
 -- A worker has 256 MB of memory, so a batch is limited in bytes of JSON text, in which a control
 -- character counts six (\u0000).
-create or replace function public.billing_claim_failed_events(lease_id uuid, batch_size integer)
+create function public.billing_claim_failed_events(lease_id uuid, batch_size integer)
 returns table (provider text, event_id text, type text, body text, body_encoding text)
 language plpgsql volatile
 set search_path = ''
 set jit = off
--- Each row is looked up by itself: the time of a join depends on statistics, which may be old.
 set enable_seqscan = off
-set enable_nestloop = off
-set enable_mergejoin = off
 as $$
-#variable_conflict use_column
 declare
-  run constant uuid := billing_claim_failed_events.lease_id;
   waiting record;
   failure billing.failed_events;
   blocked text[] := '{}'; -- subscriptions of which later events are left out
   claimed integer := 0;
   bytes bigint := 0;
 begin
-  if not billing.hold_lease('retries', run) then
+  if not billing.hold_lease('retries', lease_id) then
     return;
   end if;
 
   for waiting in
-    with due as materialized (
+    with due as (
       select
         f.provider,
         f.event_id,
         f.subscription_id,
-        coalesce(f.subscription_id, f.event_id) as subject,
         f.retry_requested_at is null as is_scheduled,
-        case
-          when f.retry_lease_id = run then 3 -- claimed by this run: left out
+        max(case
+          when f.retry_lease_id = lease_id then 3 -- claimed by this run: left out
           when f.retry_lease_id is not null then 2 -- not settled by an earlier run
           when f.error_code in ('apply_failed', 'handler_missing') then 1 -- perhaps by a handler
           else 0
-        end as rank,
+        end) over (partition by coalesce(f.subscription_id, f.event_id)) as rank,
         f.occurred_at,
         f.kind is distinct from 'creation' as is_later,
         f.first_failed_at
       from billing.failed_events f
       where f.resolved_at is null
         and (f.retry_requested_at is not null or f.next_retry_at <= now())
-    ),
-    subjects as (
-      select d.subject, max(d.rank) as rank
-      from due d
-      where d.rank > 0
-      group by d.subject
     )
-    select
-      d.provider,
-      d.event_id,
-      d.subscription_id,
-      s.rank is not distinct from 2 as goes_alone
+    select d.provider, d.event_id, d.subscription_id, d.rank = 2 as goes_alone
     from due d
-    left join subjects s using (subject)
-    where s.rank is distinct from 3
+    where d.rank < 3
     order by
       d.is_scheduled,
-      coalesce(s.rank, 0),
+      d.rank,
       d.occurred_at nulls last,
       d.is_later,
       d.first_failed_at,
@@ -240,7 +221,7 @@ begin
       and f.event_id = waiting.event_id
       -- "is true": the planner's policy (04).
       and (
-        f.retry_lease_id is distinct from run
+        f.retry_lease_id is distinct from lease_id
         and f.resolved_at is null
         and (f.retry_requested_at is not null or f.next_retry_at <= now())
       ) is true
@@ -254,17 +235,18 @@ begin
     exit when claimed > 0 and (waiting.goes_alone or bytes > 4 * 1024 * 1024);
 
     update billing.failed_events f
-    set retry_lease_id = run
+    set retry_lease_id = lease_id
     where (f.provider, f.event_id) = (failure.provider, failure.event_id);
-    provider := failure.provider;
-    event_id := failure.event_id;
-    type := failure.type;
-    body := case
-      when failure.payload_encoding = 'json' then failure.payload::text
-      else failure.payload #>> '{}'
-    end;
-    body_encoding := failure.payload_encoding;
-    return next;
+    return query
+    select
+      failure.provider,
+      failure.event_id,
+      failure.type,
+      case
+        when failure.payload_encoding = 'json' then failure.payload::text
+        else failure.payload #>> '{}'
+      end,
+      failure.payload_encoding;
 
     claimed := claimed + 1;
     exit when waiting.goes_alone or claimed = batch_size;
@@ -284,19 +266,18 @@ $$;
 --
 -- Deliveries wait for these rows of the ledger, so this hardly waits for a locked row: the next run
 -- tries it.
-create or replace function public.billing_settle_failed_events(lease_id uuid, results jsonb)
+create function public.billing_settle_failed_events(lease_id uuid, results jsonb)
 returns integer
 language plpgsql volatile
 set search_path = ''
 set lock_timeout = '20ms'
--- As in the claim.
 set jit = off
+-- Each row is looked up by itself: the time of a join depends on statistics, which may be old.
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
 as $$
 declare
-  run constant uuid := billing_settle_failed_events.lease_id;
   -- The row, with the columns of its result instead of its own. fault is the error_code of this
   -- try, null if it succeeded; error_code then still has that of the try before.
   r record;
@@ -309,7 +290,7 @@ begin
       on f.provider = result ->> 'provider' and f.event_id = result ->> 'event_id'
     cross join jsonb_populate_record(f, result) as n
     -- What was applied is resolved already.
-    where (f.retry_lease_id = run or f.resolution in ('applied', 'duplicate', 'stale'))
+    where (f.retry_lease_id = lease_id or f.resolution in ('applied', 'duplicate', 'stale'))
       and (
         result ->> 'error_code' = 'record_locked'
         and f.retry_requested_at is not null
@@ -320,7 +301,7 @@ begin
       if r.outcome = 'untried' then
         update billing.failed_events f
         set retry_lease_id = null
-        where (f.provider, f.event_id, f.retry_lease_id) = (r.provider, r.event_id, run);
+        where (f.provider, f.event_id, f.retry_lease_id) = (r.provider, r.event_id, lease_id);
         continue;
       end if;
 
@@ -365,7 +346,7 @@ begin
         end
       where (f.provider, f.event_id) = (r.provider, r.event_id)
         and (
-          f.resolved_at is null and f.retry_lease_id = run
+          f.resolved_at is null and f.retry_lease_id = lease_id
           or f.resolution = r.outcome
         );
       settled := settled + found::integer;

@@ -87,7 +87,7 @@ comment on column billing.notifications.attempts is
 -- an invoice creates the only one of its kind; one that was withdrawn told the account nothing, and
 -- does not count. Two events of an invoice cannot both find none: it belongs to one subscription,
 -- whose lock the caller holds.
-create or replace function billing.notify_accounts(steps billing.step[])
+create function billing.notify_accounts(steps billing.step[])
 returns void
 language plpgsql volatile
 set search_path = ''
@@ -122,6 +122,19 @@ begin
     ) as o (only_of)
   where s.payment is not null
     and s.outcome = 'applied'
+    -- What a sweep has found late is no news, unless a subscription has ended.
+    and (
+      p.kind = 'ended'
+      or coalesce(e.occurred_at, e.handled_at) > now() - interval '3 days'
+      or coalesce(
+        e.is_missed,
+        (
+          select f.is_missed
+          from billing.failed_events f
+          where (f.event_id, f.provider) = (e.event_id, e.provider)
+        )
+      ) is not true
+    )
     and (
       o.only_of is null
       or (
@@ -142,10 +155,9 @@ $$;
 -- Returns the waits between attempts to deliver a notification, as in the Standard Webhooks
 -- specification. The first attempt is made at once, so there is one more than there are waits.
 -- After the last one, about three days later, it is dead.
-create or replace function billing.notification_waits()
+create function billing.notification_waits()
 returns interval[]
 language sql immutable
-set search_path = ''
 return '{5 s,5 min,30 min,2 h,5 h,10 h,14 h,20 h,24 h}'::interval[];
 
 -- Claims up to batch_size due notifications for a run.
@@ -157,7 +169,7 @@ return '{5 s,5 min,30 min,2 h,5 h,10 h,14 h,20 h,24 h}'::interval[];
 --
 -- So that a call stays short, it checks at most a thousand. If it has handed out none of them, it
 -- asks for the queue itself, so the run goes on.
-create or replace function public.billing_claim_notifications(
+create function public.billing_claim_notifications(
   lease_id uuid,
   batch_size integer,
   destination text
@@ -260,7 +272,7 @@ $$;
 --
 -- A failed one is due again after the next wait plus up to 10 %, so that those that failed together
 -- are not all due at the same time. `limited` and `unsent` do not count as attempts.
-create or replace function public.billing_settle_notifications(
+create function public.billing_settle_notifications(
   lease_id uuid,
   destination text,
   results jsonb
@@ -317,7 +329,7 @@ $$;
 
 -- Locks the queue, and returns the results of a run, to be stored; none if another run has claimed
 -- since. Pauses the destination if a result is `limited` (429). For alerts, too.
-create or replace function billing.accept_results(lease_id uuid, destination text, results jsonb)
+create function billing.accept_results(lease_id uuid, destination text, results jsonb)
 returns jsonb
 language plpgsql volatile
 set search_path = ''

@@ -24,7 +24,7 @@ comment on table billing.alerts is
 --   handler_not_listed: functions of the app that no listed type calls; at most once a day. The
 --     argument has the functions that listed types call; null: not compared.
 --   those of billing.sweep_alerts (13), per provider.
-create or replace function public.billing_claim_alerts(
+create function public.billing_claim_alerts(
   lease_id uuid,
   destination text,
   handlers text[] default null
@@ -33,7 +33,6 @@ returns table (id uuid, kind text, alert jsonb, created_at timestamptz)
 language plpgsql volatile
 set search_path = ''
 as $$
-#variable_conflict use_column
 begin
   if not billing.hold_lease('notifications', lease_id, destination) then
     return;
@@ -133,7 +132,7 @@ $$;
 
 -- Stores which alerts were sent; returns how many. results: kind and alert as claimed, result,
 -- retry_after_seconds.
-create or replace function public.billing_settle_alerts(
+create function public.billing_settle_alerts(
   lease_id uuid,
   destination text,
   results jsonb

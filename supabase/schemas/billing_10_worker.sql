@@ -28,7 +28,7 @@ comment on table billing.pauses is
 -- Takes or extends the lease of a queue, which locks its row, so claims of a queue run one after
 -- the other. False if another run has the queue, which then looks once more for work before it
 -- ends; or if the destination has asked for a pause.
-create or replace function billing.hold_lease(
+create function billing.hold_lease(
   queue text,
   lease_id uuid,
   destination text default null
@@ -73,7 +73,7 @@ $$;
 --
 -- is_scheduled: the schedule has woken the run, which had no fault. That is noted also if another
 -- run has the lease.
-create or replace function public.billing_release_lease(
+create function public.billing_release_lease(
   queue text,
   lease_id uuid,
   is_last boolean default true,
@@ -124,7 +124,7 @@ $$;
 -- Returns false if nothing is scheduled, or if the caller may not use Vault or pg_net; the schedule
 -- may. What fails besides, such as Vault in a project that was restored elsewhere, is a warning: it
 -- must not undo its caller.
-create or replace function billing.wake_worker(queue text default null)
+create function billing.wake_worker(queue text default null)
 returns boolean
 language plpgsql volatile
 set search_path = ''
@@ -173,7 +173,7 @@ exception
 end;
 $$;
 
-create or replace function billing.schedule_worker(project_url text, secret_key text)
+create function billing.schedule_worker(project_url text, secret_key text)
 returns text
 language plpgsql volatile
 set search_path = ''
@@ -225,7 +225,7 @@ $$;
 comment on function billing.schedule_worker is
   'Wakes the worker every minute, and prunes. Run it again to replace URL or key.';
 
-create or replace function billing.unschedule_worker()
+create function billing.unschedule_worker()
 returns text
 language plpgsql volatile
 set search_path = ''
@@ -251,7 +251,7 @@ comment on function billing.unschedule_worker is
 
 -- One batch per table and call, so that no call holds locks for long. A provider lets a person
 -- resend an event for 30 days, so the ledger still has every event that can arrive again.
-create or replace function billing.prune(
+create function billing.prune(
   ledger_keeps interval default '90 days',
   settled_rows_keep interval default '90 days',
   payloads_keep interval default '30 days',

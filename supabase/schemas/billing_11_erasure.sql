@@ -1,6 +1,6 @@
--- Erasing an account: what is stored of it is deleted, and its later events have no effect. They
--- are marked in 04, and dropped by resolve_failures and billing_record_failed_event (06). A new
--- table with data of accounts: delete its rows in erase_account, and name its IDs in ids_of.
+-- Erasing an account. Its later events are marked in 04, and dropped by resolve_failures and
+-- billing_record_failed_event (06). A new table with data of accounts: delete its rows in
+-- erase_account, and name its IDs in ids_of.
 
 create table billing.erasures (
   -- sha256(key || provider || ':' || id), with the key in billing.erasure_key; of an account,
@@ -38,7 +38,7 @@ values (uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()));
 --      back as the same customer with another account: this row, or a record, is newer;
 --   5. a record of its subscription or customer: not erased;
 --   6. the account that the provider keeps with the customer, or else the customer.
-create or replace function billing.erasure_of(e billing.event, has_record boolean default false)
+create function billing.erasure_of(e billing.event, has_record boolean default false)
 returns bytea
 language plpgsql stable
 set search_path = ''
@@ -103,7 +103,7 @@ $$;
 
 -- Returns the IDs of an account as they are hashed (provider:id), including those that only
 -- failures or customers name, with their locks. is_shared: another account has it, too.
-create or replace function billing.ids_of(account text)
+create function billing.ids_of(account text)
 returns table (name text, id text, lock bigint, is_shared boolean)
 language sql stable
 set search_path = ''
@@ -157,7 +157,7 @@ $$;
 -- It takes all locks or none, so that no delivery waits for what it waits for. The search of the
 -- payloads, which takes seconds, comes before them. It misses a failure that is stored meanwhile
 -- and has the account's ID only where no format reads it: run it again to find that.
-create or replace function billing.erase_account(account_id text, force boolean default false)
+create function billing.erase_account(account_id text, force boolean default false)
 returns text
 language plpgsql volatile
 set search_path = ''
@@ -206,7 +206,6 @@ begin
       from billing.ids_of(account) as i;
 
       if cardinality(locks) > 2000 then
-        -- Postgres has room for a few thousand.
         raise exception 'The account has % subscriptions and customers: nothing was erased.',
           cardinality(locks)
           using hint = 'At most 2000 can be locked. '
@@ -288,7 +287,7 @@ $$;
 comment on function billing.erase_account is
   'Deletes what is stored of an account; its later events have no effect.';
 
-create or replace function billing.forget_erasure(provider text, id text)
+create function billing.forget_erasure(provider text, id text)
 returns text
 language plpgsql volatile
 set search_path = ''

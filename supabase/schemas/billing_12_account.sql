@@ -1,13 +1,13 @@
 -- What an app asks about an account, and what a person may give it: grants.
 --
 -- The functions read windows (views), and only columns that docs/nextjs/billing.sql grants, so
--- users see what a policy lets them see, and need no right on schema billing. Their bodies are
+-- users see what a policy lets them, and need no right on schema billing. Their bodies are
 -- strings or plpgsql, as of all functions in public: one that was parsed at creation could use
 -- schema billing without a check of the caller's right to it. plpgsql keeps its plan.
 
 -- What an app may show. paid_until is the rule of access, which "Who has access" in docs/app.md
 -- states with its reasons.
-create or replace view public.billing_subscriptions
+create view public.billing_subscriptions
 with (security_invoker = true)
 as
 select
@@ -49,7 +49,7 @@ from billing.subscriptions s;
 comment on view public.billing_subscriptions is
   'paid_until: infinity if paid; when it became past due (access ends a grace later); or null.';
 
-create or replace view public.billing_subscription_items
+create view public.billing_subscription_items
 with (security_invoker = true)
 as
 select
@@ -72,7 +72,7 @@ from public.billing_subscriptions s,
     current_period_end timestamptz
   );
 
-create or replace view billing.subscription_items
+create view billing.subscription_items
 with (security_invoker = true)
 as
 table public.billing_subscription_items;
@@ -80,13 +80,13 @@ table public.billing_subscription_items;
 comment on view billing.subscription_items is
   'One row per item of a subscription.';
 
-create or replace view public.billing_plan_features
+create view public.billing_plan_features
 with (security_invoker = true)
 as
 select plan_id, feature, amount, per_unit
 from billing.plan_features;
 
-create or replace function public.billing_has_access(
+create function public.billing_has_access(
   account_id text,
   grace interval default null
 )
@@ -108,7 +108,7 @@ $$;
 
 -- Returns what an app shows of an account (docs/app.md). Of its subscriptions, it shows the one
 -- that gives access longest; of equal ones a provider's before a grant; without access, the newest.
-create or replace function public.billing_account(
+create function public.billing_account(
   account_id text,
   grace interval default null
 )
@@ -205,9 +205,9 @@ end;
 $$;
 
 comment on function public.billing_account is
-  'Access, plan and features of an account, in one answer.';
+  'Access, plan and features of an account.';
 
-create or replace function public.billing_feature_amount(
+create function public.billing_feature_amount(
   account_id text,
   feature text,
   grace interval default null
@@ -226,7 +226,7 @@ $$;
 comment on function public.billing_feature_amount is
   'How much of a feature an account has; null if unlimited.';
 
-create or replace function public.billing_has_feature(
+create function public.billing_has_feature(
   account_id text,
   feature text,
   grace interval default null,
@@ -247,8 +247,8 @@ $$;
 comment on function public.billing_has_feature is
   'Whether an account has more of a feature than it has used.';
 
--- Looks first, by an index alone, for the few accounts that have two.
-create or replace function billing.find_double_subscribed()
+-- Looks first, by an index alone, for the few accounts with two.
+create function billing.find_double_subscribed()
 returns table (account_id text, subscriptions bigint, since timestamptz)
 language plpgsql stable
 set search_path = ''
@@ -277,7 +277,7 @@ begin
 end;
 $$;
 
-create or replace view billing.double_subscribed
+create view billing.double_subscribed
 with (security_invoker = true)
 as
 select account_id, subscriptions, since
@@ -303,7 +303,7 @@ comment on table billing.grants is
   'Plans that a person or a handler gave to an account: subscriptions of provider manual.';
 
 -- A grant is a subscription that no provider knows, so no event changes it.
-create or replace function billing.grant_plan(
+create function billing.grant_plan(
   account_id text,
   plan_id text,
   until timestamptz default null,
@@ -318,23 +318,25 @@ as $$
 declare
   grant_id constant text := 'grant_' || gen_random_uuid();
 begin
-  if coalesce(reason, '') !~ '\S' or until <= now() or quantity <= 0 then
+  if (account_id ~ '\S' and plan_id ~ '\S' and reason ~ '\S') is not true
+    or until <= now()
+    or quantity <= 0
+  then
     raise exception
-      'A grant needs a reason, an end that is to come or none, and a quantity above 0.';
+      'A grant needs an account, a plan, a reason, a future end or none, and a quantity above 0.';
   end if;
 
   insert into billing.subscriptions (id, provider, account_id, status, plan_id, cancel_at, quantity)
-  values (grant_id, 'manual', account_id, 'active', plan_id, until, quantity);
+  values (
+    grant_id, 'manual', account_id, 'active', plan_id, nullif(until, 'infinity'), quantity
+  );
   insert into billing.grants (subscription_id, reason, granted_by)
   values (grant_id, reason, who);
   return grant_id;
 end;
 $$;
 
-comment on function billing.grant_plan is
-  'Returns the ID for billing.end_grant.';
-
-create or replace function billing.end_grant(
+create function billing.end_grant(
   grant_id text,
   reason text,
   who text default current_user
@@ -359,7 +361,7 @@ begin
 end;
 $$;
 
-create or replace view public.billing_grants
+create view public.billing_grants
 with (security_invoker = true)
 as
 select
@@ -372,7 +374,7 @@ select
   ended_at
 from billing.grants;
 
-create or replace function public.billing_grant_plan(
+create function public.billing_grant_plan(
   account_id text,
   plan_id text,
   until timestamptz default null,
@@ -385,7 +387,7 @@ language sql volatile
 set search_path = ''
 as 'select billing.grant_plan(account_id, plan_id, until, reason, who, quantity)';
 
-create or replace function public.billing_end_grant(
+create function public.billing_end_grant(
   grant_id text,
   reason text,
   who text default current_user

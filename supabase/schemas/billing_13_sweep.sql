@@ -21,6 +21,8 @@ create table billing.sweeps (
   types jsonb not null default '{}',
   -- Where the next list begins, if the provider lists by a cursor of its own.
   position text collate "C",
+  -- Whether the next sweep goes on just there, because the last has not come to its end.
+  goes_on boolean not null default false,
 
   last_run_at timestamptz,
   last_success_at timestamptz,
@@ -53,7 +55,7 @@ comment on table billing.missed_events is
 -- Called by each scheduled run, with the providers that have a key. If a sweep is due, wakes the
 -- worker for it, so that it has processor time of its own. Returns true if nothing can wake it: the
 -- run then sweeps itself.
-create or replace function public.billing_request_sweep(providers text[])
+create function public.billing_request_sweep(providers text[])
 returns boolean
 language plpgsql volatile
 set search_path = ''
@@ -78,7 +80,7 @@ $$;
 
 -- Begins a sweep. Returns no row if another run has the queue, or the provider has asked for a
 -- pause.
-create or replace function public.billing_claim_sweep(
+create function public.billing_claim_sweep(
   lease_id uuid,
   provider text,
   destination text
@@ -87,6 +89,7 @@ returns table (
   swept_until timestamptz,
   types jsonb,
   "position" text,
+  goes_on boolean,
   not_before timestamptz
 )
 language plpgsql volatile
@@ -104,18 +107,20 @@ begin
   on conflict (provider) do update set
     last_run_at = excluded.last_run_at,
     -- Unless it is settled: the worker was killed.
-    rests = excluded.rests
+    rests = excluded.rests,
+    wanted_at = now()
   returning
     s.swept_until,
     s.types,
     s.position,
+    s.goes_on,
     (select greatest(i.installed_at, i.pruned_until) from billing.installation i);
 end;
 $$;
 
 -- Returns those events that are unknown, in the same order. An ID is known if either provider has
 -- it: both may be the same account.
-create or replace function public.billing_missing_events(event_ids text[])
+create function public.billing_missing_events(event_ids text[])
 returns text[]
 language plpgsql stable
 set search_path = ''
@@ -144,7 +149,7 @@ $$;
 
 -- Counts what a sweep has found in the transaction that applies it, so that the number is right even
 -- if the worker is killed.
-create or replace function billing.count_missed(provider text, types text[])
+create function billing.count_missed(provider text, types text[])
 returns void
 language sql volatile
 set search_path = ''
@@ -158,7 +163,7 @@ begin atomic
 end;
 
 -- Stores how far a sweep has come, or why it failed. Returns whether the run still has the queue.
-create or replace function public.billing_settle_sweep(
+create function public.billing_settle_sweep(
   lease_id uuid,
   provider text,
   destination text,
@@ -176,6 +181,7 @@ begin
     swept_until = coalesce(r.swept_until, s.swept_until),
     types = s.types || r.types,
     position = coalesce(r.position, s.position),
+    goes_on = r.goes_on,
     last_success_at = case when r.has_failed then s.last_success_at else now() end,
     last_error = r.error,
     rests = r.rests_seconds * interval '1 s',
@@ -188,6 +194,7 @@ begin
     swept_until timestamptz,
     types jsonb,
     position text,
+    goes_on boolean,
     error text,
     has_failed boolean,
     rests_seconds integer
@@ -206,7 +213,7 @@ end;
 $$;
 
 -- What billing_claim_alerts (09) sends, each again after `rests` if it is still so.
-create or replace view billing.sweep_alerts
+create view billing.sweep_alerts
 with (security_invoker = true)
 as
 select

@@ -3,7 +3,7 @@
 
 -- For monitoring ----------------------------------------------------------------------------------
 
-create or replace view billing.events_per_hour
+create view billing.events_per_hour
 with (security_invoker = true)
 as
 select
@@ -26,7 +26,7 @@ order by hour desc, events desc;
 comment on view billing.events_per_hour is
   'Events of the last three days. failed: still open.';
 
-create or replace view public.billing_events_per_hour
+create view public.billing_events_per_hour
 with (security_invoker = true)
 as
 select hour, outcome, sum(events) as events
@@ -34,13 +34,13 @@ from billing.events_per_hour
 group by hour, outcome;
 
 -- Counts migrations, as SCHEMA_VERSION does.
-create or replace function billing.schema_version()
+create function billing.schema_version()
 returns integer
 language sql stable -- no plan keeps it
 return 1;
 
 -- A header of PostgREST's answer, so nobody need ask.
-create or replace function billing.tell_version()
+create function billing.tell_version()
 returns text
 language sql volatile
 return set_config(
@@ -49,8 +49,7 @@ return set_config(
   true
 );
 
--- Fast with a large ledger, too.
-create or replace view public.billing_health
+create view public.billing_health
 with (security_invoker = true)
 as
 select
@@ -69,7 +68,11 @@ select
     select case when count(l.scheduled_run_at) = 2 then min(l.scheduled_run_at) end
     from billing.leases l
   ) as last_scheduled_run_at,
-  (select min(s.last_success_at) from billing.sweeps s) as last_swept_at,
+  (
+    select min(s.last_success_at)
+    from billing.sweeps s
+    where s.wanted_at > now() - interval '1 day'
+  ) as last_swept_at,
   (
     select coalesce(sum(m.events), 0)
     from billing.missed_events m
@@ -102,7 +105,7 @@ from (
     where w.status = 'pending'
   ) as n;
 
-create or replace view billing.health
+create view billing.health
 with (security_invoker = true)
 as
 table public.billing_health;
@@ -117,7 +120,7 @@ comment on view billing.health is
 -- For commands ------------------------------------------------------------------------------------
 
 -- The records, with their ordering columns.
-create or replace view public.billing_records
+create view public.billing_records
 with (security_invoker = true)
 as
 select
@@ -145,14 +148,14 @@ select
   billing.time_of(s.canceled_mark) as canceled_as_of
 from billing.subscriptions s;
 
-create or replace view public.billing_processed_events
+create view public.billing_processed_events
 with (security_invoker = true)
 as
 select provider, event_id, type, outcome, processed_at
 from billing.processed_events;
 
 -- The version changes whenever the row does.
-create or replace view public.billing_failed_events
+create view public.billing_failed_events
 with (security_invoker = true)
 as
 select
@@ -182,7 +185,7 @@ select
   xmin::text as version
 from billing.failed_events;
 
-create or replace view public.billing_notifications
+create view public.billing_notifications
 with (security_invoker = true)
 as
 select
@@ -202,20 +205,29 @@ select
   sent_at
 from billing.notifications;
 
-create or replace view public.billing_sweeps
+create view public.billing_sweeps
 with (security_invoker = true)
 as
-select provider, swept_until, types, last_run_at, last_success_at, last_error, found, wanted_at
+select
+  provider,
+  swept_until,
+  types,
+  last_run_at,
+  last_success_at,
+  last_error,
+  found,
+  wanted_since,
+  wanted_at
 from billing.sweeps;
 
-create or replace view public.billing_customers
+create view public.billing_customers
 with (security_invoker = true)
 as
 select provider, customer_id, account_id, created_at
 from billing.customers;
 
 -- What commands and the worker call of schema billing.
-create or replace function public.billing_retry_failed_event(
+create function public.billing_retry_failed_event(
   event_id text,
   of_provider text default null
 )
@@ -224,7 +236,7 @@ language sql volatile
 set search_path = ''
 as 'select billing.retry_failed_event(event_id, of_provider)';
 
-create or replace function public.billing_retry_failed_events(
+create function public.billing_retry_failed_events(
   of_type text default null,
   of_error_code text default null,
   failed_since timestamptz default null,
@@ -235,7 +247,7 @@ language sql volatile
 set search_path = ''
 as 'select billing.retry_failed_events(of_type, of_error_code, failed_since, failed_until)';
 
-create or replace function public.billing_resolve_failed_event(
+create function public.billing_resolve_failed_event(
   event_id text,
   reason text,
   who text default current_user,
@@ -246,7 +258,7 @@ language sql volatile
 set search_path = ''
 as 'select billing.resolve_failed_event(event_id, reason, who, of_provider)';
 
-create or replace function public.billing_reopen_failed_event(
+create function public.billing_reopen_failed_event(
   event_id text,
   of_provider text default null
 )
@@ -255,20 +267,20 @@ language sql volatile
 set search_path = ''
 as 'select billing.reopen_failed_event(event_id, of_provider)';
 
-create or replace function public.billing_account_of_customer(provider text, customer_id text)
+create function public.billing_account_of_customer(provider text, customer_id text)
 returns text
 language plpgsql stable
 set search_path = ''
 as 'begin return billing.account_of_customer(provider, customer_id); end';
 
-create or replace function public.billing_account_email(account_id text)
+create function public.billing_account_email(account_id text)
 returns text
 language plpgsql stable
 set search_path = ''
 as 'begin return billing.account_email(account_id); end';
 
 -- Returns the subscriptions of those events that belong to an erased account.
-create or replace function public.billing_is_erased(events jsonb)
+create function public.billing_is_erased(events jsonb)
 returns setof text
 language plpgsql stable
 set search_path = ''

@@ -3,7 +3,7 @@
  * each; and grants.
  */
 begin;
-select plan(60);
+select plan(63);
 
 -- As docs/app.md grants it, with another claim.
 grant select on
@@ -349,22 +349,25 @@ from (
 delete from billing.subscriptions;
 set local role service_role;
 select throws_ok(
-  format('select public.billing_grant_plan(''acc_1'', ''Q'', %s)', c.arguments),
+  format('select public.billing_grant_plan(%s)', c.arguments),
   'P0001',
-  'A grant needs a reason, an end that is to come or none, and a quantity above 0.',
+  'A grant needs an account, a plan, a reason, a future end or none, and a quantity above 0.',
   format('a grant with %s is refused', c.arguments)
 )
 from unnest(array[
-  'null',
-  'reason => '' ''',
-  'now(), ''a test''',
-  'null, ''a test'', quantity => 0'
+  'null, ''Q'', reason => ''a test''',
+  ''' '', ''Q'', reason => ''a test''',
+  '''acc_1'', '' '', reason => ''a test''',
+  '''acc_1'', ''Q''',
+  '''acc_1'', ''Q'', reason => '' ''',
+  '''acc_1'', ''Q'', now(), ''a test''',
+  '''acc_1'', ''Q'', null, ''a test'', quantity => 0'
 ]) as c (arguments);
 
 create temporary table granted as
 select
   public.billing_grant_plan('acc_1', 'Q', now() + interval '1 hour', 'a gift', quantity => 3) as id,
-  public.billing_grant_plan('acc_1', 'unknown', reason => 'a friend', who => 'Kim') as friends;
+  public.billing_grant_plan('acc_1', 'unknown', 'infinity', 'a friend', 'Kim') as friends;
 select set_eq(
   $$
     select
@@ -378,7 +381,7 @@ select set_eq(
       (true, 'manual', 'active', 'Q', 3, now() + interval '1 hour', 'a gift', 'service_role', now()),
       (true, 'manual', 'active', 'unknown', 1, null, 'a friend', 'Kim', now())
   $$,
-  'a grant is a subscription with a reason; its plan may be unknown'
+  'a grant is a subscription with a reason; its plan may be unknown, and infinity is no end'
 );
 select is(public.billing_feature_amount('acc_1', 'seats'), 6::bigint, 'a grant includes what its plan does');
 

@@ -13,12 +13,8 @@ create function pg_temp.fail(
   error text default 'id is missing'
 )
 returns void language sql as $$
-  select public.billing_record_failed_event(jsonb_build_object(
-    'provider', 'a',
-    'event_id', event_id,
+  select pg_temp.file(event_id, error_code, null, jsonb_build_object(
     'body', '{"id": "secret"}',
-    'body_encoding', 'text',
-    'error_code', error_code,
     'error', error,
     'type', 'invoice.payment_failed'
   ));
@@ -45,10 +41,6 @@ returns void language sql as $$
   update billing.alerts set
     alerted_at = alerted_at - p_time, opened_at = opened_at - p_time;
 $$;
-
-create function pg_temp.run(number integer)
-returns uuid language sql immutable
-return lpad(number::text, 32, '0')::uuid;
 
 create function pg_temp.claim()
 returns jsonb language sql as $$

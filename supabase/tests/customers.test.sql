@@ -5,15 +5,6 @@
 begin;
 select plan(55);
 
-create function pg_temp.apply(variadic events jsonb[])
-returns text language sql as $$
-  select string_agg(concat_ws(' ', a.outcome, a.error_code), ', ' order by a.place)
-  from public.billing_apply_events((
-    select jsonb_agg(e.event || jsonb_build_object('place', e.place))
-    from unnest(events) with ordinality as e (event, place)
-  )) as a
-$$;
-
 create function pg_temp.created(
   id text,
   second integer,
@@ -22,20 +13,15 @@ create function pg_temp.created(
   provider text default 'a'
 )
 returns jsonb language sql
-return jsonb_build_object(
+return pg_temp.event('tap_' || gen_random_uuid(), 'creation', id, second, jsonb_build_object(
   'provider', provider,
-  'event_id', 'tap_' || gen_random_uuid(),
-  'type', 'x',
-  'kind', 'creation',
-  'occurred_at', to_timestamp(1800000000 + second),
-  'subscription_id', id,
   'account_id', account,
   'report', jsonb_build_object(
     'plan_id', 'plan_' || second,
     'provider_status', 'active',
     'customer_id', customer
   )
-);
+));
 
 create function pg_temp.early(id text, customer text, kind text default 'update')
 returns jsonb language sql
@@ -301,32 +287,17 @@ create function pg_temp.checkout(
   event text default gen_random_uuid()::text
 )
 returns jsonb language sql
-return jsonb_build_object(
-  'provider', 'a',
-  'event_id', 'tap_' || event,
-  'type', 'checkout',
-  'kind', 'checkout',
+return pg_temp.event('tap_' || event, 'checkout', null, null, jsonb_build_object(
   'account_id', account,
   'report', jsonb_build_object('customer_id', customer)
-);
+));
 
 create function pg_temp.fail(id text, customer text, error_code text default 'account_unknown')
 returns text language sql as $$
-  select public.billing_record_failed_event(jsonb_build_object(
-    'event_id', id,
-    'error_code', error_code,
-    'subscription_id', 'sub_' || id,
+  select pg_temp.file(id, error_code, 'sub_' || id, jsonb_build_object(
+    'kind', 'creation',
     'customer_id', customer
-  ) || '{
-    "provider": "a", "kind": "creation", "body": "{}", "body_encoding": "text", "error": "Failed"
-  }')
-$$;
-
-create function pg_temp.requested()
-returns text[] language sql as $$
-  select array_agg(f.event_id order by f.event_id)
-  from billing.failed_events f
-  where f.retry_requested_at is not null
+  ))
 $$;
 
 select
@@ -354,7 +325,7 @@ select is(
 );
 select is(
   pg_temp.requested(),
-  array['fail_lacking'],
+  'fail_lacking',
   'a checkout requests the retries of what lacked its account, and no others'
 );
 
@@ -399,14 +370,14 @@ insert into public.billing_customers (provider, customer_id, account_id)
 values ('a', 'cus_added', 'acc_added'), ('b', 'cus_of_b', 'acc_of_b');
 select is(
   pg_temp.requested(),
-  array['fail_lacking'],
+  'fail_lacking',
   'a customer that the app adds requests nothing before its transaction ends'
 );
 
 set constraints all immediate;
 select is(
   pg_temp.requested(),
-  array['fail_lacking', 'fail_lacking_later'],
+  'fail_lacking fail_lacking_later',
   'at the end of the transaction, an added customer requests its retries'
 );
 select is(

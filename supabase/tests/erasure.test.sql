@@ -15,7 +15,7 @@ truncate
 
 -- `account` is what the event names; a creation without one names acc_ and its subscription, and
 -- with '' none.
-create function pg_temp.event(
+create function pg_temp.event_of(
   event_id text,
   kind text,
   subscription_id text,
@@ -44,17 +44,7 @@ return jsonb_strip_nulls(jsonb_build_object(
   'payment', case when kind = 'payment_failed' then '{}'::jsonb end
 ));
 
--- Applies events in one call.
-create function pg_temp.outcomes(variadic events jsonb[])
-returns text language sql as $$
-  select string_agg(concat_ws(' ', a.outcome, a.error_code), ', ' order by a.place)
-  from public.billing_apply_events((
-    select jsonb_agg(e.event || jsonb_build_object('place', e.place))
-    from unnest(events) with ordinality as e (event, place)
-  )) as a
-$$;
-
-create function pg_temp.apply(
+create function pg_temp.deliver(
   event_id text,
   kind text,
   subscription_id text,
@@ -63,13 +53,13 @@ create function pg_temp.apply(
   account text default null
 )
 returns text language sql as $$
-  select pg_temp.outcomes(
-    pg_temp.event(event_id, kind, subscription_id, customer_id, provider, account)
+  select pg_temp.apply(
+    pg_temp.event_of(event_id, kind, subscription_id, customer_id, provider, account)
   )
 $$;
 
 -- Stores an event that failed.
-create function pg_temp.file(
+create function pg_temp.store(
   event_id text,
   subscription_id text,
   customer_id text default null,
@@ -78,16 +68,11 @@ create function pg_temp.file(
   fields jsonb default '{}'
 )
 returns text language sql as $$
-  select public.billing_record_failed_event(jsonb_build_object(
-    'event_id', event_id,
+  select pg_temp.file(event_id, 'event_invalid', subscription_id, jsonb_build_object(
     'body', body,
-    'subscription_id', subscription_id,
     'customer_id', customer_id,
     'account_id', account_id
-  ) || '{
-    "provider": "a", "kind": "update", "body_encoding": "text",
-    "error_code": "event_invalid", "error": "Failed"
-  }' || fields)
+  ) || fields)
 $$;
 
 create function pg_temp.left_of(account_id text)
@@ -99,23 +84,23 @@ returns bigint language sql as $$
 $$;
 
 select
-  pg_temp.apply('event_1', 'creation', '1', 'cus_1'),
-  pg_temp.apply('event_2', 'creation', '2', 'cus_2'),
-  pg_temp.apply('event_3', 'payment_failed', '1', 'cus_1'),
-  pg_temp.apply('event_4', 'payment_failed', '2', 'cus_2');
+  pg_temp.deliver('event_1', 'creation', '1', 'cus_1'),
+  pg_temp.deliver('event_2', 'creation', '2', 'cus_2'),
+  pg_temp.deliver('event_3', 'payment_failed', '1', 'cus_1'),
+  pg_temp.deliver('event_4', 'payment_failed', '2', 'cus_2');
 select
-  pg_temp.file('failure_1', '1'),
-  pg_temp.file('failure_2', 'x2', 'cus_1'),
-  pg_temp.file('failure_3', 'x', 'y', 'acc_1'),
-  pg_temp.file('failure_4', 'x4', 'y4', 'z', '{"data": [{"accountId": "acc_1"}]}'),
-  pg_temp.file('failure_5', '2', 'cus_2', 'acc_2', '{"status": "acc_1"}'),
-  pg_temp.file('failure_8', 'x8', 'y8', 'z', '{"data": {"client_reference_id": "acc_1"}}'),
-  pg_temp.file('failure_9', 'x', 'y', 'acc_1', '{ "n": "\u0000" }'),
-  pg_temp.file('failure_10', 'x10', 'y10', 'z', '{"custom_data": {"account_id": "acc_1"}}'),
-  pg_temp.file('failure_11', 'x11', 'y11', 'z', '{"customer": {"external_id": "acc_1"}}');
+  pg_temp.store('failure_1', '1'),
+  pg_temp.store('failure_2', 'x2', 'cus_1'),
+  pg_temp.store('failure_3', 'x', 'y', 'acc_1'),
+  pg_temp.store('failure_4', 'x4', 'y4', 'z', '{"data": [{"accountId": "acc_1"}]}'),
+  pg_temp.store('failure_5', '2', 'cus_2', 'acc_2', '{"status": "acc_1"}'),
+  pg_temp.store('failure_8', 'x8', 'y8', 'z', '{"data": {"client_reference_id": "acc_1"}}'),
+  pg_temp.store('failure_9', 'x', 'y', 'acc_1', '{ "n": "\u0000" }'),
+  pg_temp.store('failure_10', 'x10', 'y10', 'z', '{"custom_data": {"account_id": "acc_1"}}'),
+  pg_temp.store('failure_11', 'x11', 'y11', 'z', '{"customer": {"external_id": "acc_1"}}');
 update billing.failed_events set payload = '{"accountId": "acc_2"}' where event_id = 'failure_3';
 update billing.subscriptions set status = 'past_due' where id = '1';
-select pg_temp.file('failure_6', '1', 'cus_1', fields => '{"provider": "b"}');
+select pg_temp.store('failure_6', '1', 'cus_1', fields => '{"provider": "b"}');
 
 select throws_ok(
   $$select billing.erase_account('acc_1')$$,
@@ -124,7 +109,7 @@ select throws_ok(
   'a subscription that goes on is not erased'
 );
 select is(pg_temp.left_of('acc_1'), 4::bigint, 'a refused erasure deletes nothing');
-select pg_temp.apply('event_5', 'deletion', '1', 'cus_1');
+select pg_temp.deliver('event_5', 'deletion', '1', 'cus_1');
 
 select is(
   billing.erase_account('acc_1'),
@@ -135,28 +120,28 @@ select is(pg_temp.left_of('acc_1'), 0::bigint, 'nothing is left of the erased ac
 select is(pg_temp.left_of('acc_2'), 3::bigint, 'other accounts keep what is theirs');
 
 select is(
-  pg_temp.apply('event_6', 'update', '1', 'cus_1'),
+  pg_temp.deliver('event_6', 'update', '1', 'cus_1'),
   'erased',
   'a later update of an erased subscription has no effect'
 );
 
 select is(
-  pg_temp.apply('event_7', 'creation', '3', 'cus_1', account => ''),
+  pg_temp.deliver('event_7', 'creation', '3', 'cus_1', account => ''),
   'erased',
   'a new subscription of an erased customer has no effect'
 );
 select is(
-  pg_temp.apply('event_8', 'payment_failed', '1'),
+  pg_temp.deliver('event_8', 'payment_failed', '1'),
   'erased',
   'a failed payment of an erased subscription has no effect'
 );
 select is(
-  pg_temp.file('failure_6', '1'),
+  pg_temp.store('failure_6', '1'),
   'erased',
   'a failure of an erased subscription is not stored'
 );
 select is(
-  pg_temp.file('failure_7', 'x', 'cus_1'),
+  pg_temp.store('failure_7', 'x', 'cus_1'),
   'erased',
   'a failure of an erased customer is not stored'
 );
@@ -172,12 +157,12 @@ select is(
 );
 
 select is(
-  pg_temp.apply('event_9', 'creation', '1', 'cus_1', 'b', 'acc_b'),
+  pg_temp.deliver('event_9', 'creation', '1', 'cus_1', 'b', 'acc_b'),
   'applied',
   'the same IDs of the other provider are not erased'
 );
 select is(
-  pg_temp.apply('event_10', 'update', '2', 'cus_2'),
+  pg_temp.deliver('event_10', 'update', '2', 'cus_2'),
   'applied',
   'events of other accounts are applied'
 );
@@ -214,7 +199,7 @@ select is(
 );
 
 select is(
-  pg_temp.apply('event_7', 'creation', '3', 'cus_1'),
+  pg_temp.deliver('event_7', 'creation', '3', 'cus_1'),
   'applied',
   'after that, the customer''s event is applied'
 );
@@ -233,7 +218,7 @@ select is(
 );
 select is_empty('select from billing.grants', 'grants of an erased account are deleted');
 
-select pg_temp.file('quoted', 'x5', 'y5', 'z', '{"accountId": "it''s \"so\""}');
+select pg_temp.store('quoted', 'x5', 'y5', 'z', '{"accountId": "it''s \"so\""}');
 select is(
   billing.erase_account('it''s "so"'),
   'Erased: 0 subscriptions, 1 failed events, 0 notifications.',
@@ -247,14 +232,14 @@ returns void language sql as $$
   values (subscription_id, 'a', account_id, 'canceled', 'p', customer_id)
 $$;
 -- The other provider has such a customer too.
-select pg_temp.apply('shared_0', 'creation', 'sub_b', 'cus_only_failed', 'b');
-select pg_temp.file('shared_1', 'sub_only_failed', 'cus_only_failed', 'acc_7');
+select pg_temp.deliver('shared_0', 'creation', 'sub_b', 'cus_only_failed', 'b');
+select pg_temp.store('shared_1', 'sub_only_failed', 'cus_only_failed', 'acc_7');
 select
   pg_temp.record('sub_7', 'acc_7', 'cus_shared'),
   pg_temp.record('sub_8', 'acc_8', 'cus_shared');
 select
-  pg_temp.file('shared_2', 'sub_8', 'cus_shared', 'acc_8'),
-  pg_temp.file('shared_6', 'sub_8', 'cus_shared', 'acc_7');
+  pg_temp.store('shared_2', 'sub_8', 'cus_shared', 'acc_8'),
+  pg_temp.store('shared_6', 'sub_8', 'cus_shared', 'acc_7');
 select is(
   billing.erase_account('acc_7'),
   'Erased: 1 subscriptions, 2 failed events, 0 notifications.',
@@ -262,18 +247,18 @@ select is(
 );
 
 select is(
-  pg_temp.apply('shared_1', 'creation', 'sub_only_failed', 'cus_x'),
+  pg_temp.deliver('shared_1', 'creation', 'sub_only_failed', 'cus_x'),
   'erased',
   'a subscription that only a failure names is erased'
 );
 select is(
-  pg_temp.file('shared_3', 'sub_y', 'cus_only_failed'),
+  pg_temp.store('shared_3', 'sub_y', 'cus_only_failed'),
   'erased',
   'a customer that only a failure names is erased'
 );
 
 select is(
-  pg_temp.apply('shared_4', 'update', 'sub_8', 'cus_shared'),
+  pg_temp.deliver('shared_4', 'update', 'sub_8', 'cus_shared'),
   'applied',
   'a customer that another account shares is not erased'
 );
@@ -284,14 +269,14 @@ select is(
 );
 
 -- A failure whose account turns out to be erased when it is retried.
-select pg_temp.file('shared_5', 'sub_9', 'cus_9', 'acc_9');
+select pg_temp.store('shared_5', 'sub_9', 'cus_9', 'acc_9');
 insert into billing.erasures (hash) select sha256(key || 'a:sub_9') from billing.erasure_key;
 update billing.failed_events
 set retry_requested_at = now(), next_retry_at = now(), original_payload = '{}'
 where event_id = 'shared_5';
 select public.billing_claim_failed_events('00000000-0000-4000-8000-000000000001', 9);
 select is(
-  pg_temp.outcomes(pg_temp.event('shared_5', 'update', 'sub_9') || '{
+  pg_temp.apply(pg_temp.event_of('shared_5', 'update', 'sub_9') || '{
     "retry": {"event_id": "shared_5", "lease_id": "00000000-0000-4000-8000-000000000001"}
   }'),
   'erased',
@@ -317,15 +302,15 @@ select is(
 );
 
 select is(
-  pg_temp.apply('customer_1', 'checkout', null, 'cus_k')
+  pg_temp.deliver('customer_1', 'checkout', null, 'cus_k')
     || ' '
-    || pg_temp.apply('customer_2', 'creation', 'z', 'cus_l', account => ''),
+    || pg_temp.deliver('customer_2', 'creation', 'z', 'cus_l', account => ''),
   'erased erased',
   'events of erased customers have no effect'
 );
 
 select is(
-  pg_temp.apply('customer_3', 'creation', 'y', 'cus_m'),
+  pg_temp.deliver('customer_3', 'creation', 'y', 'cus_m'),
   'applied',
   'a creation for another account''s customer is applied'
 );
@@ -341,11 +326,11 @@ truncate
   billing.erasures,
   billing.processed_events;
 select
-  pg_temp.apply('return_0', 'creation', 'old', 'cus_returning', account => 'acc_erased'),
-  pg_temp.apply('return_1', 'deletion', 'old', 'cus_returning');
+  pg_temp.deliver('return_0', 'creation', 'old', 'cus_returning', account => 'acc_erased'),
+  pg_temp.deliver('return_1', 'deletion', 'old', 'cus_returning');
 select billing.erase_account('acc_erased');
 select is(
-  pg_temp.apply('return_2', kind, 'new_' || kind, customer, account => 'acc_erased'),
+  pg_temp.deliver('return_2', kind, 'new_' || kind, customer, account => 'acc_erased'),
   'erased',
   format(
     'a %s of the erased account with customer %s has no effect',
@@ -356,7 +341,7 @@ select is(
 from unnest(array['creation', 'opening_update', 'checkout', 'update', 'other']) as kind,
   unnest(array['cus_returning', 'cus_of_his', null]) as customer;
 select is(
-  pg_temp.file('return_3', 'new_1', 'cus_other', 'acc_erased'),
+  pg_temp.store('return_3', 'new_1', 'cus_other', 'acc_erased'),
   'erased',
   'a failure that names the erased account is not stored'
 );
@@ -366,7 +351,7 @@ select is(
   'events of the erased account that would have made a record are counted'
 );
 
-select pg_temp.file('return_4', 'new_2', 'cus_returning', fields => '{"kind": "creation"}');
+select pg_temp.store('return_4', 'new_2', 'cus_returning', fields => '{"kind": "creation"}');
 select is(
   pg_temp.purchases(),
   7::bigint,
@@ -375,42 +360,42 @@ select is(
 
 -- The same customer comes back with another account.
 select is(
-  pg_temp.apply('return_5', 'update', 'back', 'cus_returning', account => 'acc_successor'),
+  pg_temp.deliver('return_5', 'update', 'back', 'cus_returning', account => 'acc_successor'),
   'failed BW001',
   'an update that names a new account waits for its creation'
 );
 select is(
-  pg_temp.file('return_5', 'back', 'cus_returning', 'acc_successor'),
+  pg_temp.store('return_5', 'back', 'cus_returning', 'acc_successor'),
   'stored',
   'the failure of such an update is stored'
 );
 
 select is(
-  pg_temp.apply('return_6', 'other', null, 'cus_returning', account => 'acc_successor'),
+  pg_temp.deliver('return_6', 'other', null, 'cus_returning', account => 'acc_successor'),
   'applied',
   'an event that names a new account runs its handler'
 );
 
 select is(
-  pg_temp.apply('return_7', 'payment_failed', 'back', 'cus_returning'),
+  pg_temp.deliver('return_7', 'payment_failed', 'back', 'cus_returning'),
   'erased',
   'a payment that names no account has no effect yet'
 );
 
 select is(
-  pg_temp.apply('return_8', 'creation', 'back', 'cus_returning', account => 'acc_successor'),
+  pg_temp.deliver('return_8', 'creation', 'back', 'cus_returning', account => 'acc_successor'),
   'applied',
   'a creation for a new account is applied'
 );
 select is(
   concat_ws(
     ' ',
-    pg_temp.apply('return_9', 'update', 'back', 'cus_returning'),
-    pg_temp.apply('return_10', 'payment_failed', 'back', 'cus_returning'),
-    pg_temp.apply('return_11', 'other', 'back', 'cus_returning'),
-    pg_temp.apply('return_12', 'creation', 'back_2', 'cus_returning', account => ''),
-    pg_temp.apply('return_13', 'deletion', 'back', 'cus_returning'),
-    pg_temp.apply('return_14', 'update', 'old', 'cus_returning')
+    pg_temp.deliver('return_9', 'update', 'back', 'cus_returning'),
+    pg_temp.deliver('return_10', 'payment_failed', 'back', 'cus_returning'),
+    pg_temp.deliver('return_11', 'other', 'back', 'cus_returning'),
+    pg_temp.deliver('return_12', 'creation', 'back_2', 'cus_returning', account => ''),
+    pg_temp.deliver('return_13', 'deletion', 'back', 'cus_returning'),
+    pg_temp.deliver('return_14', 'update', 'old', 'cus_returning')
   ),
   'applied applied applied applied applied erased',
   'all later events are applied, except those of the old subscription'
@@ -418,18 +403,18 @@ select is(
 
 update billing.subscriptions set account_id = 'acc_third' where id = 'back';
 select is(
-  pg_temp.apply('return_15', 'update', 'back', 'cus_returning', account => 'acc_erased'),
+  pg_temp.deliver('return_15', 'update', 'back', 'cus_returning', account => 'acc_erased'),
   'applied',
   'a record of another account is updated, even if the event names the erased one'
 );
 
 -- billing.customers names the account.
-select pg_temp.apply('listed_0', 'creation', 's_old', 'cus_listed', account => 'acc_erased_listed');
+select pg_temp.deliver('listed_0', 'creation', 's_old', 'cus_listed', account => 'acc_erased_listed');
 select billing.erase_account('acc_erased_listed', force => true);
 insert into billing.customers (provider, customer_id, account_id)
 values ('a', 'cus_listed', 'acc_listed'), ('a', 'cus_listed_erased', 'acc_erased_listed');
 select is(
-  pg_temp.apply('listed_1', 'creation', 's_new', 'cus_listed', account => ''),
+  pg_temp.deliver('listed_1', 'creation', 's_new', 'cus_listed', account => ''),
   'applied',
   'a customer that was added after the erasure is not erased'
 );
@@ -440,13 +425,13 @@ select is(
 );
 
 select is(
-  pg_temp.apply('listed_2', 'creation', 's_3', 'cus_listed_erased', account => ''),
+  pg_temp.deliver('listed_2', 'creation', 's_3', 'cus_listed_erased', account => ''),
   'erased',
   'a customer of the erased account is erased'
 );
 select is(
   billing.forget_erasure('account', 'acc_erased_listed')
-    || pg_temp.apply('listed_3', 'creation', 's_3', 'cus_listed_erased', account => ''),
+    || pg_temp.deliver('listed_3', 'creation', 's_3', 'cus_listed_erased', account => ''),
   'Its events have an effect again. Have the provider send them again, or run: '
     'deno task reconcile --applyapplied',
   'a customer of a forgotten account is not erased'
@@ -454,9 +439,9 @@ select is(
 
 -- Two accounts share a customer.
 select
-  pg_temp.apply('left_0', 'creation', 't_old', 'cus_both', account => 'acc_erased_both'),
-  pg_temp.file('left_1', 't_new', 'cus_both', 'acc_other'),
-  pg_temp.file('left_2', 't_new', 'cus_both');
+  pg_temp.deliver('left_0', 'creation', 't_old', 'cus_both', account => 'acc_erased_both'),
+  pg_temp.store('left_1', 't_new', 'cus_both', 'acc_other'),
+  pg_temp.store('left_2', 't_new', 'cus_both');
 select matches(
   billing.erase_account('acc_erased_both', force => true),
   '^Erased: 1 subscriptions, 1 failed',
@@ -502,8 +487,8 @@ select set_eq(
 -- The fallback account, which the provider keeps with the customer, counts last.
 create function pg_temp.kept(event_id text, customer_id text)
 returns text language sql as $$
-  select pg_temp.outcomes(
-    pg_temp.event(event_id, 'opening_update', event_id, customer_id)
+  select pg_temp.apply(
+    pg_temp.event_of(event_id, 'opening_update', event_id, customer_id)
       || '{"fallback_account": "acc_kept"}'
   )
 $$;
@@ -530,7 +515,7 @@ select is(
 );
 
 select is(
-  pg_temp.file('k_failed' || i, 'k_new' || i, 'cus_k' || i, 'acc_kept', fields => '{
+  pg_temp.store('k_failed' || i, 'k_new' || i, 'cus_k' || i, 'acc_kept', fields => '{
     "kind": "opening_update", "fallback_account": "acc_kept"
   }'),
   answer,
@@ -541,7 +526,7 @@ from (values (3, 'stored'), (4, 'erased')) as f (i, answer);
 -- Events in one call with the purchase of a customer who has come back.
 create function pg_temp.together(variadic kinds text[])
 returns text language sql as $$
-  select pg_temp.apply(
+  select pg_temp.deliver(
     kinds::text,
     'creation',
     kinds::text || 'old',
@@ -551,9 +536,9 @@ returns text language sql as $$
   select
     billing.erase_account('acc_gone', force => true),
     billing.forget_erasure('account', 'acc_gone');
-  select pg_temp.outcomes(variadic (
+  select pg_temp.apply(variadic (
     select array_agg(
-      pg_temp.event(kinds::text || k.place, k.kind, kinds::text, 'cus_' || kinds::text)
+      pg_temp.event_of(kinds::text || k.place, k.kind, kinds::text, 'cus_' || kinds::text)
         || jsonb_build_object(
           'account_id', case when k.place = 1 and k.kind <> 'update' then 'acc_again' end,
           'occurred_at', to_timestamp(k.place)
@@ -582,9 +567,9 @@ select is(
 insert into billing.customers (provider, customer_id, account_id)
 values ('a', 'cus_known', 'acc_known');
 select is(
-  pg_temp.outcomes(
-    pg_temp.event(customer || '_1', 'opening_update', customer, customer),
-    pg_temp.event(customer || '_2', 'deletion', customer) || '{"named_account": "acc_erased"}'
+  pg_temp.apply(
+    pg_temp.event_of(customer || '_1', 'opening_update', customer, customer),
+    pg_temp.event_of(customer || '_2', 'deletion', customer) || '{"named_account": "acc_erased"}'
   ),
   outcomes,
   format('a deletion that names the erased account, after an event of %s', customer)
@@ -597,8 +582,8 @@ from (
 
 -- Both providers may have an event with the same ID.
 select
-  pg_temp.file('twin', null, body => '{"accountId": "acc_twin"}'),
-  pg_temp.file('twin', null, fields => '{"provider": "b"}');
+  pg_temp.store('twin', null, body => '{"accountId": "acc_twin"}'),
+  pg_temp.store('twin', null, fields => '{"provider": "b"}');
 select billing.erase_account('acc_twin');
 select results_eq(
   $$select provider from billing.failed_events where event_id = 'twin'$$,

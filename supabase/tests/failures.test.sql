@@ -6,7 +6,7 @@ begin;
 select plan(76);
 set local timezone = 'UTC';
 
-create function pg_temp.file(
+create function pg_temp.store(
   event_id text,
   body text,
   encoding text default 'text',
@@ -16,38 +16,19 @@ create function pg_temp.file(
   provider text default 'a'
 )
 returns text language sql as $$
-  select public.billing_record_failed_event(jsonb_build_object(
+  select pg_temp.file(event_id, error_code, null, jsonb_build_object(
     'provider', provider,
-    'event_id', event_id,
     'body', body,
     'body_encoding', encoding,
-    'error_code', error_code,
     'error', error,
-    'type', type
+    'type', type,
+    'kind', null
   ))
 $$;
 
-create function pg_temp.failed(event_id text, provider text default 'a')
-returns billing.failed_events language sql as $$
-  select *
-  from billing.failed_events f
-  where f.provider = failed.provider and f.event_id = failed.event_id
-$$;
-
-create function pg_temp.apply(event_id text)
-returns text language sql as $$
-  select a.outcome
-  from public.billing_apply_events(jsonb_build_array(jsonb_build_object(
-    'place', 1,
-    'provider', 'a',
-    'event_id', event_id,
-    'type', 'x',
-    'kind', 'creation',
-    'subscription_id', 'tap_sub',
-    'account_id', 'acc_1',
-    'report', '{"plan_id": "plan_1"}'::jsonb
-  ))) as a
-$$;
+create function pg_temp.created(event_id text)
+returns text language sql
+return pg_temp.apply(pg_temp.event(event_id, 'creation', 'tap_sub', null));
 
 create function pg_temp.repair(event_id text, payload jsonb)
 returns void language sql as $$
@@ -59,16 +40,11 @@ $$;
 set local role service_role;
 
 -- A new row.
-select public.billing_record_failed_event('{
-  "provider": "a",
-  "event_id": "tap_1",
+select pg_temp.file('tap_1', 'event_invalid', 'sub_1', '{
   "body": "{\"id\": \"tap_1\", \"n\": [1, null]}",
-  "body_encoding": "text",
-  "error_code": "event_invalid",
   "error": "Unreadable",
   "type": "provider.creation",
   "kind": "creation",
-  "subscription_id": "sub_1",
   "customer_id": "cus_1",
   "account_id": "acc_1",
   "occurred_at": "2027-01-01T00:00:00Z"
@@ -103,7 +79,7 @@ select is_empty(
   'storing a failure leaves no claim'
 );
 
-select pg_temp.file('tap_2', '{}', type => null);
+select pg_temp.store('tap_2', '{}', type => null);
 select is(
   (
     select num_nonnulls(type, kind, subscription_id, customer_id, account_id, occurred_at)
@@ -113,7 +89,7 @@ select is(
   'an unreadable event is stored with what is known'
 );
 
-select pg_temp.file('tap_1', '{"of": "b"}', provider => 'b');
+select pg_temp.store('tap_1', '{"of": "b"}', provider => 'b');
 select is(
   (pg_temp.failed('tap_1')).payload ->> 'id',
   'tap_1',
@@ -142,7 +118,7 @@ create temporary table bodies as select 'tap_body_'
       ('text', '{"n": 1e-41}', '41 digits after the point'),
       ('text', '{"n": 0e-16383}', '16,383 zeros after the point')
   ) as b (encoding, body, meaning);
-select pg_temp.file(event_id, body) from bodies;
+select pg_temp.store(event_id, body) from bodies;
 select is(
   (pg_temp.failed(event_id)).payload_encoding,
   encoding,
@@ -166,7 +142,7 @@ select is(
   'JSON keeps a zero at the end of a number'
 );
 
-select pg_temp.file('tap_bytes', '1234', 'base64');
+select pg_temp.store('tap_bytes', '1234', 'base64');
 select is(
   (select jsonb_build_array(payload, payload_encoding) from pg_temp.failed('tap_bytes')),
   '["1234", "base64"]',
@@ -184,7 +160,7 @@ set
   resolved_by = 'somebody'
 where event_id = 'tap_1';
 select is(
-  pg_temp.file('tap_1', '{"id": "tap_1"', error => 'Unreadable again'),
+  pg_temp.store('tap_1', '{"id": "tap_1"', error => 'Unreadable again'),
   'stored',
   'an event that fails again is stored again'
 );
@@ -215,7 +191,7 @@ select is(
 );
 
 -- Applied meanwhile.
-select pg_temp.apply('tap_1');
+select pg_temp.created('tap_1');
 select is(
   (select jsonb_build_array(resolution, resolved_at, attempts) from pg_temp.failed('tap_1')),
   jsonb_build_array('applied', now(), 2),
@@ -230,8 +206,8 @@ select is(
 update billing.failed_events
 set resolved_at = '2027-01-04T00:00:00Z'
 where event_id = 'tap_1' and provider = 'a';
-select is(pg_temp.file('tap_1', '{}'), 'applied', 'an event that was applied is not stored');
-select is(pg_temp.apply('tap_1'), 'duplicate', 'storing an applied event leaves its claim');
+select is(pg_temp.store('tap_1', '{}'), 'applied', 'an event that was applied is not stored');
+select is(pg_temp.created('tap_1'), 'duplicate', 'storing an applied event leaves its claim');
 select is(
   (
     select jsonb_build_array(resolution, resolved_at, attempts, payload_encoding)
@@ -240,12 +216,12 @@ select is(
   '["applied", "2027-01-04T00:00:00+00:00", 2, "text"]',
   'an applied event that comes again leaves its row'
 );
-select pg_temp.apply('tap_3');
-select is(pg_temp.file('tap_3', '{}'), 'applied', 'an event that was stale is not stored');
+select pg_temp.created('tap_3');
+select is(pg_temp.store('tap_3', '{}'), 'applied', 'an event that was stale is not stored');
 select is((pg_temp.failed('tap_3')).event_id, null, 'an event that was stale has no failure');
 
 select is(
-  pg_temp.file('tap_3', '{}', provider => 'b'),
+  pg_temp.store('tap_3', '{}', provider => 'b'),
   'stored',
   'the other provider''s event of that id is stored'
 );
@@ -255,8 +231,8 @@ select set_eq(
   'storing an event leaves the other provider''s claim'
 );
 
-select pg_temp.file('tap_2', '{}'), pg_temp.file('tap_4', '{}');
-select pg_temp.apply('tap_2');
+select pg_temp.store('tap_2', '{}'), pg_temp.store('tap_4', '{}');
+select pg_temp.created('tap_2');
 select is(
   (pg_temp.failed('tap_2')).resolution,
   'stale',
@@ -264,31 +240,15 @@ select is(
 );
 select is((pg_temp.failed('tap_4')).resolution, null, 'other failures stay open');
 select is(
-  (
-    select a.error_code
-    from public.billing_apply_events(
-      '[
-        {
-          "place": 1,
-          "provider": "a",
-          "event_id": "tap_4",
-          "type": "x",
-          "kind": "update",
-          "subscription_id": "tap_none",
-          "report": {}
-        }
-      ]'
-    ) as a
-  ),
-  'BW001',
+  pg_temp.apply(pg_temp.event('tap_4', 'update', 'tap_none', null)),
+  'failed BW001',
   'a stored event may fail again'
 );
 
 -- A repair keeps what was received.
-select public.billing_record_failed_event('{
-  "provider": "a", "event_id": "tap_5", "body": "{\"n\": 1}", "body_encoding": "text",
-  "error_code": "event_invalid", "error": "Unreadable", "type": "x", "kind": "creation",
-  "subscription_id": "sub_5", "customer_id": "cus_5", "account_id": "acc_5",
+select pg_temp.file('tap_5', 'event_invalid', 'sub_5', '{
+  "body": "{\"n\": 1}", "error": "Unreadable", "kind": "creation",
+  "customer_id": "cus_5", "account_id": "acc_5",
   "occurred_at": "2027-01-01Z"
 }');
 update billing.failed_events set payload = payload, error = 'Another' where event_id = 'tap_5';
@@ -305,7 +265,7 @@ select is(
   'a second repair keeps the received payload, and counts no attempt'
 );
 
-select pg_temp.file('tap_5', '{"n": 1');
+select pg_temp.store('tap_5', '{"n": 1');
 select is(
   (
     select jsonb_build_array(
@@ -339,14 +299,14 @@ select is(
   'the old body counts an attempt, and leaves the repair'
 );
 
-select pg_temp.file('tap_5', '{"n": 1}', error_code => 'repair_pending');
+select pg_temp.store('tap_5', '{"n": 1}', error_code => 'repair_pending');
 select is(
   (select jsonb_build_array(error_code, error, attempts) from pg_temp.failed('tap_5')),
   '["event_invalid", "Unreadable", 3]',
   'repair_pending leaves the error that was repaired'
 );
 
-select pg_temp.file('tap_4', '{"n": 2}');
+select pg_temp.store('tap_4', '{"n": 2}');
 select is(
   (select jsonb_build_array(payload, original_payload) from pg_temp.failed('tap_4')),
   '[{"n": 2}, null]',
@@ -354,9 +314,9 @@ select is(
 );
 
 select
-  pg_temp.file('tap_6', '{"n": '),
-  pg_temp.file('tap_7', 'gID/', 'base64'),
-  pg_temp.file('tap_8', '{"n": ');
+  pg_temp.store('tap_6', '{"n": '),
+  pg_temp.store('tap_7', 'gID/', 'base64'),
+  pg_temp.store('tap_8', '{"n": ');
 select
   pg_temp.repair('tap_6', '{"n": 1}'),
   pg_temp.repair('tap_7', '{"n": 1}'),
@@ -431,7 +391,7 @@ rollback to savepoint later;
 
 -- Resolved by hand.
 reset role;
-select pg_temp.file('tap_9', '{"n": 1}', provider => p)
+select pg_temp.store('tap_9', '{"n": 1}', provider => p)
 from unnest(array['a', 'b']) as p;
 select throws_like(
   format('select billing.resolve_failed_event(%L, %L, %L)', 'tap_4', a.reason, a.who),
@@ -491,7 +451,7 @@ select set_eq(
   'only that failure is resolved, and the role stands for the name'
 );
 
-select pg_temp.file('tap_4', '{"n": 2}');
+select pg_temp.store('tap_4', '{"n": 2}');
 select is(
   (
     select jsonb_build_array(resolved_at, resolution, resolution_note, resolved_by, attempts)
@@ -502,8 +462,8 @@ select is(
 );
 
 -- Opened again.
-select pg_temp.file('closed_1', '{"n": 1}', error_code => 'apply_failed', provider => 'b');
-select pg_temp.file('closed_' || i, '{"n": 1}') from generate_series(1, 5) as i;
+select pg_temp.store('closed_1', '{"n": 1}', error_code => 'apply_failed', provider => 'b');
+select pg_temp.store('closed_' || i, '{"n": 1}') from generate_series(1, 5) as i;
 update billing.failed_events
 set
   resolved_at = now(),
@@ -526,11 +486,11 @@ select throws_ok(
 )
 from (
   values
-    ('tap_none', null, 'No failed event has the id tap_none.'),
-    ('closed_2', 'b', 'No failed event has the id closed_2 (provider b).'),
+    ('tap_none', null, 'No failure with the id tap_none has the state by hand or ignored.'),
+    ('closed_2', 'b', 'No failure with the id closed_2 (provider b) has the state by hand or ignored.'),
     ('closed_1', null, 'Providers a and b both have a failed event with the id closed_1: add of_provider.'),
-    ('closed_4', 'a', 'Cannot open closed_4 again: its resolution is stale, so the event has had its effect.'),
-    ('closed_5', null, 'The failed event closed_5 is open already.')
+    ('closed_4', 'a', 'No failure with the id closed_4 (provider a) has the state by hand or ignored.'),
+    ('closed_5', null, 'No failure with the id closed_5 has the state by hand or ignored.')
 ) as e (id, provider, message);
 
 select matches(

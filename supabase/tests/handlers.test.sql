@@ -3,7 +3,7 @@
  * and hurts nothing but its event.
  */
 begin;
-select plan(33);
+select plan(34);
 
 create table public.tap_effects (place integer generated always as identity, effect text);
 grant insert, select on public.tap_effects to service_role;
@@ -154,6 +154,19 @@ select is(
   pg_temp.handle('raises', '{"n": 900, "code": "P0042"}'),
   'failed BW008 billing.on_raises raised P0042: too much: 900',
   'a handler that raises fails its event, by name'
+);
+-- Codes that mean something here, to PostgREST or to PL/pgSQL, and some others.
+select is_empty(
+  $$
+    select code, said
+    from string_to_table(
+      '08006 20000 23505 25006 26000 40001 40P01 42501 42883 53300 55P03 57014 57P01 P0001 P0004 '
+        'XX000 99999 BW000 BW001 BW004 BW005 BW006 BW007 PT200 PT418 PGRST', ' '
+    ) as code,
+      pg_temp.handle('raises', jsonb_build_object('n', 1, 'code', code)::text) as said
+    where said <> format('failed BW008 billing.on_raises raised %s: too much: 1', code)
+  $$,
+  'whatever SQLSTATE a handler raises, it fails its event alone'
 );
 select is(pg_temp.effects(), null, 'a handler that raises has no effect');
 select is_empty(

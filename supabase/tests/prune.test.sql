@@ -3,7 +3,7 @@
  * however old it is.
  */
 begin;
-select plan(16);
+select plan(15);
 truncate billing.processed_events, billing.failed_events, billing.notifications;
 
 create function pg_temp.days_ago(days integer)
@@ -18,46 +18,31 @@ $$;
 
 create function pg_temp.failure(event_id text, resolved_days integer default null)
 returns void language sql as $$
-  insert into billing.failed_events (
-    provider,
-    event_id,
-    payload,
-    original_payload,
-    payload_encoding,
-    error_code,
-    error,
-    first_failed_at,
-    last_failed_at,
-    resolved_at,
-    resolution
-  )
-  values
-    (
-      'a',
-      event_id,
-      '{"n": 2}',
-      '{"n": 1}',
-      'json',
-      'event_invalid',
-      'Failed',
-      pg_temp.days_ago(400),
-      pg_temp.days_ago(400),
-      pg_temp.days_ago(resolved_days),
-      case when resolved_days is not null then 'applied' end
-    )
+  select pg_temp.add('failed_events', jsonb_build_object(
+    'provider', 'a',
+    'event_id', event_id,
+    'payload', '{"n": 2}'::jsonb,
+    'original_payload', '{"n": 1}'::jsonb,
+    'payload_encoding', 'json',
+    'error_code', 'event_invalid',
+    'error', 'Failed',
+    'first_failed_at', pg_temp.days_ago(400),
+    'last_failed_at', pg_temp.days_ago(400),
+    'resolved_at', pg_temp.days_ago(resolved_days),
+    'resolution', case when resolved_days is not null then 'applied' end
+  ))
 $$;
 
 create function pg_temp.notification(event_id text, status text, days integer)
 returns void language sql as $$
-  insert into billing.notifications (
-    provider,
-    event_id,
-    account_id,
-    subscription_id,
-    status,
-    created_at
-  )
-  values ('a', event_id, 'acc_1', 'sub_1', status, pg_temp.days_ago(days))
+  select pg_temp.add('notifications', jsonb_build_object(
+    'provider', 'a',
+    'event_id', event_id,
+    'account_id', 'acc_1',
+    'subscription_id', 'sub_1',
+    'status', status,
+    'created_at', pg_temp.days_ago(days)
+  ))
 $$;
 
 create function pg_temp.prune(arguments text default '')
@@ -164,19 +149,5 @@ select matches(
   'batch_size integer DEFAULT 20000$',
   'a batch has 20,000 rows by default'
 );
-select is(
-  (
-    select count(*)::integer
-    from unnest(array['anon', 'authenticated', 'service_role']) as r
-    where has_function_privilege(
-      r,
-      'billing.prune(interval, interval, interval, integer)',
-      'execute'
-    )
-  ),
-  0,
-  'the API cannot prune'
-);
-
 select * from finish();
 rollback;

@@ -4,12 +4,12 @@
  * nor a run that has claimed the old body takes its place.
  */
 begin;
-select plan(97);
+select plan(96);
 set local timezone = 'UTC';
 truncate billing.failed_events, billing.leases;
 analyze billing.failed_events;
 
-create function pg_temp.file(
+create function pg_temp.fail(
   event_id text,
   kind text default 'payment_failed',
   subscription_id text default null,
@@ -17,34 +17,20 @@ create function pg_temp.file(
   error_code text default 'subscription_unknown',
   provider text default 'a'
 )
-returns void language sql as $$
-  select public.billing_record_failed_event(jsonb_build_object(
+returns text language sql as $$
+  select pg_temp.file(event_id, error_code, subscription_id, jsonb_build_object(
     'provider', provider,
-    'event_id', event_id,
     'body', '{"n": "old"}',
-    'body_encoding', 'text',
-    'error_code', error_code,
-    'error', 'Failed',
     'type', 'provider.' || kind,
     'kind', kind,
-    'subscription_id', subscription_id,
     'occurred_at', to_timestamp(1800000000 + second)
   ))
 $$;
 
 -- Stores a body.
 create function pg_temp.store(event_id text, body text, encoding text default 'text')
-returns text language sql as $$
-  select public.billing_record_failed_event(jsonb_build_object(
-    'event_id', event_id,
-    'body', body,
-    'body_encoding', encoding
-  ) || '{"provider": "a", "error_code": "x", "error": "x"}')
-$$;
-
-create function pg_temp.run(number integer)
-returns uuid language sql immutable
-return lpad(number::text, 32, '0')::uuid;
+returns text language sql
+return pg_temp.file(event_id, fields => jsonb_build_object('body', body, 'body_encoding', encoding));
 
 create function pg_temp.claim(number integer, batch_size integer default 100)
 returns text language sql as $$
@@ -73,32 +59,16 @@ returns integer language sql as $$
   )
 $$;
 
-create function pg_temp.failed(event_id text)
-returns billing.failed_events language sql as $$
-  select * from billing.failed_events f where f.event_id = failed.event_id
-$$;
-
 -- A creation; if a run applies it, `number` is the run, and row_id the row that it has claimed.
-create function pg_temp.apply(event_id text, number integer default null, row_id text default null)
-returns text language sql as $$
-  select concat_ws(' ', a.outcome, a.error_code)
-  from public.billing_apply_events(jsonb_build_array(jsonb_build_object(
-    'place', 1,
-    'provider', 'a',
-    'event_id', event_id,
-    'type', 'x',
-    'kind', 'creation',
-    'subscription_id', 'sub_' || event_id,
-    'account_id', 'acc_1',
-    'report', '{"plan_id": "plan_1"}'::jsonb,
-    'retry', case
-      when number is not null then jsonb_build_object(
-        'event_id', coalesce(row_id, event_id),
-        'lease_id', pg_temp.run(number)
-      )
-    end
-  ))) as a
-$$;
+create function pg_temp.deliver(event_id text, number integer default null, row_id text default null)
+returns text language sql
+return pg_temp.apply(pg_temp.event(event_id, 'creation', 'sub_' || event_id, null, case
+  when number is null then '{}'
+  else jsonb_build_object('retry', jsonb_build_object(
+    'event_id', coalesce(row_id, event_id),
+    'lease_id', pg_temp.run(number)
+  ))
+end));
 
 create function pg_temp.repair(event_id text, n text default 'repaired')
 returns void language sql as $$
@@ -123,13 +93,8 @@ returns boolean language sql as $$
   select exists (select from billing.processed_events p where p.event_id = in_ledger.event_id)
 $$;
 
-create function pg_temp.end_lease()
-returns void language sql as $$
-  update billing.leases set held_until = clock_timestamp() - interval '1 ms'
-$$;
-
 -- Requests.
-create function pg_temp.requested()
+create function pg_temp.requests()
 returns text language sql as $$
   select string_agg(provider || ' ' || event_id, ', ' order by event_id, provider)
   from billing.failed_events
@@ -141,11 +106,11 @@ returns text language plpgsql as $$
 begin
   update billing.failed_events set retry_requested_at = null;
   execute format('select billing.retry_failed_events(%s)', arguments);
-  return pg_temp.requested();
+  return pg_temp.requests();
 end;
 $$;
 
-select pg_temp.file(event_id, kind, error_code => error_code, provider => provider)
+select pg_temp.fail(event_id, kind, error_code => error_code, provider => provider)
 from (
   values
     ('a', 'request_1', 'creation', 'event_invalid'),
@@ -175,28 +140,28 @@ select throws_ok(
 )
 from (
   values
-    ('none', 'No open failure has the id none.'),
-    ('', 'No open failure has the id .'),
-    ('<event id>', 'No open failure has the id <event id>.'),
+    ('none', 'No failure with the id none has the state open.'),
+    ('', 'No failure with the id  has the state open.'),
+    ('<event id>', 'No failure with the id <event id> has the state open.'),
     (null, null),
     ('request_5', 'Providers a and b both have a failed event with the id request_5: add of_provider.'),
-    ('request_6', 'No open failure has the id request_6.'),
+    ('request_6', 'No failure with the id request_6 has the state open.'),
     ('request_8', 'Cannot retry request_8: its payload was pruned.')
 ) as e (event_id, message);
 select throws_ok(
   $$select billing.retry_failed_event('request_1', of_provider => 'b')$$,
   'P0001',
-  'No open failure has the id request_1 (provider b).',
+  'No failure with the id request_1 (provider b) has the state open.',
   'a retry of the wrong provider is refused'
 );
-select is(pg_temp.requested(), null, 'refused retries request nothing');
+select is(pg_temp.requests(), null, 'refused retries request nothing');
 
 select matches(
   billing.retry_failed_event('request_1'),
   '^Retry requested: 1\. The worker retries it at its next run\. See: select ',
   'a retry of an open failure is requested'
 );
-select is(pg_temp.requested(), 'a request_1', 'only that retry is requested');
+select is(pg_temp.requests(), 'a request_1', 'only that retry is requested');
 select is(
   (select jsonb_build_array(attempts, resolved_at, error_code) from pg_temp.failed('request_1')),
   '[1, null, "event_invalid"]',
@@ -224,7 +189,7 @@ select matches(
   'a provider may be named, or is the one with an open failure'
 );
 select is(
-  pg_temp.requested(),
+  pg_temp.requests(),
   'a request_1, b request_5, b request_7',
   'the retries of that provider are requested'
 );
@@ -235,7 +200,7 @@ select matches(
   'a retry of all counts what it requests'
 );
 select is(
-  pg_temp.requested(),
+  pg_temp.requests(),
   'a request_1, a request_2, a request_3, a request_5, b request_5, b request_7',
   'a retry of all requests open failures with a payload'
 );
@@ -264,14 +229,14 @@ from (
 ) as c (condition, requested);
 
 select pg_temp.request();
-select pg_temp.apply('request_2');
+select pg_temp.deliver('request_2');
 select is(
   pg_temp.row_of('request_2'),
   'old applied',
   'a delivery that is applied ends the request'
 );
 
-select pg_temp.file('request_3');
+select pg_temp.fail('request_3');
 select is(
   pg_temp.row_of('request_3'),
   'old open requested',
@@ -280,7 +245,7 @@ select is(
 
 -- A run holds the queue.
 truncate billing.failed_events;
-select pg_temp.file('lease_1', subscription_id => 'sub_1');
+select pg_temp.fail('lease_1', subscription_id => 'sub_1');
 set local role service_role;
 select is(pg_temp.claim(1), null, 'nothing is claimed without a request');
 
@@ -304,8 +269,8 @@ select is(pg_temp.claim(1), null, 'a run does not claim a row twice');
 select pg_temp.end_lease();
 select is(pg_temp.claim(2), 'lease_1', 'another run claims the row after the lease');
 select is(pg_temp.settle(1, 'lease_1', 'failed'), 0, 'a run without the lease settles nothing');
-select is(pg_temp.apply('lease_1', 1), 'failed BW004', 'a run without the lease applies nothing');
-select is(pg_temp.apply('lease_1', 2), 'applied', 'the run with the lease applies the event');
+select is(pg_temp.deliver('lease_1', 1), 'failed BW004', 'a run without the lease applies nothing');
+select is(pg_temp.deliver('lease_1', 2), 'applied', 'the run with the lease applies the event');
 select ok(
   public.billing_release_lease('retries', pg_temp.run(2), false),
   'a run goes on if another one has asked for the queue'
@@ -345,7 +310,7 @@ select set_eq(
 
 -- The order.
 truncate billing.failed_events;
-select pg_temp.file(event_id, kind, 'sub_2', second)
+select pg_temp.fail(event_id, kind, 'sub_2', second)
 from (
   values
     ('e', 'payment_failed', null),
@@ -357,7 +322,7 @@ from (
 update billing.failed_events
 set first_failed_at = now() - interval '1 h', event_id = 'z'
 where event_id = 'c';
-select pg_temp.file('c', 'update', 'sub_2', 20);
+select pg_temp.fail('c', 'update', 'sub_2', 20);
 select billing.retry_failed_events();
 savepoint all_requested;
 select is(
@@ -375,7 +340,7 @@ select pg_temp.settle(3, 'b', 'failed'), pg_temp.settle(3, 'a', 'ignored');
 select is(pg_temp.claim(3, 2), 'z, c', 'later events are claimed when those are settled');
 
 truncate billing.failed_events;
-select pg_temp.file(event_id, kind, subscription_id, second)
+select pg_temp.fail(event_id, kind, subscription_id, second)
 from (
   values
     ('i', 'creation', 'sub_3', 10),
@@ -408,8 +373,8 @@ select is(
 
 -- More events of one subscription are held back than a claim looks at.
 truncate billing.failed_events, billing.leases;
-select pg_temp.file('queued_' || i, 'update', 'sub_q', i) from generate_series(10, 40) as i;
-select pg_temp.file('other', 'update', 'sub_other', 99), billing.retry_failed_events();
+select pg_temp.fail('queued_' || i, 'update', 'sub_q', i) from generate_series(10, 40) as i;
+select pg_temp.fail('other', 'update', 'sub_other', 99), billing.retry_failed_events();
 select is(
   pg_temp.claim(4, 1) || ' ' || pg_temp.claim(4, 1),
   'queued_10 other',
@@ -436,7 +401,7 @@ select is(
 
 -- Outcomes.
 truncate billing.failed_events;
-select pg_temp.file('outcome_' || i, subscription_id => 'sub_' || i)
+select pg_temp.fail('outcome_' || i, subscription_id => 'sub_' || i)
 from generate_series(1, 9) as i;
 update billing.failed_events set last_failed_at = '2027-01-01T00:00:00Z';
 select billing.retry_failed_events();
@@ -470,11 +435,6 @@ select is(
   ),
   5,
   'a call settles only claimed rows'
-);
-select is(
-  public.billing_settle_failed_events(pg_temp.run(4), '[]'),
-  0,
-  'a call may settle nothing'
 );
 
 reset role;
@@ -550,29 +510,18 @@ select is(
 
 -- The provider delivers the old body of a repaired event again.
 truncate billing.failed_events;
-select pg_temp.file('repair_1'), pg_temp.repair('repair_1'), billing.retry_failed_event('repair_1');
+select pg_temp.fail('repair_1'), pg_temp.repair('repair_1'), billing.retry_failed_event('repair_1');
 select is(
-  pg_temp.apply('repair_1'),
+  pg_temp.deliver('repair_1'),
   'failed BW004',
   'the old body of a repaired failure is not applied'
 );
 select results_eq(
   $$
     select error
-    from public.billing_apply_events(
-      '[
-        {
-          "place": 1,
-          "provider": "a",
-          "event_id": "repair_1",
-          "kind": "creation",
-          "subscription_id": "s",
-          "account_id": "x",
-          "type": "x",
-          "report": {"plan_id": "x"}
-        }
-      ]'
-    )
+    from public.billing_apply_events(jsonb_build_array(
+      pg_temp.event('repair_1', 'creation', 's', null) || '{"place": 1}'
+    ))
   $$,
   $$values ('Event repair_1 was repaired in failed_events and waits for its retry.')$$,
   'the answer names the pending repair'
@@ -582,46 +531,33 @@ select ok(
   'the repair and its request stay'
 );
 select is(
-  (
-    select string_agg(concat_ws(' ', a.outcome, a.error_code), ', ' order by a.place)
-    from public.billing_apply_events((
-      select jsonb_agg(jsonb_build_object(
-        'place', e.place,
-        'provider', e.provider,
-        'event_id', e.event_id,
-        'type', 'x',
-        'kind', 'creation',
-        'subscription_id', 'other_' || e.place,
-        'account_id', 'acc_1',
-        'report', '{"plan_id": "plan_1"}'::jsonb
-      ))
-      from (
-        values (1, 'a', 'repair_0'), (2, 'a', 'repair_1'), (3, 'b', 'repair_1')
-      ) as e (place, provider, event_id)
-    )) as a
+  pg_temp.apply(
+    pg_temp.event('repair_0', 'creation', 'other_1', null),
+    pg_temp.event('repair_1', 'creation', 'other_2', null),
+    pg_temp.event('repair_1', 'creation', 'other_3', null, '{"provider": "b"}')
   ),
   'applied, failed BW004, applied',
   'other events are applied, even with that id of the other provider'
 );
 select pg_temp.claim(4);
 select is(
-  pg_temp.apply('repair_1'),
+  pg_temp.deliver('repair_1'),
   'failed BW004',
   'a delivery does not apply the old body of a claimed repair'
 );
 select is(
-  pg_temp.apply('repair_1', 4) || ': ' || pg_temp.row_of('repair_1'),
+  pg_temp.deliver('repair_1', 4) || ': ' || pg_temp.row_of('repair_1'),
   'applied: repaired applied',
   'the run applies the repair, which resolves the row'
 );
-select is(pg_temp.apply('repair_1'), 'duplicate', 'after the repair, the old body is a duplicate');
+select is(pg_temp.deliver('repair_1'), 'duplicate', 'after the repair, the old body is a duplicate');
 
 -- A run has claimed the old body when it is repaired.
-select pg_temp.file('repair_2'), billing.retry_failed_event('repair_2');
+select pg_temp.fail('repair_2'), billing.retry_failed_event('repair_2');
 select pg_temp.claim(4);
 select pg_temp.repair('repair_2');
 select is(
-  pg_temp.apply('repair_2', 4),
+  pg_temp.deliver('repair_2', 4),
   'failed BW004',
   'a run does not apply a body that was repaired meanwhile'
 );
@@ -636,28 +572,28 @@ select ok(
   'a repair during a run stays requested'
 );
 select is(
-  pg_temp.claim(4) || ': ' || pg_temp.apply('repair_2', 4),
+  pg_temp.claim(4) || ': ' || pg_temp.deliver('repair_2', 4),
   'repair_2: applied',
   'the same run may claim and apply the repair'
 );
 
 -- A repaired payload has another id than its row.
 select
-  pg_temp.file('sha256:1'),
-  pg_temp.file('repair_3'),
+  pg_temp.fail('sha256:1'),
+  pg_temp.fail('repair_3'),
   pg_temp.repair('sha256:1'),
   billing.retry_failed_event('sha256:1');
 select pg_temp.claim(4);
 select pg_temp.repair('sha256:1', 'again');
 select is(
-  pg_temp.apply('repair_3', 4, 'sha256:1'),
+  pg_temp.deliver('repair_3', 4, 'sha256:1'),
   'failed BW004',
   'another repair ends the claim'
 );
 
 select pg_temp.claim(4);
 select is(
-  pg_temp.apply('repair_3', 4, 'sha256:1')
+  pg_temp.deliver('repair_3', 4, 'sha256:1')
     || ': '
     || pg_temp.row_of('sha256:1')
     || ', '
@@ -676,11 +612,11 @@ select is(
 );
 
 -- A run has claimed an event that is resolved, or not repaired at all.
-select pg_temp.file('repair_4'), pg_temp.file('repair_5'), billing.retry_failed_events();
+select pg_temp.fail('repair_4'), pg_temp.fail('repair_5'), billing.retry_failed_events();
 select pg_temp.claim(4);
 select billing.resolve_failed_event('repair_4', 'a test', 'somebody');
 select is(
-  pg_temp.apply('repair_4', 4),
+  pg_temp.deliver('repair_4', 4),
   'failed BW004',
   'a failure that was resolved by hand is not applied'
 );
@@ -691,20 +627,20 @@ select is(
 );
 
 select is(
-  pg_temp.apply('repair_5'),
+  pg_temp.deliver('repair_5'),
   'applied',
   'a delivery applies a claimed failure without a repair'
 );
 select is(
-  pg_temp.apply('repair_5', 4),
+  pg_temp.deliver('repair_5', 4),
   'duplicate',
   'after that delivery, the run gets a duplicate'
 );
 select is(pg_temp.claim(4), null, 'no retry is left');
 
 -- An event that fails again right after it was resolved can be claimed at once.
-select pg_temp.file('repair_6'), billing.retry_failed_event('repair_6'), pg_temp.claim(4);
-select pg_temp.apply('repair_6', 4);
+select pg_temp.fail('repair_6'), billing.retry_failed_event('repair_6'), pg_temp.claim(4);
+select pg_temp.deliver('repair_6', 4);
 select is_empty(
   $$
     select event_id
@@ -716,21 +652,21 @@ select is_empty(
 );
 
 delete from billing.processed_events where event_id = 'repair_6';
-select pg_temp.file('repair_6'), billing.retry_failed_event('repair_6');
+select pg_temp.fail('repair_6'), billing.retry_failed_event('repair_6');
 select is(pg_temp.claim(4), 'repair_6', 'a failure that opens again can be claimed');
 
-select pg_temp.file('repair_6');
-select is(pg_temp.apply('repair_6', 4), 'stale', 'a delivery that fails leaves the claim');
+select pg_temp.fail('repair_6');
+select is(pg_temp.deliver('repair_6', 4), 'stale', 'a delivery that fails leaves the claim');
 
 -- Events with a handler: what a run has no time for comes again, and what may be slow last.
 truncate billing.failed_events, billing.leases;
 select
-  pg_temp.file('handler_1', second => 1, error_code => 'apply_failed'),
-  pg_temp.file('handler_2', second => 2, error_code => 'handler_missing'),
-  pg_temp.file('handler_3', second => 3),
-  pg_temp.file('handler_4', subscription_id => 's', second => 4, error_code => 'apply_failed'),
-  pg_temp.file('handler_5', subscription_id => 's', second => 5),
-  pg_temp.file('handler_6', second => 6),
+  pg_temp.fail('handler_1', second => 1, error_code => 'apply_failed'),
+  pg_temp.fail('handler_2', second => 2, error_code => 'handler_missing'),
+  pg_temp.fail('handler_3', second => 3),
+  pg_temp.fail('handler_4', subscription_id => 's', second => 4, error_code => 'apply_failed'),
+  pg_temp.fail('handler_5', subscription_id => 's', second => 5),
+  pg_temp.fail('handler_6', second => 6),
   billing.retry_failed_events();
 select is(
   pg_temp.claim(4),
@@ -772,9 +708,9 @@ select is(
 );
 
 select
-  pg_temp.file('unhandled_1', error_code => 'apply_failed'),
-  pg_temp.file('unhandled_2', error_code => 'subscription_unknown'),
-  pg_temp.file('unhandled_3');
+  pg_temp.fail('unhandled_1', error_code => 'apply_failed'),
+  pg_temp.fail('unhandled_2', error_code => 'subscription_unknown'),
+  pg_temp.fail('unhandled_3');
 update billing.failed_events set next_retry_at = now() where event_id = 'unhandled_1';
 select billing.retry_failed_event('unhandled_2');
 select pg_temp.claim(4);

@@ -63,7 +63,7 @@ begin
       )
     end;
     value := to_jsonb(nullif(split_part(word, '=', -1), 'null'));
-    if field ~ '(_at|_end)$' and jsonb_typeof(value) = 'string' then
+    if field ~ '_(at|end|until)$' and jsonb_typeof(value) = 'string' then
       value := to_jsonb(pg_temp.at((value #>> '{}')::numeric));
     elsif field = 'items' then
       value := to_jsonb(string_to_array(value #>> '{}', '+'));
@@ -119,7 +119,7 @@ return concat_ws(
   (
     select string_agg(
       f.name || '=' || case
-        when f.name ~ '(_at|_end)$'
+        when f.name ~ '_(at|end|until)$'
           then (extract(epoch from f.value::timestamptz) - 1800000000)::integer::text
         when f.name = 'items' then translate(f.value, ',[" ]', '+')
         else f.value
@@ -129,7 +129,7 @@ return concat_ws(
     where f.value is not null
       and f.name in (
         'current_period_end', 'customer_id', 'quantity', 'cancel_at', 'trial_end', 'paused',
-        'livemode', 'items', 'items_complete'
+        'paused_until', 'livemode', 'items', 'items_complete'
       )
   )
 );
@@ -193,11 +193,9 @@ values
   ('ending 20, opening 30 trialing', null, 'A30 trialing P30 deleted', true, 'a newer update brings the subscription back'),
   ('ending 20 past_due, opening 30 past_due', null, 'A30 past_due P30 deleted since 30', true, 'a deletion tells nothing of past_due'),
   ('ending 20, update 10 unpaid was past_due', null, 'A20 canceled P10 deleted', true, 'an update that makes no record is no different'),
-  ('creation 10, deletion 20, payment 30', null, 'A10 canceled P10 deleted', true, 'and brings nothing back'),
   ('update 20', '1 BW001', '', false, 'an update needs a record'),
   ('deletion 20', '1 BW001', '', false, 'so does a deletion'),
   ('payment 20', '1 BW001', '', false, 'so does a failed payment'),
-  ('update 20, creation 10, update 20', '1 BW001', 'A10 active P20', false, 'once the record is there, a retry is applied'),
   ('creation 10, refund 20', '2 BW003', 'A10 active P10', true, 'other kinds have no effect'),
   ('creation 10, update 20 provider=b, creation 30 provider=b, deletion 40 provider=b, payment 50 provider=b',
     '2 BW002, 3 BW002, 4 BW002, 5 BW002', 'A10 active P10', false, 'a subscription belongs to the provider that created it'),
@@ -208,8 +206,6 @@ values
   ('creation 10, deletion 20, update 21 trialing', null, 'A10 trialing P21 deleted', true,
     'an update newer than the deletion brings the subscription back; canceled_at stays'),
   ('creation 10, update 20.000002 unpaid, update 20.000001', '3 stale', 'A10 unpaid P20.000002', true, 'a microsecond decides'),
-  ('creation 10.000002, update 10.000001 unpaid', '2 stale', 'A10.000002 active P10.000002', true, 'also between an update and a creation'),
-  ('creation 10, deletion 20.000001, update 20.000002', null, 'A10 active P20.000002 deleted', true, 'and between a deletion and an update'),
 
   -- At the same time: creation before update before deletion.
   ('creation 10, update 10 unpaid', null, 'A10 unpaid P10', true, 'an update at the time of the creation comes after it'),
@@ -223,8 +219,6 @@ values
   ('creation 10, deletion 30, update 20 unpaid', null, 'A10 canceled P20 deleted', true,
     'a late update of a canceled subscription brings what is reported, not the status'),
   ('creation 10, deletion 30, update 25, update 20 unpaid', '4 stale', 'A10 canceled P25 deleted', true, 'such updates are ordered among themselves'),
-  ('creation 10, deletion 30, update 20, update 40 unpaid', null, 'A10 unpaid P40 deleted', true,
-    'and one that is newer than the deletion brings the status too'),
   ('creation 10, update 30 unpaid, deletion 20', null, 'A10 unpaid P30 deleted', true,
     'a deletion older than the newest update leaves the status, and canceled_at tells of it'),
   ('creation 30, deletion 29', null, 'A30 active P30 deleted', true, 'so does one older than the creation'),
@@ -236,9 +230,7 @@ values
   -- More than one creation.
   ('creation 20, creation 10', '2 stale', 'A20 active P20', true, 'a newer creation takes the record over; one older than that of the record is stale'),
   ('creation 10, creation 10 account=A11 plan=P11', null, 'A11 active P11', false, 'of two at the same time, the later arrival wins'),
-  ('creation 10, update 30 unpaid, creation 20', null, 'A20 unpaid P30', true,
-    'a late creation, older than the newest update, brings only the account'),
-  ('creation 10, update 20 unpaid, creation 30', null, 'A30 active P30', true, 'newer than everything, it brings everything'),
+  ('creation 10, update 20 unpaid, creation 30', null, 'A30 active P30', true, 'one that is newer than everything brings everything'),
   ('creation 10, creation 30, creation 20, update 25 unpaid', '3 stale, 4 stale', 'A30 active P30', true,
     'what lies between two creations is stale after the newer one'),
   ('creation 10, update 40 unpaid, creation 30, creation 20, update 35', '4 stale, 5 stale', 'A30 unpaid P40', true,
@@ -248,7 +240,6 @@ values
   ('creation 10, update 20 past_due was trialing, creation 30, update 30 trialing plan=P31', null, 'A30 trialing P31', true,
     'an update that a newer creation replaced does not count in the second of the creation'),
   ('creation 10, deletion 20, creation 30', null, 'A30 active P30 deleted', true, 'a creation newer than the deletion brings the subscription back'),
-  ('creation 10, deletion 30, creation 20', null, 'A20 canceled P20 deleted', true, 'an older one leaves the status'),
 
   -- Accounts.
   ('creation 10 account=null', '1 BW005', '', false, 'a creation needs an account'),
@@ -369,7 +360,8 @@ select format(c.arriving, f.name, f.one, f.two), c.not_applied, format(c.after, 
 from (
   values
     ('current_period_end', '1', '2'), ('customer_id', 'cus_1', 'cus_2'), ('quantity', '0', '2147483647'),
-    ('cancel_at', '1', '2'), ('trial_end', '1', '2'), ('paused', 'void', 'keep_as_draft'), ('livemode', 'true', 'false'),
+    ('cancel_at', '1', '2'), ('trial_end', '1', '2'), ('paused', 'void', 'keep_as_draft'),
+    ('paused_until', '1', '2'), ('livemode', 'true', 'false'),
     ('items', 'P', 'P+S'), ('items_complete', 'true', 'false')
 ) as f (name, one, two)
 cross join (

@@ -6,17 +6,10 @@
 begin;
 select plan(36);
 
-create function pg_temp.event(event_id text, kind text, subscription_id text, second integer)
+create function pg_temp.sent(event_id text, kind text, subscription_id text, second integer)
 returns jsonb language sql
-return jsonb_build_object(
+return pg_temp.event(event_id, kind, subscription_id, second, jsonb_build_object(
   'place', second,
-  'provider', 'a',
-  'event_id', event_id,
-  'type', 'x',
-  'kind', kind,
-  'occurred_at', to_timestamp(1800000000 + second),
-  'subscription_id', subscription_id,
-  'account_id', case when kind = 'creation' then 'acc_1' end,
   'report', jsonb_build_object(
     'plan_id', 'plan_1',
     'provider_status', 'active',
@@ -26,7 +19,7 @@ return jsonb_build_object(
     when kind = 'payment_failed'
       then jsonb_build_object('invoice_id', 'in_' || subscription_id, 'once_per_invoice', true)
   end
-);
+));
 
 -- Returns what this transaction has read of each table until now.
 create function pg_temp.counts()
@@ -74,16 +67,16 @@ returns table (step text, statement text, expected text) language sql as $$
     'applied'
   from (
     values
-      ('creation', jsonb_build_array(pg_temp.event('c' || n, 'creation', 'tap_' || n, 0))),
-      ('update', jsonb_build_array(pg_temp.event('u' || n, 'update', 'tap_' || n, 1))),
+      ('creation', jsonb_build_array(pg_temp.sent('c' || n, 'creation', 'tap_' || n, 0))),
+      ('update', jsonb_build_array(pg_temp.sent('u' || n, 'update', 'tap_' || n, 1))),
       (
         'updates',
         (
-          select jsonb_agg(pg_temp.event('m' || n || '_' || i, 'update', 'tap_' || i, n + i))
+          select jsonb_agg(pg_temp.sent('m' || n || '_' || i, 'update', 'tap_' || i, n + i))
           from generate_series(1, least(n, 5)) as i
         )
       ),
-      ('payment', jsonb_build_array(pg_temp.event('p' || n, 'payment_failed', 'tap_' || n, 3)))
+      ('payment', jsonb_build_array(pg_temp.sent('p' || n, 'payment_failed', 'tap_' || n, 3)))
   ) as s (step, events)
   union all
   select
@@ -177,7 +170,7 @@ from (
 ) as e (step, name, rows)
 join watched w using (step);
 
-select public.billing_apply_events(jsonb_build_array(pg_temp.event('e7', 'update', 'tap_1', 99)));
+select public.billing_apply_events(jsonb_build_array(pg_temp.sent('e7', 'update', 'tap_1', 99)));
 
 -- With fresh plans. Indexes are quicker to build afterwards.
 reset role;

@@ -42,15 +42,7 @@ revoke execute on function billing.on_closed from public;
 
 create function billing.once(text, jsonb) returns void language sql as '';
 
-select public.billing_record_failed_event(jsonb_build_object(
-  'provider', 'a',
-  'event_id', f.event_id,
-  'body', '{}',
-  'body_encoding', 'text',
-  'error_code', f.error_code,
-  'error', 'Failed',
-  'type', 'x',
-  'subscription_id', 'sub_' || f.event_id,
+select pg_temp.file(f.event_id, f.error_code, 'sub_' || f.event_id, jsonb_build_object(
   'account_id', 'acc_' || f.event_id
 ))
 from (

@@ -4,27 +4,11 @@
  * their control files, signatures and privileges.
  */
 begin;
-select plan(57);
+select plan(53);
 
 create function pg_temp.schedule(key text default 'sb_secret_1')
 returns text language sql as $$
   select billing.schedule_worker('https://ref.supabase.co/', key)
-$$;
-
-create function pg_temp.fail(
-  event_id text,
-  error_code text default 'tap_code',
-  customer_id text default null
-)
-returns text language sql as $$
-  select public.billing_record_failed_event(jsonb_build_object(
-    'event_id', event_id,
-    'error_code', error_code,
-    'subscription_id', event_id,
-    'customer_id', customer_id
-  ) || '{
-    "provider": "a", "kind": "creation", "body": "{}", "body_encoding": "text", "error": "Failed"
-  }')
 $$;
 
 -- Returns the number of calls since the last time.
@@ -53,7 +37,7 @@ select lives_ok(
   'without extensions, unscheduling does nothing'
 );
 
-select pg_temp.fail('tap_1'), pg_temp.fail('tap_2');
+select pg_temp.file('tap_1', 'tap_code'), pg_temp.file('tap_2', 'tap_code');
 select matches(
   billing.retry_failed_event('tap_1'),
   'The worker retries it at its next run',
@@ -126,18 +110,10 @@ select matches(
 select is(pg_temp.calls(), 1, 'a retry of many wakes the worker once');
 
 select billing.resolve_failed_event('tap_2', 'a test', 'somebody');
-select is(
-  billing.retry_failed_events(of_error_code => 'tap_none'),
-  'No open failure matches: nothing to retry.',
-  'an event that does not match is not retried'
-);
+select billing.retry_failed_events(of_error_code => 'tap_none');
 select is(pg_temp.calls(), 0, 'no worker is woken without a retry');
 
 -- A run whose time is over wakes it for another one that has asked for its queue.
-create function pg_temp.run(n integer)
-returns uuid language sql
-return lpad(n::text, 32, '0')::uuid;
-
 select billing.hold_lease('retries', pg_temp.run(1)), billing.hold_lease('retries', pg_temp.run(2));
 select ok(not public.billing_release_lease('retries', pg_temp.run(n)), format('run %s ends', n))
 from unnest('{2,1}'::integer[]) as n;
@@ -146,24 +122,15 @@ select is(pg_temp.calls(), 1, 'only the run that has the queue wakes the next');
 select public.billing_release_lease('retries', pg_temp.run(1));
 select is(pg_temp.calls(), 0, 'a run wakes the next only once');
 
--- service_role, in a project where it may not read Vault.
+-- A role that may not read Vault, and service_role.
 
-revoke all on vault.decrypted_secrets from service_role;
-set local role service_role;
+grant usage on schema billing to authenticated;
+grant execute on function billing.wake_worker to authenticated;
+set local role authenticated;
 select ok(not billing.wake_worker(), 'a wake that may not read Vault does nothing');
 
-select matches(
-  public.billing_retry_failed_event('tap_1'),
-  'The worker retries it at its next run\.',
-  'a retry that may not read Vault is requested'
-);
-select throws_ok(
-  format('select billing.%s', f),
-  '42501',
-  null,
-  format('service_role may not call %s', f)
-)
-from unnest(array['schedule_worker(null, null)', 'unschedule_worker()', 'prune()']) as f;
+set local role service_role;
+select ok(billing.wake_worker(), 'the functions may wake the worker');
 
 reset role;
 
@@ -205,9 +172,11 @@ begin
 end;
 $$;
 
-select
-  pg_temp.fail('lacking_1', 'account_unknown', 'cus_1'),
-  pg_temp.fail('lacking_2', 'account_unknown', 'cus_2');
+select pg_temp.file('lacking_' || i, 'account_unknown', 'sub_' || i, jsonb_build_object(
+  'kind', 'creation',
+  'customer_id', 'cus_' || i
+))
+from generate_series(1, 2) as i;
 select ok(
   not billing.wake_worker() and not billing.wake_worker('notifications'),
   'a wake that raises an error does nothing'
@@ -227,22 +196,10 @@ select lives_ok(
 
 set constraints all deferred;
 select is(
-  (
-    select a.outcome
-    from public.billing_apply_events(
-      '[
-        {
-          "place": 1,
-          "provider": "a",
-          "event_id": "tap_c",
-          "type": "x",
-          "kind": "checkout",
-          "account_id": "acc_2",
-          "report": {"customer_id": "cus_2"}
-        }
-      ]'
-    ) as a
-  ),
+  pg_temp.apply(pg_temp.event('tap_c', 'checkout', null, null, '{
+    "account_id": "acc_2",
+    "report": {"customer_id": "cus_2"}
+  }')),
   'applied',
   'a checkout is applied if the wake raises an error'
 );

@@ -265,16 +265,8 @@ Deno.test("docs/deploy.md: an app gets the receiver, updates it, has it beside i
     tree: await app.tree(),
   };
 
-  await test.step("added: a push, which a name that is taken in the database stops", async () => {
+  await test.step("added", async () => {
     assertWorks(await add("--yes"));
-
-    await sql`create table public.billing_subscriptions (user_id int)`;
-    const { code, output } = await type(push, { env });
-    const taken = "these names are taken: table billing_subscriptions";
-    assertStringIncludes(output, `Nothing was created, because ${taken}`);
-    assertEquals([code, await appliedNames()], [1, THEIRS]);
-    await sql`drop table public.billing_subscriptions`;
-
     assertWorks(await type(push, { env }));
     assertEquals(await appliedNames(), [...THEIRS, ...OURS]);
     // `--remote` keeps the local database out.

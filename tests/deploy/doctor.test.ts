@@ -13,7 +13,6 @@ import { checkDeployment } from "../../scripts/doctor.ts";
 import type { Target } from "../../scripts/doctor/check.ts";
 import { checkDatabase } from "../../scripts/doctor/database.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
-import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { withDatabase } from "../../scripts/local_stack/databases.ts";
 import { startGateway } from "../../scripts/local_stack/gateway.ts";
 import { SCHEMA_VERSION } from "../../supabase/functions/_shared/billing/database/schema_version.ts";
@@ -24,7 +23,6 @@ import {
 } from "../support/databases.ts";
 import { startReceiver, startWorker, wake } from "../support/functions.ts";
 import { freePort } from "../support/machine.ts";
-import { recordFailure } from "../support/queues.ts";
 import { runCommand } from "../support/run_script.ts";
 import { deliver } from "../support/send.ts";
 import { startPostgrest } from "../support/stacks.ts";
@@ -40,6 +38,7 @@ const CHECKS = [
   "worker",
   "worker's key",
   "worker's runs",
+  "sweep",
   "failures",
   "notifications",
   "live and test",
@@ -120,18 +119,12 @@ Deno.test("a working deployment passes, and nothing is stored", async () => {
 
   const found = await look();
   assertEquals(Object.keys(found), CHECKS);
-  const { schedule, ...others } = found;
+  const { schedule, sweep, ...others } = found;
   assertStringIncludes(schedule!, "skipped the local stack wakes the worker");
+  assertStringIncludes(sweep!, "skipped off: nothing finds");
   const not = Object.entries(others).filter(([, text]) => !/^ok/.test(text));
   assertEquals(not, []);
   assertEquals(await rowCounts(sql), before);
-});
-
-Deno.test("an open failure is found", async () => {
-  await recordFailure(sql, { event_id: uniqueId("evt") });
-  const found = await look();
-  assertEquals(failed(found), ["failures"]);
-  assertStringIncludes(found["failures"]!, "1 open, the oldest since 20");
 });
 
 Deno.test("functions that are older than the database say so, as the doctor does", async () => {

@@ -191,7 +191,7 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
     );
     const pasted = `${secret}\n${dbUrl}\n${signing}\n`;
     const { code, output } = await type(`${block}\n${ofRewrites}`, pasted);
-    assertWorks({ code, output }, "13 ok, 0 FAIL, 1 skipped");
+    assertWorks({ code, output }, "13 ok, 0 FAIL, 2 skipped");
     for (const hidden of [secret, signing, dbUrl]) {
       assertEquals(
         output.includes(hidden),
@@ -229,6 +229,8 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
     assertWorks(await type(token), '"status": "past_due"');
     assertWorks(await tell(page, `${update} active`), "200 OK");
     assertWorks(await type(token), '"cancel_at": "2031-01-31T');
+    assertWorks(await tell(page, `${update} active --cancel-at=`), "200 OK");
+    assertWorks(await type(token), '"cancel_at": null');
   });
 
   await test.step("operate.md: an event that fails", async () => {
@@ -237,25 +239,6 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
     assertMatch(output, /error_code +account_unknown/);
     // The worker, which start wakes, alerts; a failure that may heal raises no alert yet.
     await stack.line(/ alert +account_unknown: \d new, \d open/);
-  });
-
-  await test.step("what is advised for an update without a creation leads to what it reports", async () => {
-    const update = "deno task trigger customer.subscription.updated";
-    const { output } = await type(`${update} --subscription sub_late`);
-    const failed = await stack.line(/500 failed .*sub_late/);
-    const next = await stack.line(/subscription_unknown: Apply its creation/);
-    const lines = stack.lines();
-    assertEquals(lines.indexOf(next), lines.indexOf(failed) + 1);
-
-    const [advised = ""] =
-      /deno task trigger \S+created .*sub_late/.exec(output) ?? [];
-    assertWorks(await type(advised), "200 OK");
-    const psql = commandOf("docs/handlers.md", "psql");
-    const status =
-      "select status from billing.subscriptions where id = 'sub_late';";
-    await eventually(async () =>
-      (await type(psql, status)).output.includes("past_due")
-    );
   });
 
   await test.step("handlers.md: a function of one's own, in a minute", async () => {

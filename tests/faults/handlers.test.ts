@@ -52,44 +52,6 @@ async function done() {
   return row as { runs: number; effects: number };
 }
 
-/** Codes that mean something here, to PostgREST or to PL/pgSQL, and some others. */
-const STATES =
-  `08006 20000 23505 25006 26000 40001 40P01 42501 42883 53300 55P03 57014 57P01
-  P0001 P0004 XX000 99999 BW000 BW001 BW004 BW005 BW006 BW007 PT200 PT418 PGRST`
-    .split(/\s+/);
-
-interface Harm {
-  readonly body: string;
-  readonly count: number;
-  readonly atOnce: number;
-  /** Answers, each with the error that is stored. All of these come. */
-  readonly expected: RegExp[];
-  /** Answers that may come, too. */
-  readonly allowed?: RegExp[];
-}
-
-const raised = (error: string) =>
-  new RegExp(`^500 apply_failed billing\\.on_harm_done raised ${error}`);
-const TIMEOUT = raised("57014: canceling statement due to statement timeout$");
-
-const HARMS: Record<string, Harm> = {
-  "sleeps for 5 s, 60 at once,": {
-    body: "perform pg_sleep(5);",
-    count: 60,
-    atOnce: 60,
-    // What has waited too long is not stored. On a busy machine, a call may take too long.
-    expected: [TIMEOUT, /^503 $/],
-    allowed: [/^503 database_unavailable /],
-  },
-  "raises any SQLSTATE": {
-    body: `raise 'as told' using errcode = event ->> 'state';`,
-    count: STATES.length,
-    // Fewer than may run: on a busy machine, others would wait too long.
-    atOnce: 4,
-    expected: STATES.map((state) => raised(`${state}: as told$`)),
-  },
-};
-
 Deno.test("a handler whose function runs deallocate loses its connection, and no other event fails for it", async () => {
   await sql.unsafe(`
     create or replace function public.tidy() returns void
@@ -125,72 +87,60 @@ Deno.test("a handler whose function runs deallocate loses its connection, and no
   assertEquals(others.filter((status) => status !== 200), []);
 });
 
-for (const [does, harm] of Object.entries(HARMS)) {
-  Deno.test(`a handler that ${does} hurts no other event`, async () => {
-    const statuses: number[] = [];
-    const send = async (event: object) => {
-      statuses.push((await deliver(url, event)).status);
-    };
-    const subscriptions = Array.from({ length: 8 }, () => uniqueId("sub"));
-    async function sendEach(type: "created" | "updated"): Promise<void> {
-      const events = subscriptions.map((subscription) =>
-        subscriptionEvent(`customer.subscription.${type}`, { subscription })
-      );
-      await Promise.all(events.map(send));
-    }
-    await handle(CREATION);
-    await sendEach("created");
-    await handle(HARM, harm.body);
-    await forget();
+const TIMEOUT = /raised 57014: canceling statement due to statement timeout$/;
 
-    let isOver = false;
-    async function sendBuiltIn() {
-      for (; !isOver; await sleep(50)) await sendEach("updated");
-    }
-    const waiting = Array.from({ length: harm.count }, (_, n) => ({
-      id: uniqueId("evt"),
-      type: HARM,
-      state: STATES[n],
-    })).values();
-    const answers: string[] = [];
-    async function sendHarm() {
-      for (const event of waiting) {
-        const { status } = await deliver(url, event);
-        const [row] = await sql`
-          select concat(error_code, ' ', error) as failure
-          from billing.failed_events where event_id = ${event.id}`;
-        answers.push(`${status} ${row?.["failure"] ?? ""}`);
-      }
-    }
-    const others = sendBuiltIn();
-    await Promise.all(Array.from({ length: harm.atOnce }, sendHarm))
-      .finally(() => isOver = true);
-    await others;
-
-    const { expected, allowed = [] } = harm;
-    const isOneOf = (patterns: RegExp[], text: string) =>
-      patterns.some((pattern) => pattern.test(text));
-    const known = [...expected, ...allowed];
-    assertEquals(answers.filter((answer) => !isOneOf(known, answer)), []);
-    assertEquals(
-      expected.filter((pattern) =>
-        !answers.some((answer) => pattern.test(answer))
-      ),
-      [],
+Deno.test("60 handlers at once that sleep for 5 s hurt no other event", async () => {
+  const statuses: number[] = [];
+  const send = async (event: object) => {
+    statuses.push((await deliver(url, event)).status);
+  };
+  const subscriptions = Array.from({ length: 8 }, () => uniqueId("sub"));
+  async function sendEach(type: "created" | "updated"): Promise<void> {
+    const events = subscriptions.map((subscription) =>
+      subscriptionEvent(`customer.subscription.${type}`, { subscription })
     );
+    await Promise.all(events.map(send));
+  }
+  await handle(CREATION);
+  await sendEach("created");
+  await handle(HARM, "perform pg_sleep(5);");
+  await forget();
 
-    const { runs, effects } = await done();
-    assertEquals(effects, 0);
-    // No run is repeated.
-    const ran = answers.filter((answer) => !answer.startsWith("503")).length;
-    assert(runs >= ran && runs <= harm.count, `${runs} runs: ${answers}`);
+  let isOver = false;
+  async function sendBuiltIn() {
+    for (; !isOver; await sleep(50)) await sendEach("updated");
+  }
+  const others = sendBuiltIn();
+  const ids = Array.from({ length: 60 }, () => uniqueId("evt"));
+  const answers = await Promise.all(ids.map(async (id) => {
+    const { status } = await deliver(url, { id, type: HARM });
+    const [row] = await sql`
+      select concat(error_code, ' ', error) as failure
+      from billing.failed_events where event_id = ${id}`;
+    return `${status} ${row?.["failure"] ?? ""}`;
+  })).finally(() => isOver = true);
+  await others;
 
-    await handle(HARM);
-    await Promise.all([
-      sendEach("updated"),
-      ...answers.map(() => send({ id: uniqueId("evt"), type: HARM })),
-    ]);
-    console.log(`${runs} runs beside ${statuses.length} other events`);
-    assertEquals(statuses.filter((status) => status !== 200), []);
-  });
-}
+  const timedOut = answers.filter((text) =>
+    text.startsWith("500 apply_failed ") && TIMEOUT.test(text)
+  );
+  // What has waited too long is not stored. On a busy machine, a call may take too long.
+  const late = answers.filter((text) =>
+    /^503 (database_unavailable .*)?$/.test(text)
+  );
+  assertEquals(timedOut.length + late.length, ids.length, `${answers}`);
+  assert(timedOut.length > 0 && late.includes("503 "), `${answers}`);
+
+  const { runs, effects } = await done();
+  assertEquals(effects, 0);
+  // No run is repeated.
+  assert(runs >= timedOut.length && runs <= ids.length, `${runs} runs`);
+
+  await handle(HARM);
+  await Promise.all([
+    sendEach("updated"),
+    ...ids.map(() => send({ id: uniqueId("evt"), type: HARM })),
+  ]);
+  console.log(`${runs} runs beside ${statuses.length} other events`);
+  assertEquals(statuses.filter((status) => status !== 200), []);
+});

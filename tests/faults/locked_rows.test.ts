@@ -281,6 +281,7 @@ function applied(fields: Partial<WireEvent>): Lock {
       [outcome] = await apply([creation(fields)], via);
     } while (outcome === "failed 55P03");
     assert(!outcome?.startsWith("failed"), outcome);
+    return outcome;
   };
 }
 
@@ -294,33 +295,27 @@ function customerAdded(customer_id: string, account_id = "acc_1"): Lock {
   };
 }
 
-/** What a failure lacks. Its subscription and its customer have the same ID. */
-interface Lack {
-  readonly error_code: string;
-  readonly brought: (id: string) => Lock;
-}
-
-const LACKED: Record<string, Lack> = {
-  "a creation": {
-    error_code: "subscription_unknown",
-    brought: (subscription_id) => applied({ subscription_id }),
-  },
-  "an account": {
-    error_code: "account_unknown",
-    brought: (customer_id) => customerAdded(customer_id),
-  },
-  "an account or a record": {
-    error_code: "account_unknown",
-    brought: (subscription_id) =>
-      applied({ subscription_id, kind: "opening_update" }),
-  },
-  "the account of another subscription": {
-    error_code: "account_unknown",
-    brought: (customer_id) => applied({ report: reportOf(customer_id) }),
-  },
+/** What a failure lacks, and what brings it. Its subscription and its customer have one ID. */
+const LACKED: Record<string, [code: string, brought: (id: string) => Lock]> = {
+  "a creation": [
+    "subscription_unknown",
+    (subscription_id) => applied({ subscription_id }),
+  ],
+  "an account": [
+    "account_unknown",
+    (customer_id) => customerAdded(customer_id),
+  ],
+  "an account or a record": [
+    "account_unknown",
+    (subscription_id) => applied({ subscription_id, kind: "opening_update" }),
+  ],
+  "the account of another subscription": [
+    "account_unknown",
+    (customer_id) => applied({ report: reportOf(customer_id) }),
+  ],
 };
 
-for (const [what, { error_code, brought }] of Object.entries(LACKED)) {
+for (const [what, [error_code, brought]] of Object.entries(LACKED)) {
   for (const isStored of [true, false]) {
     const how = isStored ? "stored" : "settled";
     for (const order of ["before", "after"]) {
@@ -378,67 +373,70 @@ const newCreationWithoutAccount: OfAccount = (id) =>
     account_id: null,
     report: reportOf(id),
   });
+/** Does what billing_apply_handled_event does with a handler that grants a plan. */
+const granting: OfAccount = (_, named_account) => async (via) => {
+  const event = { kind: "other", subscription_id: "", account_id: null };
+  if (await applied({ ...event, named_account })(via) === "applied") {
+    await via`
+      select billing.grant_plan(${named_account}, 'plan', reason => 'a test')`;
+  }
+};
 
-interface EventOfAccount {
-  readonly known: OfAccount;
-  readonly event: OfAccount;
-}
-
-const OF_ACCOUNT: Record<string, EventOfAccount> = {
-  "creation that is applied": {
-    known: failure,
-    event: (subscription_id, account_id) =>
-      applied({ subscription_id, account_id }),
-  },
-  "creation of a new subscription": { known: record, event: newCreation },
-  "first creation": { known: nothing, event: newCreation },
-  "creation that does not name it, of a customer": {
-    known: customerAdded,
-    event: newCreationWithoutAccount,
-  },
-  "creation that does not name it, of a customer with a record": {
-    known: record,
-    event: newCreationWithoutAccount,
-  },
-  "creation whose customer has it at the provider": {
-    known: nothing,
-    event: (id, fallback_account) =>
+/** How the account is known, and the event that meets its erasure. */
+const OF_ACCOUNT: Record<string, [known: OfAccount, event: OfAccount]> = {
+  "creation that is applied": [
+    failure,
+    (subscription_id, account_id) => applied({ subscription_id, account_id }),
+  ],
+  "creation of a new subscription": [record, newCreation],
+  "first creation": [nothing, newCreation],
+  "creation that does not name it, of a customer": [
+    customerAdded,
+    newCreationWithoutAccount,
+  ],
+  "creation that does not name it, of a customer with a record": [
+    record,
+    newCreationWithoutAccount,
+  ],
+  "creation whose customer has it at the provider": [
+    nothing,
+    (id, fallback_account) =>
       applied({
         subscription_id: `${id}_2`,
         account_id: null,
         fallback_account,
       }),
-  },
-  "update that is applied": {
-    known: record,
-    event: (subscription_id) =>
+  ],
+  "update that is applied": [
+    record,
+    (subscription_id) =>
       applied({ kind: "update", subscription_id, account_id: null }),
-  },
-  "payment that failed": {
-    known: record,
-    event: (subscription_id) =>
+  ],
+  "payment that failed": [
+    record,
+    (subscription_id) =>
       applied({
         kind: "payment_failed",
         subscription_id,
         account_id: null,
         payment: {},
       }),
-  },
-  "failure that is stored": {
-    known: failure,
-    event: (subscription) => (via) => filed(subscription, {}, { via }),
-  },
-  "failure of a new subscription": {
-    known: record,
-    event: (id, account_id) => (via) =>
-      filed(`${id}_2`, { account_id }, { via }),
-  },
-  "failure of its customer": {
-    known: record,
-    event: (id) => (via) => filed(`${id}_2`, { customer_id: id }, { via }),
-  },
-  "first checkout that is applied": { known: failure, event: checkout },
-  "later checkout that is applied": { known: customerAdded, event: checkout },
+  ],
+  "failure that is stored": [
+    failure,
+    (subscription) => (via) => filed(subscription, {}, { via }),
+  ],
+  "failure of a new subscription": [
+    record,
+    (id, account_id) => (via) => filed(`${id}_2`, { account_id }, { via }),
+  ],
+  "failure of its customer": [
+    record,
+    (id) => (via) => filed(`${id}_2`, { customer_id: id }, { via }),
+  ],
+  "first checkout that is applied": [failure, checkout],
+  "later checkout that is applied": [customerAdded, checkout],
+  "handler that grants a plan": [failure, granting],
 };
 
 /** Returns what is left of an account, and of IDs that begin with this one. */
@@ -460,7 +458,7 @@ async function leftOf(id: string, account: string) {
   ];
 }
 
-for (const [what, { known, event }] of Object.entries(OF_ACCOUNT)) {
+for (const [what, [known, event]] of Object.entries(OF_ACCOUNT)) {
   for (const order of ["before", "after"]) {
     Deno.test(`nothing of an account is left by a ${what} just ${order} it is erased`, async () => {
       const [id, account] = [uniqueId("id"), uniqueId("acc")];

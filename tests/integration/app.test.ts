@@ -31,7 +31,6 @@ const DOCUMENTS = `
 `;
 const TEAM_MEMBERS = `
   create table public.team_members (team_id uuid, user_id uuid)`;
-const GRACE = sqlOf("interval '3 days'");
 const FEATURES = sqlOf("insert into billing.plan_features");
 
 const WITH_FEATURE = sqlOf('"Accounts with access').replace(
@@ -136,41 +135,6 @@ Deno.test("a user writes nothing, and reads no other column, view or function", 
   );
 });
 
-Deno.test("a user asks for the access of their own account, and learns nothing about others; a server asks for every one", async () => {
-  const ann = await accountWith({ provider_status: "active" });
-  const ben = await accountWith({ provider_status: "incomplete" });
-  const pastDue = (hours: number) =>
-    accountWith({
-      status: "past_due",
-      provider_status: "past_due",
-      past_due_since: new Date(Date.now() - hours * 3_600_000),
-    });
-  const [early, late] = [await pastDue(71), await pastDue(73)];
-  await using _ = await applySql(sql, RIGHTS, sqlOf(OWN), GRACE);
-
-  for (
-    const [sub, account, expected] of [
-      [ann, ann, true],
-      [ben, ann, false],
-      [ben, ben, false],
-      [undefined, ann, false],
-      // The page's grace is three days.
-      [early, early, true],
-      [late, late, false],
-    ] as const
-  ) {
-    const app = await appOf(sub ? { sub } : {});
-    assertEquals(await hasAccess(app, account), expected);
-  }
-  assertEquals(await hasAccess(await appOf(), ann), DENIED);
-
-  const server = await serverApp();
-  assertEquals(
-    await Promise.all([ann, ben].map((account) => hasAccess(server, account))),
-    [true, false],
-  );
-});
-
 Deno.test("an account has the features of all its items, for its users in policies and for the server", async () => {
   const pro = {
     items: sql.json([
@@ -180,9 +144,6 @@ Deno.test("an account has the features of all its items, for its users in polici
   };
   const ann = await accountWith({ ...pro, provider_status: "active" });
   const ben = await accountWith({ ...pro, provider_status: "unpaid" });
-  const older = await accountWith({
-    items: sql.json([{ product_id: "prod_extra_seats", price_id: "price_5" }]),
-  });
   await using _ = await applySql(
     sql,
     RIGHTS,
@@ -192,24 +153,15 @@ Deno.test("an account has the features of all its items, for its users in polici
     WITH_FEATURE,
   );
 
-  const amounts = (app: Client, account: string): Promise<unknown[]> =>
+  const amounts = (app: Client, account_id: string): Promise<unknown[]> =>
     Promise.all(
-      ["seats", "projects", "documents", "unknown"].map(async (feature) => {
-        const asked = { account_id: account, feature };
-        const reply = await app.rpc("billing_feature_amount", asked);
-        return reply.error ? reply.error.code : reply.data;
-      }),
+      ["seats", "projects", "documents", "unknown"].map(async (feature) =>
+        (await app.rpc("billing_feature_amount", { account_id, feature })).data
+      ),
     );
-
   const ofAnn = await appOf({ sub: ann });
-  const free = [0, 1, 0, 0];
   assertEquals(await amounts(ofAnn, ann), [7, null, 1, 0]);
-  assertEquals(await amounts(ofAnn, older), free);
-
-  const server = await serverApp();
-  assertEquals(await amounts(server, ann), [7, null, 1, 0]);
-  assertEquals(await amounts(server, ben), free);
-  assertEquals(await amounts(server, older), [1, 0, 0, 0]);
+  assertEquals(await amounts(await serverApp(), ben), [0, 1, 0, 0]);
 
   await sql`
     insert into public.documents values ('of_ann', ${ann}), ('of_ben', ${ben})`;

@@ -98,6 +98,7 @@ function line(
 const PRO: Line = { price: "price_pro" };
 const EXTRA: Line = { price: "price_extra" };
 const OTHER: Line = { price: "price_other" };
+const YEAR: Line = { price: "price_year", amount: 18000 };
 /** Returns a line for a change within a period. */
 const prorated = (changed: Line, amount: number): Line => ({
   ...changed,
@@ -105,55 +106,25 @@ const prorated = (changed: Line, amount: number): Line => ({
   proration: true,
 });
 
-/** A paid invoice, and the credits that it gives. */
-interface PaidInvoice {
-  readonly reason: string;
-  readonly lines: readonly Line[];
-  readonly credits?: number;
-}
-
 // With a coupon of 100 %, the amount of a line stays.
-const PAID: readonly PaidInvoice[] = [
-  { reason: "subscription_create", lines: [PRO], credits: 30 },
-  {
-    reason: "subscription_cycle",
-    lines: [{ ...PRO, quantity: 3, amount: 5700 }],
-    credits: 90,
-  },
-  {
-    reason: "subscription_cycle",
-    lines: [EXTRA, { ...PRO, quantity: 2 }, OTHER],
-    credits: 65,
-  },
-  {
-    reason: "subscription_cycle",
-    lines: [prorated(PRO, -950), PRO],
-    credits: 30,
-  },
-  { reason: "quote_accept", lines: [PRO], credits: 30 },
+const PAID: [reason: string, lines: Line[], credits?: number][] = [
+  ["subscription_create", [PRO], 30],
+  ["subscription_cycle", [{ ...PRO, quantity: 3, amount: 5700 }], 90],
+  ["subscription_cycle", [EXTRA, { ...PRO, quantity: 2 }, OTHER], 65],
+  ["subscription_cycle", [prorated(PRO, -950), PRO], 30],
+  ["quote_accept", [PRO], 30],
   // To a yearly price, and back: the period begins anew.
-  {
-    reason: "subscription_update",
-    lines: [prorated(PRO, -950), { price: "price_year", amount: 18000 }],
-    credits: 360,
-  },
-  {
-    reason: "subscription_update",
-    lines: [prorated({ price: "price_year" }, -9000), PRO],
-    credits: 30,
-  },
+  ["subscription_update", [prorated(PRO, -950), YEAR], 360],
+  ["subscription_update", [prorated(YEAR, -9000), PRO], 30],
   // More seats, or another price, within the period.
-  {
-    reason: "subscription_update",
-    lines: [prorated(PRO, -1900), prorated({ ...PRO, quantity: 2 }, 3800)],
-  },
-  {
-    reason: "subscription_update",
-    lines: [prorated(PRO, -950), prorated(EXTRA, 500)],
-  },
+  ["subscription_update", [
+    prorated(PRO, -1900),
+    prorated({ ...PRO, quantity: 2 }, 3800),
+  ]],
+  ["subscription_update", [prorated(PRO, -950), prorated(EXTRA, 500)]],
   // A trial, or a price of 0.
-  { reason: "subscription_create", lines: [{ ...PRO, amount: 0 }] },
-  { reason: "subscription_cycle", lines: [OTHER] },
+  ["subscription_create", [{ ...PRO, amount: 0 }]],
+  ["subscription_cycle", [OTHER]],
 ];
 
 async function deliverAll(events: readonly Event[]) {
@@ -215,7 +186,7 @@ const checkouts = [
   event(PAID_LATER, late),
 ];
 const ofPeriods = [basil, { subscription }].flatMap((of) =>
-  PAID.map(({ reason, lines, credits }) => {
+  PAID.map(([reason, lines, credits]) => {
     const data = lines.map((each) => line(each, of === basil));
     const paid = invoice(reason, { ...of, lines: { data, has_more: false } });
     return { ...paid, credits };
@@ -250,6 +221,10 @@ const listed = [
   },
   { subscription_details: { metadata: { accountId: "acc_listed" } } },
   { customer: "cus_listed" },
+  {
+    subscription_details: { metadata: { accountId: " " } },
+    customer: "cus_listed",
+  },
 ].map((of) =>
   event(FINALIZED, { id: uniqueId("in"), hosted_invoice_url: url, ...of })
 );

@@ -1,6 +1,9 @@
 /** A stand-in for Stripe: an account that changes over time, and the API that shows it. */
 import type { SubscriptionObject } from "../../scripts/events/event_types.ts";
-import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
+import {
+  subscriptionEvent,
+  type SubscriptionEventOptions,
+} from "../../scripts/events/subscription_event.ts";
 import { API_VERSIONS } from "../../scripts/events/templates.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import type { Context } from "../../scripts/stripe_sync/command.ts";
@@ -8,7 +11,6 @@ import { openStripeSource } from "../../scripts/stripe_sync/stripe_source.ts";
 import { openTables } from "../../scripts/stripe_sync/tables.ts";
 import { createClient } from "../../supabase/functions/_shared/billing/database/client.ts";
 import { LOCAL_SECRET_KEY } from "../../supabase/functions/_shared/billing/settings/local_stack.ts";
-import type { Values } from "../property/histories/history.ts";
 import { serveHere } from "../support/machine.ts";
 import { TEST_API_KEY } from "../support/run_script.ts";
 import { setting } from "../support/test_environment.ts";
@@ -32,7 +34,7 @@ export interface StripeAccount {
 
 export function createStripeAccount(
   count = 0,
-  valuesOf: (i: number) => Partial<Values> = () => ({}),
+  valuesOf: (i: number) => SubscriptionEventOptions = () => ({}),
 ): StripeAccount {
   const account: StripeAccount = {
     subscriptions: new Map(),
@@ -157,6 +159,7 @@ export function testContext(
   stripeUrl: string,
   changes: Partial<Context> = {},
 ): Context {
+  const { provider = "a" } = changes;
   const wait = () => Promise.resolve();
   const target = { apiKey: TEST_API_KEY, mode: "test", stripeUrl };
   const database = createClient({
@@ -166,10 +169,10 @@ export function testContext(
   return {
     stripe: openStripeSource(target, wait),
     tables: openTables(
-      { provider: "a", oncePerInvoice: false, database },
+      { provider, oncePerInvoice: false, database },
       wait,
     ),
-    provider: "a",
+    provider,
     accountFrom: undefined,
     planItem: "first",
     unmappedSubscriptions: "fail",

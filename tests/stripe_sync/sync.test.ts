@@ -297,24 +297,6 @@ Deno.test("what was erased is no difference, and is not recorded again", async (
   await sql`delete from billing.erasures`;
 });
 
-Deno.test("import and reconcile leave grants alone", async () => {
-  const { account, ids: [one = ""] } = await recorded(1);
-  await sql`select billing.grant_plan('acc_0', 'price_pro', reason => 'x')`;
-  const grants = async () => [
-    ...await sql`
-      select xmin::text, to_jsonb(s) from billing.subscriptions s
-      where provider = 'manual'`,
-  ];
-  const before = await grants();
-  account.change(one, { status: "canceled" });
-  await using api = serveStripeApi(account);
-  const context = testContext(api.url);
-  assertEquals(kindsOf(await found(context)), ["differs"]);
-  await importPages(context.stripe.subscriptions(), context);
-  assertEquals(await fixed(context), []);
-  assertEquals(await grants(), before);
-});
-
 Deno.test("reconcile compares twice, so an event on its way is no difference", async () => {
   const { account, ids: [one = ""] } = await recorded(1);
   account.change(one, { status: "past_due" });

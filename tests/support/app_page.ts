@@ -36,8 +36,6 @@ const UNDO = `
     public.billing_account, public.billing_has_access, public.billing_has_feature,
     public.billing_feature_amount, public.billing_default_grace
     from authenticated;
-  create or replace function public.billing_default_grace() returns interval
-    language sql stable set search_path = '' as 'select interval ''0''';
   drop function if exists public.use_feature;
   drop table if exists public.used_features, public.team_members, public.documents;
 `;

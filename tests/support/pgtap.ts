@@ -7,6 +7,7 @@ import { handlersPage } from "./docs.ts";
 import { installSupabaseExtensions } from "./supabase_extensions.ts";
 
 const FOLDER = `${REPOSITORY}/supabase/tests`;
+const HELPERS = new URL("pgtap_helpers.sql", import.meta.url);
 /** pgTAP, in folders as they are below the server's own. */
 const ARCHIVE =
   `${REPOSITORY}/node_modules/@electric-sql/pglite-pgtap/dist/pgtap.tar.gz`;
@@ -61,6 +62,7 @@ async function runTap(url: string, text: string): Promise<string[]> {
   const sql = postgres(url, { max: 1, onnotice() {} });
   try {
     await sql`create extension if not exists pgtap with schema extensions`;
+    await sql.unsafe(await Deno.readTextFile(HELPERS)).simple();
     const results = await sql.unsafe(text).simple();
     const rows = results.flat() as Record<string, unknown>[];
     return rows.flatMap((row) => String(Object.values(row)[0]).split("\n"));

@@ -24,8 +24,6 @@ export interface Typed {
   readonly output: string;
 }
 
-export type Terminal = Awaited<ReturnType<typeof openTerminal>>;
-
 /**
  * Opens a terminal whose `deno`, also if npx fetches it, is this Deno, whose `psql` runs
  * the same SQL, and whose `supabase` is the pinned CLI, not used yet. The user types the

@@ -288,25 +288,52 @@ Deno.test("hidden characters are shown by their codes, and long texts are cut", 
   assertEquals(page.includes(`${found}x`), false);
 });
 
-Deno.test("the first page does not say that all is well while notifications wait", async () => {
+Deno.test("the first page does not say that all is well while something waits", async () => {
+  const waiting = (minutes: number) => ({
+    notifications_pending: 2,
+    oldest_pending_notification: minutesAgo(minutes),
+  });
+  const swept = { provider: "b", last_error: null, found: 28 };
   for (
-    const [minutes, says] of [
-      [1, "Nothing is failing"],
-      [10, "2 notifications waiting"],
+    const [health, sweeps, says, ...others] of [
+      [waiting(1), [], "Nothing is failing"],
+      [waiting(10), [], "2 notifications waiting"],
+      [
+        { missed_events: 1 },
+        [{ ...swept, last_success_at: minutesAgo(61) }],
+        "1 event never arrived",
+        ">b<",
+        "1 h ago",
+        ">28<",
+      ],
+      [
+        {},
+        [{ ...swept, last_error: "<refused>", last_success_at: null }],
+        "a sweep has an error",
+        "&lt;refused&gt;",
+      ],
     ] as const
   ) {
-    const health = {
-      notifications_pending: 2,
-      oldest_pending_notification: minutesAgo(minutes),
-    };
-    const { read } = openConsole(({ url }) =>
-      url.includes("per_hour")
-        ? Response.json({ code: "57014" }, { status: 500 })
-        : Response.json(url.includes("health") ? [health] : [])
-    );
+    const { read, calls } = openConsole(({ url }) => {
+      if (url.includes("per_hour")) {
+        return Response.json({ code: "57014" }, { status: 500 });
+      }
+      if (url.includes("sweeps")) return Response.json(sweeps);
+      return Response.json(url.includes("health") ? [health] : []);
+    });
     const page = await read("/");
     assertStringIncludes(page, `<h1>${says}</h1>`);
     assertStringIncludes(page, "took too long");
+    for (const text of others) assertStringIncludes(page, text);
+    assertEquals(page.includes("Events that never"), sweeps.length > 0);
+
+    // That of a key that was removed is left out.
+    const { url } = calls.find(({ url }) => url.includes("sweeps"))!;
+    const wanted = new URL(url).searchParams.get("wanted_at")!;
+    assertEquals(
+      distance(Date.parse(wanted.slice("gt.".length))),
+      "1 h ago",
+    );
   }
 });
 
@@ -420,6 +447,9 @@ Deno.test("a grant is made once, however often the button is clicked", async () 
   refused = false;
   await Promise.all([give(), give()]);
   assertStringIncludes(await read(found), "Done: grant_1");
+  for (const path of ["/grant_plan_", "/grant_plan/1", "/_end_grant"]) {
+    assertEquals((await send(path, args)).status, 404);
+  }
   const sent = calls.map(({ sent }) => sent).filter(Boolean);
   assertEquals(sent.map((it) => JSON.parse(it)), [args, args]);
 });
@@ -603,6 +633,21 @@ interface Repair {
   tried?: object;
 }
 
+/** Returns the answers of a database and a worker to a repair. */
+function repairing({ respond, worker = {}, row = {}, tried }: Repair) {
+  return (call: Request) => {
+    if (call.method === "PATCH") return respond?.() ?? Response.json([ROW]);
+    if (call.url.includes("billing_try_event")) {
+      const applied = { outcome: "applied", error_code: null, error: null };
+      return Response.json([{ ...applied, ...tried }]);
+    }
+    if (call.url.includes("billing-worker?queue=none")) {
+      return Response.json(worker || {}, { status: worker ? 200 : 503 });
+    }
+    return answering("", row)(call);
+  };
+}
+
 /** What is typed, and why it is not saved; empty if it is. */
 const REPAIRS: [text: string, says: string, Repair?][] = [
   [DELETION, ""],
@@ -631,20 +676,10 @@ const REPAIRS: [text: string, says: string, Repair?][] = [
 
 Deno.test("a repair is sent as it was typed, or refused with a reason", async () => {
   for (
-    const [text, says, { respond, shown, worker = {}, row = {}, tried } = {}]
-      of REPAIRS
+    const [text, says, repair = {}] of REPAIRS
   ) {
-    const { calls, read, send } = openConsole((call) => {
-      if (call.method === "PATCH") return respond?.() ?? Response.json([ROW]);
-      if (call.url.includes("billing_try_event")) {
-        const applied = { outcome: "applied", error_code: null, error: null };
-        return Response.json([{ ...applied, ...tried }]);
-      }
-      if (call.url.includes("billing-worker?queue=none")) {
-        return Response.json(worker || {}, { status: worker ? 200 : 503 });
-      }
-      return answering("", row)(call);
-    });
+    const { respond, shown, worker, tried } = repair;
+    const { calls, read, send } = openConsole(repairing(repair));
     const [, current = ""] = /name="version" value="(\d+)"/.exec(
       await read(PAGE),
     )!;
@@ -700,15 +735,9 @@ Deno.test("an account is added where the event's format has it", async () => {
   for (const [format, payload] of Object.entries(UNOWNED)) {
     const [path] = FORMATS[format as FormatName].names.account_ids;
     const lacks = { payload, error_code: "account_unknown" };
-    const reply = Response.json({ settings: { formats: { a: format } } });
-    const answer = (changes: object) => (call: Request) => {
-      if (call.url.includes("billing_try_event")) {
-        const applied = { outcome: "applied", error_code: null, error: null };
-        return Response.json([applied]);
-      }
-      if (call.url.includes("billing-worker")) return reply.clone();
-      return answering("", { ...lacks, ...changes })(call);
-    };
+    const worker = { settings: { formats: { a: format } } };
+    const answer = (changes: object) =>
+      repairing({ row: { ...lacks, ...changes }, worker });
 
     for (
       const [changes, isThere] of [

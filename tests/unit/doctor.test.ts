@@ -91,6 +91,7 @@ const PARTS: Record<string, [asked: RegExp, answer: Answer]> = {
   live: [/provider=eq.b.*livemode=is.true/, rows()],
   test: [/provider=eq.b.*livemode=is.false/, rows()],
   sent: [/sent_at=gt.2026-11-21T11%3A55/, rows()],
+  sweeps: [/billing_sweeps\?provider=eq.b/, rows()],
   overdue: [/next_attempt_at=lt.2026-11-21T11%3A55/, rows()],
   free: [/plan_id=eq.free/, rows({ feature: "seats" }, { feature: "api" })],
   api: [/plan_id=neq.free&feature=eq.api/, rows({ feature: "api" })],
@@ -172,6 +173,12 @@ const ANSWERS = [
     health({ notifications_pending: 1 }),
     "notifications",
     "ok 1 waiting to be sent, none given up",
+  ],
+  [
+    "health",
+    health({ open_failures: 1, oldest_open_failure: "2026-11-01T00:00:00Z" }),
+    "failures",
+    "1 open, the oldest since 2026-11-01",
   ],
   ["overdue", rows({}), "notifications", "Set a channel, NOTIFICATION_URL"],
   // Many at once take their time.
@@ -276,6 +283,74 @@ Deno.test("the doctor checks what a provider's format needs", async () => {
     const settings = { acknowledging, hasAlerts: true, formats };
     const found = await lookAt(settings, health({}));
     assertEquals(`${found["format"]}`.slice(0, expected.length), expected);
+  }
+});
+
+const swept = (settings: object, row: Answer, missed_events = 0) =>
+  look(
+    "key health sweeps",
+    (asked) =>
+      /billing_sweeps/.test(asked)
+        ? row(asked)
+        : settingsAnd(health({ missed_events }), settings)(asked),
+  );
+
+Deno.test("the doctor says whether events that never arrive are found", async () => {
+  const fault = "PROVIDER_B_API_KEY is wrong";
+  for (
+    const [sweeps, format, expected] of [
+      [undefined, "stripe", "undefined"],
+      [{ a: null }, "paddle", "skipped off: nothing finds events"],
+      [{}, "polar", "undefined"],
+      [{ b: fault }, "polar", `warning ${fault}: docs/sweep.md`],
+      [{ b: fault }, "paddle", `FAIL ${fault}: docs/sweep.md`],
+      // The check of the format says so.
+      [{ b: fault }, undefined, "undefined"],
+    ] as const
+  ) {
+    const found = await swept({ sweeps, formats: { b: format } }, noAnswer);
+    assertEquals(`${found["sweep"]}`.slice(0, expected.length), expected);
+  }
+
+  const at = (time: string) => `2026-11-21T${time}+00:00`;
+  const last = (time: string) => ({ last_success_at: at(time) });
+  const good = `last succeeded at ${at("11:59:00")}`;
+  const error = (text: string) => ({ last_error: text });
+  const begun = { last_success_at: null, wanted_since: at("09:00:00") };
+  for (
+    const [changes, expected, missed] of [
+      [{}, `ok ${good}; missed in 7 days: 0`],
+      [{}, `warning ${good}; missed in 7 days: 28. They were applied`, 28],
+      [error("x"), `warning ${good}, but: x`],
+      [last("09:00:00"), "ok last"],
+      [
+        { ...last("08:59:59"), ...error("x") },
+        `FAIL has not succeeded since ${at("08:59:59")}. Last error: x. docs`,
+      ],
+      [{ last_success_at: null }, "FAIL has never succeeded. Last error: unkn"],
+      [begun, "skipped waits"],
+      [{ ...begun, ...last("05:00:00") }, "ok last"],
+      [
+        { ...begun, ...error("api_key_refused: 403") },
+        "FAIL has never succeeded. Last error: api_key_refused: 403. ",
+      ],
+      // Another check says why.
+      [
+        { ...last("08:00:00"), wanted_at: at("11:54:59") },
+        "skipped waits",
+      ],
+    ] as const
+  ) {
+    const row = {
+      ...last("11:59:00"),
+      last_error: null,
+      wanted_since: at("01:00:00"),
+      wanted_at: at("11:59:30"),
+      ...changes,
+    };
+    const settings = { sweeps: { b: null }, formats: { b: "stripe" } };
+    const found = await swept(settings, rows(row), missed);
+    assertEquals(`${found["sweep"]}`.slice(0, expected.length), expected);
   }
 });
 

@@ -27,7 +27,6 @@ function shown(line: object | string, source = "webhook", columns = 80) {
   return lines.map((line) => line.replace("<dim>09:05:07 ", ""));
 }
 
-// tests/docs has a failure with its next step below it.
 Deno.test("a delivery has one line, in the color of its outcome", () => {
   const styles = { applied: "green", duplicate: "yellow", ignored: "dim" };
   for (const [outcome, style] of Object.entries(styles)) {

@@ -37,9 +37,9 @@ export async function readAccount() {
 
   // If teams pay: the team's ID.
   const accountId = session.claims.sub;
-  const { data, error } = await supabase
-    .rpc("billing_account", { account_id: accountId });
-  if (error) throw error;
+  const { data } = await supabase
+    .rpc("billing_account", { account_id: accountId })
+    .throwOnError();
 
   return { supabase, accountId, account: data as Account };
 }
@@ -48,32 +48,47 @@ type SignedIn = NonNullable<Awaited<ReturnType<typeof readAccount>>>;
 
 /** Returns the account's customer at Stripe, and whether a subscription is open there. */
 export async function readCustomer({ supabase, accountId }: SignedIn) {
-  const { data, error } = await supabase
+  const { data } = await supabase
     .from("billing_subscriptions")
     .select("customer_id, status, provider_status")
     .eq("account_id", accountId)
     .eq("provider", "a")
-    .order("created_at", { ascending: false });
-  if (error) throw error;
+    .order("created_at", { ascending: false })
+    .throwOnError();
 
-  const open = ["active", "trialing", "past_due", "unpaid", "paused"];
+  const openStatuses = ["active", "trialing", "past_due", "unpaid", "paused"];
+  const open = data.find(({ status, provider_status }) =>
+    status !== "canceled" && openStatuses.includes(provider_status ?? "")
+  );
   return {
-    customer: data.find(({ customer_id }) => customer_id)?.customer_id,
-    isSubscribed: data.some(({ status, provider_status }) =>
-      status !== "canceled" && open.includes(provider_status ?? "")
-    ),
+    // Someone who paid twice may be two customers.
+    customer: (open ?? data[0])?.customer_id,
+    isSubscribed: open !== undefined,
   };
 }
 
 /** Uses one more of a feature. Returns false if the plan has no room for it. */
 export async function takeOne({ supabase }: SignedIn, feature: string) {
-  const { data, error } = await supabase.rpc("use_feature", { feature });
-  if (error) throw error;
+  const { data } = await supabase.rpc("use_feature", { feature })
+    .throwOnError();
   return data as boolean;
 }
 
-/** Made for each request, as `next build` has no key. */
-export const openStripe = () => new Stripe(process.env.STRIPE_SECRET_KEY!);
+/** Sends the user to a page of Stripe that `open` asks for. */
+export async function toStripe(
+  open: (stripe: Stripe) => Promise<{ url: string | null }>,
+): Promise<Response> {
+  try {
+    // For each request, as `next build` has no key.
+    const { url } = await open(new Stripe(process.env.STRIPE_SECRET_KEY!));
+    return seeOther(url!);
+  } catch (error) {
+    // Such as a wrong key, or a customer of another Stripe account.
+    console.error(`${error}`);
+    const text = "Stripe refused. The log of the server says why.";
+    return new Response(text, { status: 502 });
+  }
+}
 
 /** Sends the browser on after a form. (Next's `redirect` would repeat its POST.) */
 export function seeOther(location: string): Response {

@@ -16,7 +16,6 @@ const MAX_AGE_MS = 5 * 60_000;
  */
 export function whyUnsafeToAcknowledge(
   { lastScheduledRunAt, hasAlerts, nowMs }: {
-    /** When the schedule last woke the worker successfully, if ever. */
     lastScheduledRunAt: string | null;
     hasAlerts: boolean;
     nowMs: number;
@@ -56,6 +55,7 @@ export async function checkAcknowledged(
   }
 
   if (error === undefined) return;
-  const message = "failures are acknowledged, but may not be retried or seen";
-  log("error", message, { error });
+  log("error", "failures are acknowledged, but may not be retried or seen", {
+    error,
+  });
 }

@@ -26,14 +26,13 @@ export async function handleWebhook(
   request: Request,
   webhook: Webhook,
 ): Promise<Response> {
-  const { providers, toleranceSeconds, log, clock } = webhook;
+  const { log, clock } = webhook;
   const startedMs = clock();
 
   try {
     const delivery = await readDelivery(request, webhook.body);
     const verified = await verifyDelivery(delivery, {
-      providers,
-      toleranceSeconds,
+      ...webhook,
       nowSeconds: startedMs / 1000,
     });
 
@@ -51,7 +50,6 @@ export async function handleWebhook(
       error: logMessage,
     });
 
-    // The reply depends only on the code.
     const headers = new Headers(TEXT);
     if (status === 405) headers.set("allow", "POST");
     if (status === 503) headers.set("retry-after", RETRY_AFTER_SECONDS);

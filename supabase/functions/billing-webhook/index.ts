@@ -3,6 +3,7 @@ import {
   applyEvents,
   applyWithHandler,
   type BillingEvent,
+  type Outcome,
 } from "../_shared/billing/database/apply_events.ts";
 import { readDeploymentSettings } from "../_shared/billing/settings/deployment.ts";
 import { createClient } from "../_shared/billing/database/client.ts";
@@ -20,21 +21,18 @@ import { readProviders } from "./signatures/signature_providers.ts";
 import { isLocalStack } from "../_shared/billing/settings/local_stack.ts";
 import { workerWaker } from "./wake_worker.ts";
 
-/** A body that takes longer is an attack or a lost connection. */
 const BODY_TIME_LIMIT_MS = 10_000;
 
 /**
- * With fifty events per call, the round trip no longer matters. Twenty calls of
- * that size take about a second. After a wait of 3 s there is still time for a
- * call that hangs (3 s) and for one that records the failure (1.5 s), so every
- * delivery gets a reply within 10 s of its body.
+ * With fifty events per call, the round trip no longer matters; twenty such calls take
+ * about a second. After a wait of 3 s there is still time for a call that hangs (3 s) and
+ * for one that records the failure (1.5 s), so each reply is sent within 10 s.
  */
 const BATCH_LIMITS = { maxTogether: 50, maxWaiting: 1_000, maxWaitMs: 3_000 };
 
 /**
- * A handler of the app may take 2.5 s, and its call 3 s. Three calls at a time made
- * other events 40 % slower on two cores, so two are allowed. After a wait of 5 s
- * there is still time to record a failure within about 10 s.
+ * Three calls at a time made other events 40 % slower on two cores. After a wait of 5 s
+ * there is still time for a call (3 s) and for one that records the failure (1.5 s).
  */
 const HANDLER_LIMITS = { calls: 2, maxWaiting: 1_000, maxWaitMs: 5_000 };
 
@@ -60,24 +58,22 @@ const applyOptions = {
   oncePerInvoice: deployment.oncePerInvoice,
   onRetries: () => wakeWorker("retries"),
 };
-const applyTogether = batch(
-  (events: BillingEvent[]) => applyEvents(events, applyOptions),
-  BATCH_LIMITS,
-);
 const callHandler = limitCalls(
   (event: BillingEvent) => applyWithHandler(event, applyOptions),
   HANDLER_LIMITS,
 );
-const applyAlone = limitCalls(
-  async (event: BillingEvent) => {
-    const [outcome] = await applyEvents([event], applyOptions);
-    return outcome!;
-  },
-  HANDLER_LIMITS,
-);
-const applyWithoutHandler = isolateSlow({
-  together: applyTogether,
-  alone: applyAlone,
+const applyWithoutHandler = isolateSlow<BillingEvent, Outcome>({
+  together: batch(
+    (events) => applyEvents(events, applyOptions),
+    BATCH_LIMITS,
+  ),
+  alone: limitCalls(
+    async (event) => {
+      const [outcome] = await applyEvents([event], applyOptions);
+      return outcome!;
+    },
+    HANDLER_LIMITS,
+  ),
   keyOf: ({ subscription_id, event_id }) => subscription_id ?? event_id,
 });
 

@@ -63,8 +63,7 @@ export const PING_TYPE = "doctor.ping";
  *
  * It is not an error if the event was applied before (it may come again in the shape
  * of another API version), if its account was erased, or if its subscription is
- * unmapped and such events are ignored. If the provider's setting says so, a stored
- * failure is acknowledged, and the worker must retry it.
+ * unmapped and such events are ignored.
  *
  * @throws {DeliveryError} The failure, with fields for the log, after it is stored in
  * `failed_events`; `failure_not_recorded` if it could not be stored.
@@ -74,8 +73,11 @@ export async function processEvent(
   options: ProcessOptions,
 ): Promise<LogLine> {
   const { format } = delivery.reading;
-  const reading = { ...delivery, ...options, format };
-  const derivedId = await readEventId(delivery.body, reading);
+  const derivedId = await readEventId(delivery.body, {
+    ...delivery,
+    ...options,
+    format,
+  });
   const identified = { ...delivery, derivedId };
   try {
     return await applyOrIgnore(identified, options);
@@ -186,7 +188,6 @@ async function handleFailure(
   return { level: "error", message: "failure acknowledged", fields };
 }
 
-/** Returns the error to throw if a failure could not be stored. */
 function recordingFault(
   thrown: unknown,
   { code, logFields }: { code: string; logFields: LogFields },

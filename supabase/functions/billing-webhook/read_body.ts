@@ -7,13 +7,12 @@ import { DeliveryError } from "../_shared/billing/errors.ts";
 const DISCARD_FACTOR = 8;
 const DISCARD_TIME_LIMIT_MS = 1_000;
 
-/** Leaves time to write the reply before the connection is closed. */
 const CANCEL_DELAY_MS = 100;
 
-export interface BodyLimits {
-  readonly maxBytes: number;
-  readonly timeLimitMs: number;
-}
+export type BodyLimits = Readonly<{
+  maxBytes: number;
+  timeLimitMs: number;
+}>;
 
 /**
  * Reads the exact bytes of a request's body, and counts them as they arrive. It
@@ -28,7 +27,7 @@ export async function readBody(
   { maxBytes, timeLimitMs }: BodyLimits,
 ): Promise<Uint8Array<ArrayBuffer>> {
   if (Number(request.headers.get("content-length")) > maxBytes) {
-    await drainBody(request, { maxBytes });
+    await drainBody(request, maxBytes);
     throw tooLarge(maxBytes);
   }
 
@@ -42,7 +41,7 @@ export async function readBody(
   }, timeLimitMs);
 
   try {
-    return await readCounted(reader, { maxBytes, timeIsUp });
+    return await readCounted(reader, maxBytes, timeIsUp);
   } catch (error) {
     if (!(error instanceof DeliveryError)) {
       const message = "The connection broke before the whole body arrived";
@@ -57,7 +56,8 @@ export async function readBody(
 
 async function readCounted(
   reader: ReadableStreamDefaultReader<Uint8Array<ArrayBuffer>>,
-  { maxBytes, timeIsUp }: { maxBytes: number; timeIsUp: Promise<never> },
+  maxBytes: number,
+  timeIsUp: Promise<never>,
 ): Promise<Uint8Array<ArrayBuffer>> {
   const chunks: Uint8Array<ArrayBuffer>[] = [];
   let length = 0;
@@ -67,7 +67,7 @@ async function readCounted(
 
     length += value.byteLength;
     if (length > maxBytes) {
-      await discard(reader, { maxBytes });
+      await discard(reader, maxBytes);
       throw tooLarge(maxBytes);
     }
     chunks.push(value);
@@ -82,9 +82,8 @@ function tooLarge(maxBytes: number): DeliveryError {
 }
 
 /**
- * Takes the bytes out of a body's only chunk, if nothing else uses its memory.
- * Deno 2.9.6 keeps that chunk until the next major garbage collection. If the
- * bytes stay in it, these collections are frequent and delay deliveries
+ * Takes the bytes out of a body's only chunk, if nothing else uses its memory: Deno 2.9.6
+ * keeps that chunk until a major garbage collection, which would then be frequent
  * (docs/decisions.md). A clone of the request may be empty afterwards.
  */
 function takeSingleChunk(
@@ -113,15 +112,15 @@ function concatenate(
 
 export async function drainBody(
   request: Request,
-  { maxBytes }: { maxBytes: number },
+  maxBytes: number,
 ): Promise<void> {
   const reader = request.body?.getReader();
-  if (reader !== undefined) await discard(reader, { maxBytes });
+  if (reader !== undefined) await discard(reader, maxBytes);
 }
 
 async function discard(
   reader: ReadableStreamDefaultReader<Uint8Array>,
-  { maxBytes }: { maxBytes: number },
+  maxBytes: number,
 ): Promise<void> {
   const { promise: timeIsUp, resolve } = Promise.withResolvers<void>();
   const timer = setTimeout(resolve, DISCARD_TIME_LIMIT_MS);
@@ -145,8 +144,8 @@ async function discard(
 /**
  * Drops the rest of a body and closes its connection, after the reply is written.
  * If the body is canceled earlier or never, Deno 2.9.6 keeps the connection and the
- * received data for as long as the sender keeps it open. Neither Deno 2.9.6 nor 2.1.4
- * closes the connection of a sender that has stopped sending, but its data is not kept.
+ * received data for as long as the sender keeps it open. The connection of a sender that
+ * has stopped sending stays open, without the data.
  */
 function cancelAfterReply(
   reader: ReadableStreamDefaultReader<Uint8Array>,

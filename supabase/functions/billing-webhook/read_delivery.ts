@@ -2,10 +2,10 @@ import { DeliveryError } from "../_shared/billing/errors.ts";
 import { type BodyLimits, drainBody, readBody } from "./read_body.ts";
 
 /** A request to this endpoint. Nothing about it is verified yet. */
-export interface Delivery {
-  readonly headers: Headers;
-  readonly body: Uint8Array<ArrayBuffer>;
-}
+export type Delivery = Readonly<{
+  headers: Headers;
+  body: Uint8Array<ArrayBuffer>;
+}>;
 
 const PATHS: ReadonlySet<string> = new Set([
   // At the project's URL, and as a deployed function sees it.
@@ -29,7 +29,7 @@ export async function readDelivery(
 ): Promise<Delivery> {
   const refusal = refusalOf(request);
   if (refusal !== undefined) {
-    await drainBody(request, limits);
+    await drainBody(request, limits.maxBytes);
     throw new DeliveryError(refusal, REFUSALS[refusal]);
   }
   return { headers: request.headers, body: await readBody(request, limits) };

@@ -2,7 +2,7 @@ import type { Log, LogFields } from "../_shared/billing/log.ts";
 
 interface Interval {
   written: number;
-  /** Stands for the lines that were left out; `fields` are those of the newest. */
+  /** Stands for the lines that were left out. */
   summary?: {
     fields: LogFields;
     lines: number;

@@ -11,16 +11,16 @@ import type { SignatureClaim } from "./signatures/schemes.ts";
 declare const verified: unique symbol;
 
 /** A delivery that its provider has signed. Only {@linkcode verifyDelivery} makes one. */
-export interface VerifiedDelivery
-  extends Pick<SignatureProvider, "reading" | "acknowledges"> {
-  readonly [verified]: true;
-  readonly provider: string;
-  /** The delivery's id in a header that was signed, if the scheme has one. */
-  readonly deliveryId: string | undefined;
-  readonly body: Uint8Array<ArrayBuffer>;
-}
+export type VerifiedDelivery =
+  & Pick<SignatureProvider, "reading" | "acknowledges">
+  & Readonly<{
+    [verified]: true;
+    provider: string;
+    /** The delivery's id in a header that was signed, if the scheme has one. */
+    deliveryId: string | undefined;
+    body: Uint8Array<ArrayBuffer>;
+  }>;
 
-/** A longer header is refused before it is parsed. */
 const MAX_HEADER_LENGTH = 4_096;
 
 type VerifyOptions = Readonly<{
@@ -117,7 +117,7 @@ async function verifyAs(
   }
 
   checkTime(claim, options);
-  if (!await isSigned(body, { claim, provider })) {
+  if (!await isSigned(body, claim, provider.keys)) {
     throw new DeliveryError(
       "signature_mismatch",
       `No signature matches: check the signing secret of provider ${name}, and that no proxy changes the body`,
@@ -148,14 +148,15 @@ function checkTime(
 
 async function isSigned(
   body: Uint8Array,
-  { claim, provider }: { claim: SignatureClaim; provider: SignatureProvider },
+  claim: SignatureClaim,
+  keys: SignatureProvider["keys"],
 ): Promise<boolean> {
   const prefix = new TextEncoder().encode(claim.prefix);
   const signed = new Uint8Array(prefix.byteLength + body.byteLength);
   signed.set(prefix);
   signed.set(body, prefix.byteLength);
 
-  for (const key of provider.keys) {
+  for (const key of keys) {
     for (const mac of claim.signatures) {
       if (await crypto.subtle.verify("HMAC", key, mac, signed)) return true;
     }

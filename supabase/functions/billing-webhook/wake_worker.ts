@@ -2,7 +2,6 @@ import type { DatabaseAccess } from "../_shared/billing/database/client.ts";
 import { keepAlive } from "../_shared/billing/keep_alive.ts";
 import type { Log } from "../_shared/billing/log.ts";
 
-/** The queues that the worker can be woken for. */
 export type Queue = "retries" | "notifications";
 
 /**
@@ -13,9 +12,8 @@ export type Queue = "retries" | "notifications";
 const TIME_LIMIT_MS = 145_000;
 
 /**
- * Makes the function that wakes the worker, so that a notification is delivered,
- * or a failure retried, at once and not at the worker's next scheduled run. The
- * function returns at once; the call continues in the background.
+ * Makes the function that wakes the worker before its next scheduled run. It returns at
+ * once; the call continues in the background.
  *
  * All wakes for a queue during a call become one more call after it. A call for
  * one queue does not wait for the other, whose run may take a minute. A wake that

@@ -40,9 +40,8 @@ const BATCH_SIZE = 20;
 const PACED_BATCH_SECONDS = 2;
 
 /**
- * A batch fits into the lease (60 s): the claim takes up to 5 s, the last
- * notification is sent 2 s later, an attempt takes up to 15 s (an e-mail: 5 s for
- * the address, 10 s for the mail), and the call that settles it 5 s.
+ * A batch fits into the lease (60 s): 5 s to claim it, 2 s until the last notification is
+ * sent, 15 s for an attempt (5 s for the address, 10 s for the mail), 5 s to settle it.
  */
 const LIMIT = { timeLimitMs: 5_000 };
 
@@ -53,8 +52,8 @@ const ERROR_LENGTH = 1_000;
 const PACED_MARGIN = 1.1;
 
 /**
- * A request may use 2 s of CPU time on Supabase. An e-mail takes a little over
- * 1 ms of it, a webhook 0.2 ms.
+ * A request may use 2 s of CPU time on Supabase. An e-mail takes a little over 1 ms, a
+ * webhook 0.2 ms.
  */
 export const RUN_LIMIT = 1_000;
 
@@ -66,9 +65,9 @@ export type DeliveryOptions = Readonly<{
   alertChannel?: Channel<Alert> | undefined;
   /** The listed types' handlers; undefined if unlisted ones should cause no alert. */
   handlers?: readonly string[] | undefined;
-  /** Resolves when the next notification may be sent: see {@linkcode pacer}. */
+  /** See {@linkcode pacer}. */
   pace: () => Promise<void>;
-  /** When the time of the run is over; the rest waits for the next run. */
+  /** When the time of the run is over. */
   endMs: number;
   /** How many notifications this run may still claim. */
   limit?: number;
@@ -77,11 +76,9 @@ export type DeliveryOptions = Readonly<{
 }>;
 
 /**
- * Delivers due notifications in batches: claim, send, settle. It continues while
- * notifications are due, some of them succeed, and the limits of the run are not
- * reached. If a whole batch fails, or the destination asks for a pause, the rest
- * waits for the next run. Without a channel nothing is claimed, and notifications
- * stay pending.
+ * Delivers due notifications in batches. If a limit of the run is reached, a whole batch
+ * fails or the destination asks for a pause, the rest waits for the next run. Without a
+ * channel, nothing is claimed.
  *
  * @throws {DeliveryError} If a database call fails.
  */
@@ -98,7 +95,7 @@ export async function deliverNotifications(
 
   const all: Result[] = [];
   while (clock() < endMs && all.length < limit) {
-    const claimed: unknown = await callFunction(
+    const due: unknown = await callFunction(
       database,
       "billing_claim_notifications",
       claim,
@@ -106,13 +103,16 @@ export async function deliverNotifications(
     );
     const results = await deliverBatch(
       "notifications",
-      claimed as readonly Notification[],
+      due as readonly Notification[],
       channel,
       options,
     );
     all.push(...results);
-    // An empty batch is not worthwhile either.
-    if (!isWorthwhile(results)) break;
+
+    const { claimed, failed, dead, limited } = count(results);
+    // Nothing was due, or all of it failed.
+    const isInVain = failed + dead === claimed;
+    if (isInVain || limited > 0) break;
   }
   return count(all);
 }
@@ -138,12 +138,11 @@ export async function deliverAlerts(
   return count(await deliverBatch("alerts", alerts, alertChannel, options));
 }
 
-/** Sends what was claimed, and settles it. */
 async function deliverBatch<Message extends Notification | Alert>(
   part: "notifications" | "alerts",
   claimed: readonly Message[],
   { destination, send }: Channel<Message>,
-  { database, leaseId, log, pace }: Omit<DeliveryOptions, "channel">,
+  { database, leaseId, log, pace }: DeliveryOptions,
 ): Promise<readonly Result[]> {
   if (claimed.length === 0) return [];
 
@@ -153,8 +152,16 @@ async function deliverBatch<Message extends Notification | Alert>(
       await pace();
       if (isLimited) return { result: "unsent" };
       const attempt = await send(message);
-      if (attempt.result === "limited") isLimited = true;
-      logFailure(log, message, attempt);
+      const { result, error } = attempt;
+      if (result === "limited") isLimited = true;
+      if (error !== undefined) {
+        log("warn", "notification not delivered", {
+          notification_id: message.id,
+          event_id: "event_id" in message ? message.event_id : null,
+          result,
+          error,
+        });
+      }
       return attempt;
     }),
   );
@@ -167,7 +174,9 @@ async function deliverBatch<Message extends Notification | Alert>(
       kind,
       alert,
       result,
-      error: error === undefined ? null : storable(error),
+      // Characters that Postgres cannot store would prevent all settling.
+      error: error?.slice(0, ERROR_LENGTH).replaceAll("\0", "")
+        .toWellFormed() ?? null,
       retry_after_seconds: retryAfterSeconds ?? null,
     };
   });
@@ -180,10 +189,10 @@ async function deliverBatch<Message extends Notification | Alert>(
 }
 
 /**
- * Makes the function that spaces notifications, so that no more than the destination
- * allows are sent per second. All times are on one schedule, so the time for claiming
- * and settling is not added. Only one run sends at a time, so the schedule need not be
- * in the database; after the run of another instance, a few may be sent too early.
+ * Makes a function that resolves when the next notification may be sent. All times are on
+ * one schedule, so the time for claiming and settling is not added. Only one run sends at
+ * a time, so the schedule need not be in the database; after the run of another instance,
+ * a few may be sent too early.
  */
 export function pacer(
   perSecond: number | undefined,
@@ -206,28 +215,4 @@ function count(results: readonly Result[]): NotificationCounts {
   const counts = { ...NO_NOTIFICATIONS, claimed: results.length };
   for (const { result } of results) counts[result]++;
   return counts;
-}
-
-function isWorthwhile(results: readonly Result[]): boolean {
-  const hasProgress = results.some(({ result }) =>
-    result !== "failed" && result !== "dead"
-  );
-  const isLimited = results.some(({ result }) => result === "limited");
-  return hasProgress && !isLimited;
-}
-
-/** Removes characters that Postgres cannot store: they would prevent all settling. */
-function storable(error: string): string {
-  return error.slice(0, ERROR_LENGTH).replaceAll("\0", "").toWellFormed();
-}
-
-function logFailure(
-  log: Log,
-  message: Notification | Alert,
-  { result, error }: Attempt,
-): void {
-  if (error === undefined) return;
-  const event_id = "event_id" in message ? message.event_id : null;
-  const fields = { notification_id: message.id, event_id, result, error };
-  log("warn", "notification not delivered", fields);
 }

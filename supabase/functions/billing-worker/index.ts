@@ -27,7 +27,7 @@ import {
 import { accountEmail } from "./channels/email_channel.ts";
 import { pacer } from "./deliver_notifications.ts";
 import { handleWake, type Worker } from "./handle_wake.ts";
-import { readKeyedProviders } from "./sweep/event_api.ts";
+import { readKeyedProviders } from "./sweep/event_sources.ts";
 
 const env = Deno.env.toObject();
 const deployment = readDeploymentSettings(env);

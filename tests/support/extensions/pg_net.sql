@@ -13,17 +13,6 @@ create table net.http_request_queue (
   timeout_milliseconds integer not null
 );
 
-create unlogged table net._http_response (
-  id bigint,
-  status_code integer,
-  content_type text,
-  headers jsonb,
-  content text,
-  timed_out boolean,
-  error_msg text,
-  created timestamptz not null default now()
-);
-
 create function net.http_post(
   url text,
   body jsonb default '{}',
@@ -52,5 +41,6 @@ begin
 end;
 $$;
 
-grant usage on schema net to postgres, anon, authenticated, service_role;
-grant all on all tables in schema net to postgres;
+-- As since version 0.11.1.
+grant usage on schema net to public;
+grant all on all tables in schema net to public;

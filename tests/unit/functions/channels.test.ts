@@ -19,11 +19,14 @@ import {
 } from "../../../supabase/functions/billing-worker/channels/webhook_channel.ts";
 import {
   hanging,
+  KEY_REFUSED,
+  MISSED,
   NOTIFICATION,
   OPENED,
   RESOLVED,
   SLACK,
   STATED,
+  SWEEP_FAILED,
   UNLISTED,
 } from "./fixtures.ts";
 import { NOTIFICATION_SECRET as secret } from "../../support/notified.ts";
@@ -117,6 +120,11 @@ const SLACK_TEXTS: [Alert["alert"], url: string, ...parts: string[]][] = [
   [ONE, HOSTED, "evt_1 (type unknown, provider a)\n", `project/${REF}/sql/new`],
   [ONE, "https://a.b.supabase.co", "docs/operate.md"],
   [ONE, "http://127.0.0.1:54321", "docs/operate.md"],
+  [
+    { error_code: "sweep_failed", provider: "a" },
+    "",
+    "has succeeded yet\nLast error: unknown",
+  ],
   // Otherwise it could mention a whole channel.
   [
     { ...OPENED.alert, event_type: "<!channel> & &lt;x>" },
@@ -282,7 +290,14 @@ const EXAMPLES: Notification[] = [
   { ...OCCURRED, kind: "ended", still_has_access: false },
   { ...OCCURRED, kind: "ended", still_has_access: true },
 ];
-const ALERTS = [OPENED, RESOLVED, UNLISTED];
+const ALERTS = [
+  OPENED,
+  RESOLVED,
+  UNLISTED,
+  MISSED,
+  KEY_REFUSED,
+  SWEEP_FAILED,
+];
 Deno.test("docs/notifications.md and messages.txt show what is sent", async () => {
   const mails = EXAMPLES.map((one) => renderEmail(emailTexts(one)));
   const [{ subject, text }] = mails as [typeof mails[number]];

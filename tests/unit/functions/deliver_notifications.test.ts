@@ -1,7 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import type { Alert } from "../../../supabase/functions/billing-worker/channels/channel.ts";
 import { pacer } from "../../../supabase/functions/billing-worker/deliver_notifications.ts";
-import { NOTIFICATION, OPENED, RESOLVED } from "./fixtures.ts";
+import { MISSED, NOTIFICATION, RESOLVED } from "./fixtures.ts";
 import {
   countsOf,
   INVOICE,
@@ -96,10 +96,10 @@ Deno.test("a run settles what it has told, as it can be stored", async () => {
   const { leases: [lease_id], ...run } = await wake({
     due: {
       claim_notifications: [notifications("failed failed failed")],
-      claim_alerts: [[OPENED, RESOLVED]],
+      claim_alerts: [[MISSED, RESOLVED]],
     },
     attempt: (id) => {
-      if (id === OPENED.id) return { result: "sent" };
+      if (id === MISSED.id) return { result: "sent" };
       if (id === RESOLVED.id) return { result: "dead", error: "gone" };
       const [error, , after] = ERRORS[Number(id[0])]!;
       return { result: "failed", error, retryAfterSeconds: after ?? undefined };
@@ -114,7 +114,7 @@ Deno.test("a run settles what it has told, as it can be stored", async () => {
     return { id, kind, alert, result, error, retry_after_seconds: null };
   };
   const both = [
-    settled("sent", null, OPENED),
+    settled("sent", null, MISSED),
     settled("dead", "gone", RESOLVED),
   ];
   const results = ERRORS.map(([, error, retry_after_seconds], i) => ({

@@ -244,3 +244,40 @@ export const UNLISTED: Alert = {
     handlers: ["billing.on_charge_refunded", "billing.on_invoice_paid"],
   },
 };
+
+export const MISSED: Alert = {
+  id: "77ea7bdb-ac40-475d-b354-f87fe5d7c4c1",
+  created_at: "2026-11-21T09:00:00.5+00:00",
+  kind: "events_missed",
+  alert: {
+    error_code: "events_missed",
+    provider: "b",
+    missed: 28,
+    types: { [FAILED]: 3, [CREATED]: 25 },
+    found_until: "2026-11-21T08:59:58.113987+00:00",
+  },
+};
+
+export const KEY_REFUSED: Alert = {
+  id: "88ea7bdb-ac40-475d-b354-f87fe5d7c4c1",
+  created_at: "2026-11-21T09:00:00.5+00:00",
+  kind: "api_key_refused",
+  alert: {
+    error_code: "api_key_refused",
+    provider: "a",
+    error:
+      "api_key_refused: The API answered 403: PROVIDER_A_API_KEY must begin with rk_live_ or rk_test_, and have the right Events: Read alone",
+  },
+};
+
+export const SWEEP_FAILED: Alert = {
+  id: "99ea7bdb-ac40-475d-b354-f87fe5d7c4c1",
+  created_at: "2026-11-21T09:00:00.5+00:00",
+  kind: "sweep_failed",
+  alert: {
+    error_code: "sweep_failed",
+    provider: "a",
+    error: "api_unavailable: The API answered 500",
+    last_success_at: "2026-11-21T05:59:41.25+00:00",
+  },
+};

@@ -17,11 +17,12 @@ export default function BillingPage(props: Props) {
 }
 
 async function Billing({ searchParams }: Props) {
+  // First, so that `next build` leaves the page to requests.
+  const { paid } = await searchParams;
   const user = await readAccount();
   if (!user) redirect("/login");
 
   const { customer, isSubscribed } = await readCustomer(user);
-  const { paid } = await searchParams;
   if (paid && !isSubscribed) return <Wait seconds={Number(paid)} />;
 
   const { account } = user;
@@ -60,8 +61,13 @@ async function Billing({ searchParams }: Props) {
 
 /** Looks again after a second, as the user is often here before the event. */
 function Wait({ seconds }: { seconds: number }) {
-  if (seconds > 30) {
-    return <p>Your bank has not confirmed the payment yet.</p>;
+  if (!(seconds <= 30)) {
+    return (
+      <form action="/billing">
+        <p>Your bank has not confirmed the payment yet.</p>
+        <button>Back to your plan</button>
+      </form>
+    );
   }
   return (
     <main>
@@ -82,7 +88,9 @@ function planName({ subscription_id, plan_id }: Account): string {
 function whatNext(account: Account): string {
   const { access, status, cancel_at, trial_end, current_period_end } = account;
   if (!account.subscription_id) return "Choose a plan.";
-  if (status === "canceled") return "It has ended.";
+  // A grant that has ended by itself is active.
+  const isOver = cancel_at && Date.parse(cancel_at) <= Date.now();
+  if (status === "canceled" || isOver) return "It has ended.";
   if (cancel_at) return `It ends on ${day(cancel_at)}.`;
   if (!access) return "It is paused, or not paid.";
   if (status === "trialing" && trial_end) {

@@ -13,7 +13,6 @@ const APPLY_CREATION =
 const COMPARE_CLOCKS =
   "Compare both clocks. If a queue stands in front of the function, raise SIGNATURE_TOLERANCE_SECONDS.";
 
-/** Returns the codes with the same reply, each with its meaning and what to do. */
 function codesWithReply<Code extends string>(
   status: number,
   body: string,

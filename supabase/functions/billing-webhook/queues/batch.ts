@@ -1,10 +1,6 @@
 import { DeliveryError } from "../../_shared/billing/errors.ts";
 import { overloaded, type WaitingLimits } from "./limit_calls.ts";
 
-interface BatchLimits extends WaitingLimits {
-  readonly maxTogether: number;
-}
-
 type Waiting<Item, Result> = Readonly<{
   item: Item;
   resolve: (result: Result) => void;
@@ -28,7 +24,9 @@ type Waiting<Item, Result> = Readonly<{
  */
 export function batch<Item, Result>(
   send: (items: Item[]) => Promise<readonly (Result | DeliveryError)[]>,
-  { maxTogether, maxWaiting, maxWaitMs }: BatchLimits,
+  { maxTogether, maxWaiting, maxWaitMs }: WaitingLimits & {
+    maxTogether: number;
+  },
 ): (item: Item) => Promise<Result> {
   // The items are in order of arrival, so their waits end in that order, and one
   // timer is enough. A timer per item costs processor time under load.

@@ -1,13 +1,9 @@
 import { DeliveryError } from "../../_shared/billing/errors.ts";
 
-export interface WaitingLimits {
-  readonly maxWaiting: number;
-  readonly maxWaitMs: number;
-}
-
-interface CallLimits extends WaitingLimits {
-  readonly calls: number;
-}
+export type WaitingLimits = Readonly<{
+  maxWaiting: number;
+  maxWaitMs: number;
+}>;
 
 /**
  * Makes a function that makes one call per item, at most `calls` at the same time.
@@ -16,7 +12,7 @@ interface CallLimits extends WaitingLimits {
  */
 export function limitCalls<Item, Result>(
   call: (item: Item) => Promise<Result | DeliveryError>,
-  { calls, maxWaiting, maxWaitMs }: CallLimits,
+  { calls, maxWaiting, maxWaitMs }: WaitingLimits & { calls: number },
 ): (item: Item) => Promise<Result> {
   const waiting = new Set<() => void>();
   let running = 0;

@@ -11,11 +11,11 @@ export type SignatureClaim = Readonly<{
   signatures: readonly Uint8Array<ArrayBuffer>[];
 }>;
 
-export interface SignatureScheme {
+export type SignatureScheme = Readonly<{
   /** The default header of the scheme; without one, the provider's applies. */
-  readonly defaultHeader?: string;
-  /** Whether the id and the time have headers with its prefix. */
-  readonly hasHeaderPrefix?: true;
+  defaultHeader?: string;
+  /** Whether the id and the time have headers with the same prefix. */
+  hasHeaderPrefix?: true;
   /**
    * Returns the HMAC keys for a configured secret; several if it is ambiguous.
    * @throws {Error} If the secret is malformed; does not repeat it.
@@ -26,7 +26,7 @@ export interface SignatureScheme {
    * and takes time linear in the length of the headers.
    */
   readClaim(headers: Headers, header: string): SignatureClaim | undefined;
-}
+}>;
 
 /** While secrets are rotated, a sender signs with each; many signatures are an attack. */
 const MAX_SIGNATURES = 8;
@@ -51,8 +51,8 @@ export const stripeScheme: SignatureScheme = {
 };
 
 /**
- * `ts=<unix seconds>;h1=<hex>[;h1=<hex>...]`: HMAC-SHA256 of `<ts>:<body>`, with the whole
- * secret string as the key.
+ * `ts=<unix seconds>;h1=<hex>[;h1=<hex>...]`: HMAC-SHA256 of `<ts>:<body>`, otherwise like
+ * Stripe's.
  *
  * @see https://developer.paddle.com/webhooks/signature-verification
  */
@@ -67,7 +67,7 @@ export const paddleScheme: SignatureScheme = {
   }),
 };
 
-/** Makes the reader of a header whose entries are the time and signatures in hex. */
+/** Makes a reader of headers with a time and signatures in hex. */
 function entryReader(
   { between, time, signature, end }: Readonly<
     Record<"between" | "time" | "signature" | "end", string>
@@ -104,7 +104,7 @@ export const hmacSha256Hex: SignatureScheme = {
   },
 };
 
-/** The minimum of the other schemes too; the specification asks for 24 to 64 random bytes. */
+/** As for the other schemes; the specification asks for 24 to 64 random bytes. */
 const MIN_SECRET_BYTES = 16;
 
 const SECRET =
@@ -113,7 +113,7 @@ const SECRET =
 /** The only base64 form of 32 bytes: 43 characters, the last of 4 bits, and `=`. */
 const SIGNATURE = /^v1,[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=$/;
 
-/** Refuses a header that was sent twice: a comma joins its values, which is one too many. */
+/** Refuses a header that was sent twice: another comma joins its values. */
 const ENTRIES = /^[^\s,]+,[^\s,]+(?: [^\s,]+,[^\s,]+)*$/;
 
 /** Visible ASCII without comma and dot; the dot ends it in the signed text. */
@@ -121,8 +121,8 @@ const ID = /^[!-+\-/-~]{1,255}$/;
 
 /**
  * Headers `<prefix>-id`, `<prefix>-timestamp` and `<prefix>-signature`. The last
- * is `v1,<base64> v1,<base64> ...`, separated by single spaces: HMAC-SHA256 of
- * `<id>.<timestamp>.<body>`, with the bytes of `whsec_<base64>` as the key.
+ * is `v1,<base64> v1,<base64> ...`: HMAC-SHA256 of `<id>.<timestamp>.<body>`, with the
+ * bytes of `whsec_<base64>` as the key.
  *
  * @see https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
  */
@@ -132,8 +132,9 @@ export const standardWebhooks: SignatureScheme = {
 
   keysOf(secret) {
     if (!SECRET.test(secret)) {
-      const fault = "it must be whsec_ followed by base64";
-      throw new Error(`${fault}: copy the whole secret`);
+      throw new Error(
+        "it must be whsec_ followed by base64: copy the whole secret",
+      );
     }
     const bytes = fromBase64(secret.slice("whsec_".length));
     if (bytes.byteLength < MIN_SECRET_BYTES) {

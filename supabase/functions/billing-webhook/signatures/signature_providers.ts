@@ -5,7 +5,6 @@ import type { ReadingSettings } from "../../_shared/billing/events/parse_event.t
 import { FORMATS } from "../../_shared/billing/events/formats.ts";
 import {
   PROVIDERS,
-  type ProviderSettings,
   readFormatName,
   readProviderSettings,
   settingsPrefix,
@@ -35,18 +34,18 @@ const HEADER_NAME = /^[a-z0-9!#$%&'*+.^_`|~-]+$/;
 const STRIPE_HEADER = "stripe-signature";
 
 /** A provider as configured. Without keys, all its deliveries are refused. */
-export interface SignatureProvider
-  extends Pick<ProviderSettings, "acknowledges"> {
-  readonly name: string;
+export type SignatureProvider = Readonly<{
+  name: string;
   /** A delivery has its signature in one of them. Providers may share a header. */
-  readonly headers: readonly string[];
-  readonly scheme: SignatureScheme;
-  readonly reading: ReadingSettings;
+  headers: readonly string[];
+  scheme: SignatureScheme;
+  reading: ReadingSettings;
+  acknowledges: boolean;
   /** One per secret; not extractable, for verification only. */
-  readonly keys: readonly CryptoKey[];
+  keys: readonly CryptoKey[];
   /** Why its configuration is unusable, for operators. */
-  readonly fault?: string;
-}
+  fault?: string;
+}>;
 
 /** Reads each provider's settings. A fault is kept, so that the other provider works. */
 export async function readProviders(
@@ -70,8 +69,8 @@ function sharedSecret(
   const variable = secretVariable(name);
   const secrets = secretsOf(variable);
   const other = PROVIDERS.map((provider) => secretVariable(provider.name))
-    .filter((other) => other !== variable)
     .find((other) =>
+      other !== variable &&
       secretsOf(other).some((secret) => secrets.includes(secret))
     );
   return other &&
@@ -97,9 +96,10 @@ async function readProvider(
   const defaultHeaders = [
     SCHEMES.get(schemeName)?.defaultHeader ?? format.header ?? defaults.header,
   ];
-  if (scheme === stripeScheme && !isConfiguredHeader(STRIPE_HEADER, env)) {
-    defaultHeaders.push(STRIPE_HEADER);
-  }
+  const isTaken = PROVIDERS.some(({ name }) =>
+    configuredHeader(settingsPrefix(name), env) === STRIPE_HEADER
+  );
+  if (scheme === stripeScheme && !isTaken) defaultHeaders.push(STRIPE_HEADER);
   const header = configuredHeader(prefix, env);
   const isHeader = header !== undefined && HEADER_NAME.test(header);
 
@@ -133,7 +133,6 @@ async function readProvider(
   }
 }
 
-/** Returns a provider's format; Stripe's if the setting is wrong. */
 function readFormat(env: Environment, provider: string): Format {
   try {
     return FORMATS[readFormatName(env, provider)];
@@ -147,12 +146,6 @@ function configuredHeader(
   env: Environment,
 ): string | undefined {
   return env[`${prefix}SIGNATURE_HEADER`]?.toLowerCase() || undefined;
-}
-
-function isConfiguredHeader(header: string, env: Environment): boolean {
-  return PROVIDERS.some(({ name }) =>
-    configuredHeader(settingsPrefix(name), env) === header
-  );
 }
 
 function checkHeader(
@@ -185,6 +178,7 @@ function keysOf(secret: string, variable: string, scheme: SignatureScheme) {
 
 async function importKey(bytes: Uint8Array<ArrayBuffer>): Promise<CryptoKey> {
   const algorithm = { name: "HMAC", hash: "SHA-256" };
-  const uses: KeyUsage[] = ["verify"];
-  return await crypto.subtle.importKey("raw", bytes, algorithm, false, uses);
+  return await crypto.subtle.importKey("raw", bytes, algorithm, false, [
+    "verify",
+  ]);
 }

@@ -1,38 +1,32 @@
+import type { Payment } from "../../_shared/billing/events/event.ts";
+
 /** A notification to an account. Its times are in the time format of PostgREST. */
-export type Notification = Readonly<{
-  id: string;
-  kind: string;
-  provider: string;
-  event_id: string;
-  account_id: string;
-  subscription_id: string;
-  invoice_id: string | null;
-  /** Where the invoice can be paid; https only. */
-  hosted_invoice_url: string | null;
-  /** In the smallest unit of the currency. */
-  amount_due: number | null;
-  currency: string | null;
-  /** How often the provider has tried to collect the payment. */
-  attempt_count: number | null;
-  /**
-   * When the provider tries again. Null if it does not; if `attempt_count` is null as
-   * well, the event did not say.
-   */
-  next_payment_attempt: string | null;
-  trial_end: string | null;
-  /** Only for `ended`: whether another subscription still gives access. */
-  still_has_access: boolean | null;
-  /** When the event occurred, or else was handled. */
-  occurred_at: string;
-  created_at: string;
-}>;
+export type Notification = Readonly<
+  Required<Payment> & {
+    id: string;
+    provider: string;
+    event_id: string;
+    account_id: string;
+    subscription_id: string;
+    /** Only for `ended`: whether another subscription still gives access. */
+    still_has_access: boolean | null;
+    /** When the event occurred, or else was handled. */
+    occurred_at: string;
+    created_at: string;
+  }
+>;
 
 /** An alert to the operator. Its times are in the time format of PostgREST. */
 export type Alert = Readonly<{
   /** The same until the alert is delivered. */
   id: string;
   kind: string;
-  alert: FailureOpened | FailuresResolved | HandlerNotListed;
+  alert:
+    | FailureOpened
+    | FailuresResolved
+    | HandlerNotListed
+    | EventsMissed
+    | SweepFailed;
   created_at: string;
 }>;
 
@@ -60,10 +54,29 @@ type FailuresResolved = Readonly<{
 }>;
 
 /** `HANDLE_EVENT_TYPES` lists no type that calls these functions of the app. */
-interface HandlerNotListed {
-  readonly error_code: string;
-  readonly handlers: readonly string[];
-}
+type HandlerNotListed = Readonly<{
+  error_code: string;
+  handlers: readonly string[];
+}>;
+
+/** Sweeps have found events that never arrived. */
+export type EventsMissed = Readonly<{
+  error_code: "events_missed";
+  provider: string;
+  missed: number;
+  types: Readonly<Record<string, number>>;
+  /** Not sent: the call that settles the alert needs it. */
+  found_until: string;
+}>;
+
+/** A provider's key is refused, or its sweeps fail. */
+export type SweepFailed = Readonly<{
+  error_code: "api_key_refused" | "sweep_failed";
+  provider: string;
+  /** Missing if the last run was ended. */
+  error?: string;
+  last_success_at?: string;
+}>;
 
 export type Attempt = Readonly<{
   /**
@@ -79,13 +92,13 @@ export type Attempt = Readonly<{
   retryAfterSeconds?: number | undefined;
 }>;
 
-export interface Channel<Message = Notification> {
+export type Channel<Message = Notification> = Readonly<{
   /** Names where messages go; a 429 pauses it for all workers. Not secret. */
-  readonly destination: string;
+  destination: string;
   /** How many requests per second are allowed; undefined means no limit. */
-  readonly perSecond?: number;
+  perSecond?: number;
   /** Makes one attempt within the time limit. It never throws. */
   send(message: Message): Promise<Attempt>;
-}
+}>;
 
 export const ATTEMPT_TIME_LIMIT_MS = 10_000;

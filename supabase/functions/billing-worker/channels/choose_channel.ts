@@ -10,9 +10,6 @@ import { type AddressOf, emailChannel } from "./email_channel.ts";
 import { slackChannel } from "./slack_channel.ts";
 import { alertChannel, webhookChannel } from "./webhook_channel.ts";
 
-/** Resend's default limit for a team. */
-const EMAIL_REQUESTS_PER_SECOND = 2;
-
 /** The hosts of incoming webhooks of Slack and GovSlack. */
 const SLACK_HOST = /^hooks\.slack(?:-gov)?\.com$/;
 
@@ -52,17 +49,12 @@ export function chooseChannel(
 
   if (apiKey) {
     checkKey(apiKey, "Cannot start: RESEND_API_KEY");
-    const from = required(env, "NOTIFICATION_FROM");
-    const perSecond = wholeNumber(
-      env,
-      "EMAIL_REQUESTS_PER_SECOND",
-      EMAIL_REQUESTS_PER_SECOND,
-    );
     return emailChannel({
       url: env["RESEND_BASE_URL"] || undefined,
       apiKey,
-      from,
-      perSecond,
+      from: required(env, "NOTIFICATION_FROM"),
+      // By default, Resend's limit for a team.
+      perSecond: wholeNumber(env, "EMAIL_REQUESTS_PER_SECOND", 2),
       addressOf,
       fetch,
       clock,

@@ -28,17 +28,22 @@ export async function accountEmail(
   return data;
 }
 
-const RESEND_URL = "https://api.resend.com";
-
 /**
  * Returns a channel that sends e-mail through Resend. The notification's id is
  * the idempotency key, so that a repeated attempt sends no second e-mail.
  *
- * @param options.url By default, that of Resend's API.
  * @see https://resend.com/docs/api-reference/emails/send-email
  */
 export function emailChannel(
-  { url = RESEND_URL, apiKey, from, perSecond, addressOf, fetch, clock }: {
+  {
+    url = "https://api.resend.com",
+    apiKey,
+    from,
+    perSecond,
+    addressOf,
+    fetch,
+    clock,
+  }: {
     url?: string | undefined;
     apiKey: string;
     from: string;

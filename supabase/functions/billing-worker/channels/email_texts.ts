@@ -17,8 +17,7 @@ export type EmailTexts = Readonly<{
  * with other words.
  */
 export function emailTexts(notification: Notification): EmailTexts {
-  const url = notification.hosted_invoice_url;
-  const { invoice_id, subscription_id } = notification;
+  const { hosted_invoice_url: url, invoice_id, subscription_id } = notification;
   const { subject, paragraphs, label } = words(notification);
   return {
     subject,

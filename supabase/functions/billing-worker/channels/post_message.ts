@@ -35,7 +35,6 @@ export async function postMessage(
   }
 }
 
-/** Status 410 means never to try again, 429 to try later. Other errors may pass. */
 function readAttempt(
   { ok, status, headers }: Response,
   { setting, nowMs }: { setting: string; nowMs: number },

@@ -37,7 +37,7 @@ export function renderEmail(
   };
 }
 
-function button({ label, url }: { label: string; url: string }): string[] {
+function button({ label, url }: NonNullable<EmailTexts["link"]>): string[] {
   return [
     "    <p>",
     "      <a",
@@ -48,7 +48,6 @@ function button({ label, url }: { label: string; url: string }): string[] {
   ];
 }
 
-/** Escapes text for HTML, and for attributes in double quotes. */
 function escape(text: string): string {
   return text.replaceAll(/[&<>"']/g, (character) => ENTITIES[character]!);
 }

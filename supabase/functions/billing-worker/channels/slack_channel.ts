@@ -1,4 +1,5 @@
-import type { Alert, Channel } from "./channel.ts";
+import { settingsPrefix } from "../../_shared/billing/settings/providers.ts";
+import type { Alert, Channel, EventsMissed, SweepFailed } from "./channel.ts";
 import { postMessage, type PostOptions } from "./post_message.ts";
 import { alertDestination } from "./webhook_channel.ts";
 
@@ -6,7 +7,7 @@ import { alertDestination } from "./webhook_channel.ts";
  * Returns a channel that sends alerts to an incoming webhook of Slack. The body is
  * only the text, because Slack does not document how it treats unknown fields. It is
  * not signed: the URL itself is the secret. Slack allows one message per second and
- * short bursts; there is at most one alert per error code.
+ * short bursts; there is at most one alert per error code, or provider.
  *
  * @see https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks
  */
@@ -42,13 +43,16 @@ function text(alert: Alert["alert"], projectUrl: string | undefined): string {
     ].join("\n");
   }
 
-  if (!("open" in alert)) {
+  if ("resolved" in alert) {
     return [
       `Billing: no failed event with ${error_code} is open any more.`,
       `Resolved: ${alert.resolved}. Reported since ${time(alert.opened_at)}.`,
       "If more fail soon, the next alert may come up to an hour late: after a repair, look at billing.open_failures again.",
     ].join("\n");
   }
+
+  if ("missed" in alert) return missedText(alert);
+  if (!("open" in alert)) return sweepText(alert);
 
   const { provider, event_id, event_type = "type unknown", error } = alert;
   const events = alert.new === 1 ? "event" : "events";
@@ -62,6 +66,29 @@ function text(alert: Alert["alert"], projectUrl: string | undefined): string {
     ...(ref === undefined
       ? []
       : [`SQL editor: https://supabase.com/dashboard/project/${ref}/sql/new`]),
+  ].join("\n");
+}
+
+function missedText({ provider, missed, types }: EventsMissed): string {
+  const counts = Object.entries(types).sort(([, a], [, b]) => b - a)
+    .map(([type, count]) => `${count} ${type}`);
+  const prefix = settingsPrefix(provider);
+  return [
+    `Billing: ${missed} of provider ${provider}'s events never arrived`,
+    `A sweep has found and applied them: ${counts.join(", ")}`,
+    `What to do: check that the provider's endpoint is enabled, has these types selected, and signs with the secret in ${prefix}SIGNING_SECRET`,
+  ].join("\n");
+}
+
+function sweepText(
+  { provider, error = "unknown: the run was ended", last_success_at: last }:
+    SweepFailed,
+): string {
+  const since = last === undefined ? "yet" : `since ${time(last)}`;
+  return [
+    `Billing: no sweep of provider ${provider}'s events has succeeded ${since}`,
+    `Last error: ${error}`,
+    "What to do: look up the error in the receiver's docs/sweep.md, or read the log of billing-worker",
   ].join("\n");
 }
 

@@ -58,9 +58,22 @@ export function alertDestination(url: string): string {
 function alertData(alert: Alert["alert"]) {
   const { error_code } = alert;
   if ("handlers" in alert) return { error_code, handlers: alert.handlers };
-  if (!("open" in alert)) {
+  if ("resolved" in alert) {
     const { resolved, opened_at } = alert;
     return { error_code, resolved, opened_at: toIso(opened_at) };
+  }
+  if ("missed" in alert) {
+    const { provider, missed, types } = alert;
+    return { error_code, provider, missed, types };
+  }
+  if (!("open" in alert)) {
+    const { provider, error, last_success_at = null } = alert;
+    return {
+      error_code,
+      provider,
+      error,
+      last_success_at: toIso(last_success_at),
+    };
   }
   const { error, open, provider, event_id, event_type } = alert;
   return {

@@ -1,9 +1,9 @@
 import {
-  openStripe,
   PLANS,
   readAccount,
   readCustomer,
   seeOther,
+  toStripe,
 } from "@/lib/billing";
 
 /** Sends the user to Stripe's Checkout, to pay for `price`. */
@@ -21,18 +21,19 @@ export async function POST(request: Request): Promise<Response> {
   const { customer, isSubscribed } = await readCustomer(user);
   if (isSubscribed) return seeOther("/billing");
 
-  const { url } = await openStripe().checkout.sessions.create({
-    mode: "subscription",
-    line_items: [{ price, quantity: 1 }],
-    ...(customer && { customer }),
-    subscription_data: {
-      // The session's own metadata would not reach the subscription.
-      metadata: { accountId: user.accountId },
-      // One trial per account.
-      ...(!user.account.had_trial && { trial_period_days: 14 }),
-    },
-    success_url: `${process.env.SITE_URL}/billing?paid=1`,
-    cancel_url: `${process.env.SITE_URL}/billing`,
-  });
-  return seeOther(url!);
+  return await toStripe((stripe) =>
+    stripe.checkout.sessions.create({
+      mode: "subscription",
+      line_items: [{ price, quantity: 1 }],
+      ...(customer && { customer }),
+      subscription_data: {
+        // The session's own metadata would not reach the subscription.
+        metadata: { accountId: user.accountId },
+        // One trial per account.
+        ...(!user.account.had_trial && { trial_period_days: 14 }),
+      },
+      success_url: `${process.env.SITE_URL}/billing?paid=1`,
+      cancel_url: `${process.env.SITE_URL}/billing`,
+    })
+  );
 }

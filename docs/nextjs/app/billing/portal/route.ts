@@ -1,4 +1,4 @@
-import { openStripe, readAccount, readCustomer, seeOther } from "@/lib/billing";
+import { readAccount, readCustomer, seeOther, toStripe } from "@/lib/billing";
 
 /** Sends the user to Stripe's customer portal: card, plan, invoices, the end. */
 export async function POST(): Promise<Response> {
@@ -8,9 +8,10 @@ export async function POST(): Promise<Response> {
   const { customer } = await readCustomer(user);
   if (!customer) return seeOther("/billing");
 
-  const { url } = await openStripe().billingPortal.sessions.create({
-    customer,
-    return_url: `${process.env.SITE_URL}/billing`,
-  });
-  return seeOther(url);
+  return await toStripe((stripe) =>
+    stripe.billingPortal.sessions.create({
+      customer,
+      return_url: `${process.env.SITE_URL}/billing`,
+    })
+  );
 }

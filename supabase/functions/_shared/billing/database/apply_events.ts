@@ -1,7 +1,7 @@
 import { DeliveryError } from "../errors.ts";
 import type { EventToApply } from "../events/event.ts";
 import { isRecord } from "../events/fields.ts";
-import { callFunction, type DatabaseClient } from "./client.ts";
+import { badAnswer, callFunction, type DatabaseClient } from "./client.ts";
 import { databaseError } from "./database_errors.ts";
 
 export type BillingEvent = EventToApply & {
@@ -15,8 +15,10 @@ export type RetriedEvent = BillingEvent & {
   readonly retry: Readonly<{ event_id: string; lease_id: string }>;
 };
 
+const OUTCOMES = ["applied", "duplicate", "stale", "erased"] as const;
+
 /** The outcome of an event that did not fail. `erased`: its account was erased. */
-export type Outcome = "applied" | "duplicate" | "stale" | "erased";
+export type Outcome = typeof OUTCOMES[number];
 
 /**
  * Returns the log line of an event of an erased account: a warning if the event would
@@ -32,7 +34,6 @@ export function describeErased(kind: string | undefined) {
   } as const;
 }
 
-/** A row of both functions' answer. */
 type AnswerRow = Readonly<{
   place: number;
   outcome: Outcome | "failed";
@@ -41,23 +42,12 @@ type AnswerRow = Readonly<{
   retries?: boolean | null;
 }>;
 
-const OUTCOMES: readonly unknown[] = [
-  "applied",
-  "duplicate",
-  "stale",
-  "erased",
-  "failed",
-];
-
-/**
- * Returns whether an answer is one of theirs: a proxy in between may garble it. A zod
- * schema would slow a cold start.
- */
+/** A zod schema would slow a cold start. */
 function isAnswer(rows: unknown): rows is AnswerRow[] {
   return Array.isArray(rows) && rows.every((row) =>
     isRecord(row) &&
     typeof row["place"] === "number" &&
-    OUTCOMES.includes(row["outcome"]) &&
+    [...OUTCOMES, "failed"].some((outcome) => outcome === row["outcome"]) &&
     typeof (row["error_code"] ?? "") === "string"
   );
 }
@@ -130,10 +120,8 @@ function asHandlerFailure(error: DeliveryError): DeliveryError {
   if (sqlState === "PGRST001") {
     const why =
       "If a handler's functions run deallocate, this happens each time.";
-    return new DeliveryError(code, `${message} ${why}`, {
-      sqlState,
-      cause: error,
-    });
+    const options = { sqlState, cause: error };
+    return new DeliveryError(code, `${message} ${why}`, options);
   }
   return error;
 }
@@ -163,8 +151,5 @@ function readOutcome(
 }
 
 function unreadable(): DeliveryError {
-  return new DeliveryError(
-    "database_unavailable",
-    "Database call failed: the answer is not a list of outcomes",
-  );
+  return badAnswer("the answer is not a list of outcomes");
 }

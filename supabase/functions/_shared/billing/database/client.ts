@@ -7,10 +7,12 @@ export type DatabaseClient = PostgrestClient<Database>;
 
 export type DatabaseFunctions = Database["public"]["Functions"];
 
-export interface DatabaseAccess {
-  readonly supabaseUrl: string;
-  readonly secretKey: string;
-}
+export type DatabaseAccess = Readonly<{
+  supabaseUrl: string;
+  secretKey: string;
+}>;
+
+type TimeLimit = Readonly<{ timeLimitMs: number }>;
 
 type CallResult<T> = Readonly<{
   data: T | null;
@@ -41,7 +43,7 @@ export async function callFunction<Name extends keyof DatabaseFunctions>(
   database: DatabaseClient,
   name: Name,
   args: DatabaseFunctions[Name]["Args"],
-  limit: { timeLimitMs: number },
+  limit: TimeLimit,
 ): Promise<DatabaseFunctions[Name]["Returns"]> {
   return await callDatabase(
     (signal) =>
@@ -51,17 +53,15 @@ export async function callFunction<Name extends keyof DatabaseFunctions>(
 }
 
 /**
- * Makes one call with a time limit. If the connection breaks, it immediately
- * tries once more; the ledger makes that safe. It does not try again after a
- * timeout.
+ * Makes one call with a time limit. If the connection breaks, it immediately tries once
+ * more, within the same limit; the ledger makes that safe.
  *
  * @param call Starts the call; it must pass the signal on.
- * @param options.timeLimitMs For both tries together.
  * @throws {DeliveryError}
  */
 export async function callDatabase<T>(
   call: (signal: AbortSignal) => PromiseLike<CallResult<T>>,
-  { timeLimitMs }: { timeLimitMs: number },
+  { timeLimitMs }: TimeLimit,
 ): Promise<T> {
   // AbortSignal.timeout() cannot be stopped: it would fire after each call, which
   // costs a sixth of a delivery's processor time.
@@ -89,11 +89,12 @@ export async function callDatabase<T>(
       status,
     });
   }
-  if (data === null) {
-    throw new DeliveryError(
-      "database_unavailable",
-      `Database call failed: empty answer (HTTP status ${status})`,
-    );
-  }
+  if (data === null) throw badAnswer(`empty answer (HTTP status ${status})`);
   return data;
+}
+
+/** Returns the failure of a call whose answer, maybe a proxy's, is not what it should be. */
+export function badAnswer(fault: string): DeliveryError {
+  const message = `Database call failed: ${fault}`;
+  return new DeliveryError("database_unavailable", message);
 }

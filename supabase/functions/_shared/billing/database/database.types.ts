@@ -467,6 +467,7 @@ export type Database = {
           "swept_until": string | null;
           "types": NonNullable<Json>;
           "wanted_at": string;
+          "wanted_since": string;
         };
         ComputedFields: never;
         Insert: {
@@ -478,6 +479,7 @@ export type Database = {
           "swept_until"?: string | null;
           "types"?: Json | null;
           "wanted_at"?: string | null;
+          "wanted_since"?: string | null;
         };
         Update: {
           "found"?: number | null;
@@ -488,6 +490,7 @@ export type Database = {
           "swept_until"?: string | null;
           "types"?: Json | null;
           "wanted_at"?: string | null;
+          "wanted_since"?: string | null;
         };
         Relationships: [];
       };
@@ -559,6 +562,7 @@ export type Database = {
       "billing_claim_sweep": {
         Args: { "destination": string; "lease_id": string; "provider": string };
         Returns: {
+          "goes_on": boolean;
           "not_before": string;
           "position": string;
           "swept_until": string;

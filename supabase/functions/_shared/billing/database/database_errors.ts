@@ -88,9 +88,9 @@ export function databaseError(
 /**
  * Returns whether the database refused an event only because its subscription has no
  * account: a creation without an account id (BW005), or an event without one for a
- * subscription that is not recorded (BW001). A provider account that also sells other
- * products sends their events too. An event that merely arrives before its creation is
- * not unmapped: it has an account id, or its customer's account is known (BW006).
+ * subscription that is not recorded (BW001). An event that merely arrives before its
+ * creation is not unmapped: it has an account id, or its customer's account is known
+ * (BW006).
  */
 export function isUnmapped(
   { sqlState }: DeliveryError,

@@ -1,4 +1,4 @@
-import { DeliveryError } from "../errors.ts";
+import type { DeliveryError } from "../errors.ts";
 import { identifierOrNull, sha256Hex } from "../events/fields.ts";
 import {
   describeEvent,
@@ -6,7 +6,7 @@ import {
   type Format,
 } from "../events/format.ts";
 import { decodeBody } from "../events/parse_event.ts";
-import { callFunction, type DatabaseClient } from "./client.ts";
+import { badAnswer, callFunction, type DatabaseClient } from "./client.ts";
 
 /** Short, because the provider is still waiting for the reply. */
 const TIME_LIMIT = { timeLimitMs: 1_500 };
@@ -79,15 +79,11 @@ export async function recordFailure(
 
   const answer = ANSWERS.find((answer) => answer === reply);
   if (answer === undefined) {
-    throw new DeliveryError(
-      "database_unavailable",
-      "Database call failed: the answer does not say what was stored",
-    );
+    throw badAnswer("the answer does not say what was stored");
   }
   return answer;
 }
 
-/** Returns undefined if the bytes are not text that Postgres can store. */
 function storableText(body: Uint8Array): string | undefined {
   try {
     const text = decodeBody(body);

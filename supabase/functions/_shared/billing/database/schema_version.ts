@@ -17,13 +17,15 @@ export function watchVersion(
 
     known = version;
     if (version < SCHEMA_VERSION) {
-      const message =
-        "this function is newer than the database: supabase db push --remote";
-      log("error", message);
+      log(
+        "error",
+        "this function is newer than the database: supabase db push --remote",
+      );
     } else if (version > SCHEMA_VERSION) {
-      const message =
-        "this function is older than the database: deploy both functions again";
-      log("warn", message);
+      log(
+        "warn",
+        "this function is older than the database: deploy both functions again",
+      );
     }
     return response;
   };

@@ -17,6 +17,7 @@ import {
   identifierOrNull,
   instant,
   MISSING,
+  type Reader,
   readerOf,
   textOf,
 } from "./fields.ts";
@@ -33,11 +34,14 @@ interface Definition extends Omit<Format, "read" | "occurredAt" | "partsOf"> {
   /** Returns the parts that differ from the values at their paths. */
   partsOf?(event: unknown, stated: Parts): Partial<Parts>;
   /** It never throws. Optional columns default to null, and must be null if malformed. */
-  report(data: unknown, planItem: PlanItem, event: unknown): StatedReport;
-  /** Returns the values that an update replaced; null if the event does not state them. */
+  report(data: Reader, planItem: PlanItem, event: unknown): StatedReport;
+  /**
+   * Returns the values that an update replaced; null if the event does not state them.
+   * They break ties, and show that a subscription recovered.
+   */
   previous?(event: unknown, planItem: PlanItem): Partial<Report> | null;
   /** Returns the details of a failed payment or a notice; undefined for no notification. */
-  payment(data: unknown, type: string): Omit<Payment, "kind"> | undefined;
+  payment(data: Reader, type: string): Omit<Payment, "kind"> | undefined;
   /** Returns the paths that depend on the event. */
   namesOf?(event: unknown, planItem: PlanItem): Record<string, unknown>;
 }
@@ -52,15 +56,11 @@ type StatedReport = OptionalColumns & Record<Essential, unknown>;
 
 type ValidKind = Kind | "other";
 
-type Stated =
-  & Parts
-  & Readonly<Record<string, unknown> & { kind: ValidKind }>;
-
 type Reading = Readonly<{
   event: unknown;
   planItem: PlanItem;
   /** All that is validated, as the event states it. */
-  stated: Stated;
+  stated: Parts & { kind: ValidKind };
   /** The columns that are valid or null. */
   optional: OptionalColumns;
 }>;
@@ -102,7 +102,7 @@ export function defineFormat(definition: Definition): Format {
 
   const schemas: { [kind in ValidKind]?: ReturnType<typeof schemaOf> } = {};
 
-  // Created when first used: all of them at startup would slow a cold start.
+  // Created when first used, for a fast cold start.
   function schemaFor(kind: ValidKind) {
     return schemas[kind] ??= schemaOf(kind, { ...definition, occurredAt });
   }
@@ -136,13 +136,20 @@ export function defineFormat(definition: Definition): Format {
     const kind: ValidKind = (takesEffect && kindOf(definition, parts.type)) ||
       "other";
     const report = hasReport(kind, definition)
-      ? definition.report(parts.data, planItem, event)
+      ? definition.report(readerOf(parts.data), planItem, event)
       : undefined;
+
+    // The first place that names an account counts, even if it is not valid.
+    const account_id = parts.accounts.map(accountIn)
+      .find((account) => account !== undefined);
 
     const stated = {
       ...report,
       ...parts,
-      ...accountOf(parts),
+      account_id,
+      fallback_account: account_id === undefined
+        ? fallbackOf(parts)
+        : undefined,
       kind,
       id: id ?? parts.id,
     };
@@ -186,7 +193,6 @@ export function defineFormat(definition: Definition): Format {
     throw new DeliveryError("event_invalid", describe(error, paths));
   }
 
-  /** Returns the fields that depend on the kind of an event. */
   function effectOf(
     valid: Exclude<ValidEvent, { kind: "other" }>,
     { event, planItem, stated, optional }: Reading,
@@ -221,10 +227,9 @@ export function defineFormat(definition: Definition): Format {
 
       case "payment_failed":
       case "notice": {
-        // A payment for something other than a subscription.
         if (valid.subscription_id === null) return { kind: "other" };
 
-        const payment = definition.payment(stated.data, valid.type);
+        const payment = definition.payment(readerOf(stated.data), valid.type);
         const kind = definition.notices?.[valid.type] ?? "payment_failed";
         return payment ? { payment: { ...payment, kind } } : {};
       }
@@ -240,19 +245,6 @@ function hasReport(kind: unknown, { kinds }: Definition): boolean {
   return kind === "creation" || kind === "opening_update" ||
     kind === "update" ||
     kind === "deletion" && Object.values(kinds).includes("opening_update");
-}
-
-/**
- * Returns the account in the first place that has one, valid or not; if none has, the
- * account that the provider keeps with the customer.
- */
-function accountOf(parts: Parts) {
-  const account_id = parts.accounts.map(accountIn)
-    .find((account) => account !== undefined);
-  const fallback_account = account_id === undefined
-    ? fallbackOf(parts)
-    : undefined;
-  return { account_id, fallback_account };
 }
 
 /** Returns what a change sets: its report, and its account if it may create the record. */
@@ -303,19 +295,17 @@ function schemaOf(
     ...ofSubscription,
     plan_id: identifier,
     current_period_end: periodEnd,
-    provider_status: identifier,
+    provider_status: kind === "creation" ? firstStatus : identifier,
   };
   if (kind === "update") return z.object({ ...change, kind: z.literal(kind) });
 
   const account = z.optional(identifier);
-  const opening = { ...change, account_id: account, fallback_account: account };
-  return kind === "creation"
-    ? z.object({
-      ...opening,
-      kind: z.literal(kind),
-      provider_status: firstStatus,
-    })
-    : z.object({ ...opening, kind: z.literal(kind) });
+  return z.object({
+    ...change,
+    kind: z.literal(kind),
+    account_id: account,
+    fallback_account: account,
+  });
 }
 
 /** Returns a schema that reads a missing or malformed value as null. */

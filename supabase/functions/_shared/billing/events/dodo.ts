@@ -55,8 +55,7 @@ export const dodo = defineFormat({
   },
   idOf: (_, { deliveryId }) => deliveryId,
 
-  report(data) {
-    const { get, id, instant, count } = readerOf(data);
+  report({ get, id, instant, count }) {
     const status = get("status");
     const current_period_end = instant("next_billing_date");
     const start = instant("created_at");
@@ -84,8 +83,7 @@ export const dodo = defineFormat({
     };
   },
 
-  payment(data) {
-    const { id, amount, currency } = readerOf(data);
+  payment({ id, amount, currency }) {
     return {
       invoice_id: id("payment_id"),
       amount_due: amount("total_amount"),

@@ -1,4 +1,4 @@
-/** An event on the wire, in the form that `billing_apply_events` takes. */
+/** Events, in the form that `billing_apply_events` takes. */
 
 /**
  * The effect of an event on its subscription. The ordering rule in SQL decides by this,
@@ -40,39 +40,51 @@ export type WireEvent = Readonly<{
 /** An event; with its signed text if a handler of the app reads it. */
 export type EventToApply = WireEvent & { readonly payload?: string };
 
-/** The columns that belong to the newest creation or update; times in ISO 8601. */
-export type Report = Readonly<{
-  plan_id: string | null;
-  current_period_end: string | null;
-  provider_status: string | null;
-  customer_id: string | null;
-  quantity: number | null;
-  cancel_at: string | null;
-  trial_end: string | null;
-  paused: string | null;
-  paused_until: string | null;
-  livemode: boolean | null;
-  items: ReportedItem[];
-  items_complete: boolean;
-}>;
+type Nullable<Fields> = {
+  readonly [Name in keyof Fields]: Fields[Name] | null;
+};
 
-export type ReportedItem = Readonly<{
-  item_id: string | null;
-  price_id: string | null;
-  product_id: string | null;
-  quantity: number | null;
-  usage_type: string | null;
-  current_period_end: string | null;
+/** The columns that belong to the newest creation or update; times in ISO 8601. */
+export type Report =
+  & Nullable<{
+    plan_id: string;
+    current_period_end: string;
+    provider_status: string;
+    customer_id: string;
+    quantity: number;
+    cancel_at: string;
+    trial_end: string;
+    paused: string;
+    paused_until: string;
+    livemode: boolean;
+  }>
+  & Readonly<{ items: ReportedItem[]; items_complete: boolean }>;
+
+export type ReportedItem = Nullable<{
+  item_id: string;
+  price_id: string;
+  product_id: string;
+  quantity: number;
+  usage_type: string;
+  current_period_end: string;
 }>;
 
 /** The notification that an event may create, by column of `billing.notifications`. */
-export type Payment = Readonly<{
-  kind: string;
-  trial_end?: string | null;
-  invoice_id?: string | null;
-  hosted_invoice_url?: string | null;
-  amount_due?: number | null;
-  currency?: string | null;
-  attempt_count?: number | null;
-  next_payment_attempt?: string | null;
-}>;
+export type Payment =
+  & Readonly<{ kind: string }>
+  & Nullable<{
+    trial_end?: string;
+    invoice_id?: string;
+    /** Where the invoice can be paid; https only. */
+    hosted_invoice_url?: string;
+    /** In the smallest unit of the currency. */
+    amount_due?: number;
+    currency?: string;
+    /** How often the provider has tried to collect the payment. */
+    attempt_count?: number;
+    /**
+     * When the provider tries again. Null if it does not; if `attempt_count` is null as
+     * well, the event did not say.
+     */
+    next_payment_attempt?: string;
+  }>;

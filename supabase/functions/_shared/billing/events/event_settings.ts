@@ -80,10 +80,7 @@ function readNotify(env: Environment): ReadonlySet<string> {
   return new Set(words);
 }
 
-/**
- * Reads `HANDLE_EVENT_TYPES`, event types separated by commas. A fault is returned and
- * not thrown, so that events without a handler are still accepted.
- */
+/** A fault is returned and not thrown, so that events without a handler are accepted. */
 function readHandlerTypes(env: Environment): HandlerTypes {
   const text = env["HANDLE_EVENT_TYPES"];
   const typeByHandler = new Map<string, string>();

@@ -10,7 +10,7 @@ const MAX_INTEGER = 2_147_483_647;
 const NOT_BLANK = /\S/u;
 const STORABLE = /^[^\p{Cc}\p{Cs}\u2028\u2029]*$/u;
 
-// The schemas are created when first used: at startup, they would slow a cold start.
+// The schemas are created when first used, for a fast cold start.
 
 /**
  * An id or a status. Postgres must be able to store it and a log line to show
@@ -135,20 +135,6 @@ function wholeNumberOrNull(value: unknown, max: number): number | null {
     : null;
 }
 
-/** Reads an amount in the smallest unit of its currency, sent as a number or as digits. */
-function amountOrNull(value: unknown): number | null {
-  const isDigits = typeof value === "string" && /^\d{1,15}$/.test(value);
-  const amount = isDigits ? Number(value) : value;
-  return wholeNumberOrNull(amount, Number.MAX_SAFE_INTEGER);
-}
-
-/** Returns a currency code in lower case, as Stripe has it; null for any other value. */
-function currencyOrNull(value: unknown): string | null {
-  return typeof value === "string" && /^[a-z]{3}$/i.test(value)
-    ? value.toLowerCase()
-    : null;
-}
-
 export function textOf(value: unknown): string {
   return typeof value === "string" ? value : "";
 }
@@ -157,7 +143,7 @@ export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-export function member(value: unknown, name: string | number): unknown {
+export function member(value: unknown, name: string): unknown {
   return typeof value === "object" && value !== null &&
       Object.hasOwn(value, name)
     ? (value as Record<string, unknown>)[name]
@@ -173,6 +159,8 @@ export function at(value: unknown, path: string): unknown {
   return path.split(".").reduce<unknown>(member, value);
 }
 
+export type Reader = ReturnType<typeof readerOf>;
+
 /** Returns functions that read at a path; all but `get` return null for a malformed value. */
 export function readerOf(value: unknown) {
   return {
@@ -180,10 +168,21 @@ export function readerOf(value: unknown) {
     id: (path: string) => identifierOrNull(at(value, path)),
     instant: (path: string) => instant.safeParse(at(value, path)).data ?? null,
     seconds: (path: string) => timeOrNull(at(value, path)),
-    /** A count that fits into a column. */
     count: (path: string) => wholeNumberOrNull(at(value, path), MAX_INTEGER),
-    amount: (path: string) => amountOrNull(at(value, path)),
-    currency: (path: string) => currencyOrNull(at(value, path)),
+    /** An amount in the smallest unit of its currency, sent as a number or as digits. */
+    amount(path: string) {
+      const amount = at(value, path);
+      const isDigits = /^\d{1,15}$/.test(textOf(amount));
+      return wholeNumberOrNull(
+        isDigits ? Number(amount) : amount,
+        Number.MAX_SAFE_INTEGER,
+      );
+    },
+    /** A currency code in lower case, as Stripe has it. */
+    currency(path: string) {
+      const code = textOf(at(value, path));
+      return /^[a-z]{3}$/i.test(code) ? code.toLowerCase() : null;
+    },
   };
 }
 

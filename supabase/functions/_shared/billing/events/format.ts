@@ -8,27 +8,27 @@ import type { Kind, WireEvent } from "./event.ts";
 import type { PlanItem } from "./event_settings.ts";
 import { accountIn, identifierOrNull, isIdentifier } from "./fields.ts";
 
-export interface Format {
+export type Format = Readonly<{
   /** The provider's own signature scheme, if it has one. */
-  readonly scheme?: string;
+  scheme?: string;
   /** The signature header, if the scheme does not define one. */
-  readonly header?: string;
+  header?: string;
 
   /** The event types that take effect here. */
-  readonly kinds: Readonly<Record<string, Kind>>;
+  kinds: Readonly<Record<string, Kind>>;
   /** The notifications that the types of kind `notice` create. */
-  readonly notices?: Readonly<Record<string, string>>;
+  notices?: Readonly<Record<string, string>>;
   /** The event type that names a customer's account, and how to read it. */
-  readonly checkout?: {
-    readonly type: string;
+  checkout?: {
+    type: string;
     accountOf(
       event: unknown,
     ): { account_id: string | null; isUnusable: boolean };
   };
 
-  readonly names: Names;
+  names: Names;
   /** Reads when an event occurred, as ISO 8601 text. */
-  readonly occurredAt: z.ZodMiniType<string | null | undefined>;
+  occurredAt: z.ZodMiniType<string | null | undefined>;
   /** Returns the parts of an event. It never throws. */
   partsOf(event: unknown): Parts;
 
@@ -60,7 +60,7 @@ export interface Format {
       parts?: Parts;
     },
   ): WireEvent;
-}
+}>;
 
 /**
  * The paths of the parts in an event. The last two are for error messages; so is `id`

@@ -1,6 +1,6 @@
 /**
  * Lemon Squeezy. An event has neither an id nor a time of its own, so both come from
- * its object. Object ids are small numbers, which other providers may have as well.
+ * its object.
  *
  * @see https://docs.lemonsqueezy.com/help/webhooks
  */
@@ -9,6 +9,7 @@ import {
   at,
   identifierOrNull,
   isRecord,
+  type Reader,
   readerOf,
   sha256Hex,
 } from "./fields.ts";
@@ -20,7 +21,7 @@ const STATUSES = new Map<unknown, string>([
   ["expired", "canceled"],
 ]);
 
-/** Adds a prefix to an id, so that no other provider has the same one. */
+/** Adds a prefix to an id, a small number that other providers may have as well. */
 function prefixed(id: unknown): unknown {
   const text = digits(id);
   return typeof text === "string" && text.trim() !== "" ? `ls_${text}` : id;
@@ -31,8 +32,7 @@ function digits(id: unknown): unknown {
   return Number.isSafeInteger(id) ? `${id}` : id;
 }
 
-function report(data: unknown) {
-  const { get, id, instant, count } = readerOf(data);
+function report({ get, id, instant, count }: Reader) {
   const status = get("status");
   const plan = digits(get("variant_id"));
   // 0 means that the price is by usage.
@@ -68,25 +68,8 @@ function livemodeOf(testMode: unknown): boolean | null {
   return typeof testMode === "boolean" ? !testMode : null;
 }
 
-function payment(data: unknown) {
-  const { amount, currency } = readerOf(data);
+function payment({ amount, currency }: Reader) {
   return { amount_due: amount("total"), currency: currency("currency") };
-}
-
-/**
- * Returns a hash of the event's type, object and stored data as its id: two updates in
- * one second are two events. The body is not hashed, because its links contain a time.
- */
-async function idOf(event: unknown, { isWhole }: { isWhole: boolean }) {
-  const data = at(event, "data.attributes");
-  if (!isRecord(data)) return undefined;
-
-  const { urls: _, ...withoutLinks } = data;
-  const kept = isWhole ? withoutLinks : [report(data), payment(data)];
-  const parts = ["meta.event_name", "data.type", "data.id"]
-    .map((path) => at(event, path));
-  const text = JSON.stringify([...parts, data["updated_at"], kept]);
-  return `ls_${await sha256Hex(new TextEncoder().encode(text))}`;
 }
 
 export const lemonSqueezy = defineFormat({
@@ -114,7 +97,24 @@ export const lemonSqueezy = defineFormat({
     provider_status: "data.attributes.status",
   },
 
-  idOf,
+  /**
+   * Returns a hash of the event's type, object and stored data as its id: two updates in
+   * one second are two events. The body is not hashed, because its links contain a time.
+   */
+  async idOf(event, { isWhole }) {
+    const data = at(event, "data.attributes");
+    if (!isRecord(data)) return undefined;
+
+    const { urls: _, ...withoutLinks } = data;
+    const kept = isWhole
+      ? withoutLinks
+      : [report(readerOf(data)), payment(readerOf(data))];
+    const parts = ["meta.event_name", "data.type", "data.id"]
+      .map((path) => at(event, path));
+    const text = JSON.stringify([...parts, data["updated_at"], kept]);
+    return `ls_${await sha256Hex(new TextEncoder().encode(text))}`;
+  },
+
   isSubscription: (event) => at(event, "data.type") === "subscriptions",
   partsOf(event, { subscription_id, customer_id }) {
     const testMode = at(event, "data.attributes.test_mode") ??

@@ -37,8 +37,7 @@ export const paddle = defineFormat({
     provider_status: "data.status",
   },
 
-  report(data) {
-    const { get, instant, count } = readerOf(data);
+  report({ get, instant, count }) {
     const status = get("status");
     const billedAt = instant("next_billed_at");
     const current_period_end = instant("current_billing_period.ends_at") ??
@@ -71,8 +70,7 @@ export const paddle = defineFormat({
     };
   },
 
-  payment(data) {
-    const { get, id, amount, currency } = readerOf(data);
+  payment({ get, id, amount, currency }) {
     const amount_due = amount("details.totals.grand_total");
 
     // The customer is changing the card, and sees the refusal.

@@ -1,5 +1,5 @@
 import { DeliveryError } from "../errors.ts";
-import type { EventToApply, Payment, WireEvent } from "./event.ts";
+import type { EventToApply, Payment } from "./event.ts";
 import type { EventMode, EventSettings } from "./event_settings.ts";
 import { textOf } from "./fields.ts";
 import { type Format, kindOf, namedAccount, type Parts } from "./format.ts";
@@ -121,20 +121,32 @@ export function parseEvent(
     return { isIgnored: true, reason, type, id: id ?? parts.id };
   };
 
-  if (isOtherMode(parts, mode)) return ignored("other_mode");
-  if (!connect && parts.isConnected) return ignored("connect");
+  const { livemode, isConnected, isThin } = parts;
+  const isOtherMode = mode !== "any" && typeof livemode === "boolean" &&
+    livemode !== (mode === "live");
+  if (isOtherMode) return ignored("other_mode");
+  if (!connect && isConnected) return ignored("connect");
 
-  const { takesEffect, isCheckout, hasHandler } = usesOf(type, format, {
-    notify,
-    accountFromCheckout,
-    handlerTypes,
-  });
-  if (!takesEffect && !isCheckout && !hasHandler) {
-    return ignored(parts.isThin ? "thin" : "not_handled");
+  const kind = kindOf(format, type);
+  const takesEffect = kind === "notice"
+    ? notify.has(format.notices![type]!)
+    : kind !== undefined;
+  const isCheckout = accountFromCheckout && type === format.checkout?.type;
+  const hasHandler = handlerTypes.types.has(type);
+  if (!takesEffect && !isCheckout) {
+    const { fault } = handlerTypes;
+    if (fault !== undefined) throw new DeliveryError("deployment_fault", fault);
+    if (!hasHandler) return ignored(isThin ? "thin" : "not_handled");
   }
 
   const read = format.read(json, { id, planItem, takesEffect, parts });
-  checkTime(read, format, { nowSeconds, toleranceSeconds });
+  const latestSeconds = nowSeconds + toleranceSeconds;
+  if (Date.parse(read.occurred_at ?? "") / 1000 > latestSeconds) {
+    throw new DeliveryError(
+      "event_invalid",
+      `${format.names.occurred_at}: must not be more than ${toleranceSeconds} s ahead of the receiver's clock`,
+    );
+  }
   // A failed payment for something other than a subscription.
   if (read.subscription_id === null && !hasHandler) {
     return ignored("no_subscription");
@@ -182,45 +194,6 @@ function typeOf({ type }: Parts, { names }: Format): string {
     ? " is missing"
     : ": must be a string that is not blank";
   throw new DeliveryError("event_invalid", names.type + fault);
-}
-
-function isOtherMode({ livemode }: Parts, mode: EventMode): boolean {
-  return mode !== "any" && typeof livemode === "boolean" &&
-    livemode !== (mode === "live");
-}
-
-/** Returns what the events of a type are used for. */
-function usesOf(
-  type: string,
-  format: Format,
-  { notify, accountFromCheckout, handlerTypes: { types, fault } }: Pick<
-    EventSettings,
-    "notify" | "accountFromCheckout" | "handlerTypes"
-  >,
-) {
-  const kind = kindOf(format, type);
-  const takesEffect = kind === "notice"
-    ? notify.has(format.notices![type]!)
-    : kind !== undefined;
-  const isCheckout = accountFromCheckout && type === format.checkout?.type;
-  if (!takesEffect && !isCheckout && fault !== undefined) {
-    throw new DeliveryError("deployment_fault", fault);
-  }
-  return { takesEffect, isCheckout, hasHandler: types.has(type) };
-}
-
-function checkTime(
-  { occurred_at }: WireEvent,
-  { names }: Format,
-  clock: { nowSeconds: number; toleranceSeconds: number },
-): void {
-  const { nowSeconds, toleranceSeconds } = clock;
-  if (Date.parse(occurred_at ?? "") / 1000 > nowSeconds + toleranceSeconds) {
-    throw new DeliveryError(
-      "event_invalid",
-      `${names.occurred_at}: must not be more than ${toleranceSeconds} s ahead of the receiver's clock`,
-    );
-  }
 }
 
 /** Returns whether a notified trial has ended, or its end is unknown. */

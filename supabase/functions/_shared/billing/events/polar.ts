@@ -4,7 +4,6 @@
  * @see https://polar.sh/docs/integrate/webhooks/delivery
  */
 import { defineFormat, itemOf } from "./define_format.ts";
-import { readerOf } from "./fields.ts";
 
 export const polar = defineFormat({
   scheme: "polar",
@@ -34,8 +33,7 @@ export const polar = defineFormat({
   },
   idOf: (_, { deliveryId }) => deliveryId,
 
-  report(data) {
-    const { get, id, instant, count } = readerOf(data);
+  report({ get, id, instant, count }) {
     const status = get("status");
     const quantity = count("seats") ?? count("units");
     const current_period_end = instant("current_period_end");

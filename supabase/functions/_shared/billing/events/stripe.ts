@@ -26,15 +26,10 @@ import {
   timeOrNull,
   unixSeconds,
 } from "./fields.ts";
-import type { Parts } from "./format.ts";
 
 const OF_SUBSCRIPTION = "customer.subscription.";
 
-/**
- * Returns the columns of `billing.subscriptions` that belong to the newest creation or
- * update. A new column is added here, and in `supabase/schemas`. A missing or malformed
- * value is null.
- */
+/** Returns what a creation or update reports; a missing or malformed value is null. */
 function columnsOf(
   event: unknown,
   subscription: unknown,
@@ -48,13 +43,17 @@ function columnsOf(
     provider_status: id("status"),
     customer_id: customerId(subscription),
     quantity: plan.count("quantity"),
-    cancel_at: cancelAt(subscription),
+    cancel_at: seconds("cancel_at") ??
+      (get("cancel_at_period_end") === true
+        ? timeOrNull(periodEnd(subscription, "first").value)
+        : null),
     trial_end: seconds("trial_end"),
     // A pause without a usable behavior is null like any malformed value, so it
     // blocks no account: only `void` means that nothing is paid for.
     paused: id("pause_collection.behavior"),
     paused_until: seconds("pause_collection.resumes_at"),
-    livemode: livemode(event, subscription),
+    livemode: [member(event, "livemode"), get("livemode")]
+      .find((value) => typeof value === "boolean") ?? null,
     items: itemsOf(subscription).map((item) => reportItem(item, subscription)),
     items_complete: get("items.has_more") !== true,
   };
@@ -90,95 +89,6 @@ function planOf(subscription: unknown, planItem: PlanItem): unknown {
   return items.find(isPlan) ?? items[0];
 }
 
-/**
- * Returns the values that an update replaced: the old value, maybe null, of each
- * column that it changed. Null if the event does not state them. They break ties
- * and show that a subscription recovered; a malformed one is null, and not an error.
- */
-function replaced(event: unknown, planItem: PlanItem): Partial<Report> | null {
-  const attributes = at(event, "data.previous_attributes");
-  if (typeof attributes !== "object" || attributes === null) return null;
-
-  const subscription = objectOf(event);
-  const old = { ...Object(subscription), ...attributes };
-  // The event has the old `items` as a whole, but only the changed members of this object.
-  const changed = member(attributes, "pause_collection");
-  if (isRecord(changed)) {
-    const pause = member(subscription, "pause_collection");
-    old.pause_collection = { ...Object(pause), ...changed };
-  }
-
-  const after = columnsOf(event, subscription, planItem);
-  const before = columnsOf(event, old, planItem);
-  return Object.fromEntries(
-    Object.entries(before).filter(([name, value]) =>
-      JSON.stringify(value) !== JSON.stringify(after[name as keyof Report])
-    ),
-  );
-}
-
-/**
- * Returns the details that an account needs to act: the end of its trial, or the
- * payment of an invoice. A missing or malformed field is null, because the
- * notification matters more than its details.
- *
- * If the next attempt is missing or malformed, the number of attempts is null too: see
- * `next_payment_attempt` in `billing-worker/channels/channel.ts`.
- */
-function payment(data: unknown, type: string) {
-  const { get, id, seconds, count, amount, currency } = readerOf(data);
-  const isTrial = type.startsWith(OF_SUBSCRIPTION);
-  if (isTrial) return { trial_end: seconds("trial_end") };
-
-  // The customer sees the first payment fail in the checkout form.
-  if (get("billing_reason") === "subscription_create") return undefined;
-
-  const next = get("next_payment_attempt");
-  const isKnown = next === null || isUnixSeconds(next);
-  return {
-    invoice_id: id("id"),
-    hosted_invoice_url: httpsUrlOrNull(get("hosted_invoice_url")),
-    amount_due: amount("amount_due"),
-    currency: currency("currency"),
-    attempt_count: isKnown ? count("attempt_count") : null,
-    next_payment_attempt: timeOrNull(next),
-  };
-}
-
-/**
- * Returns the account that a checkout names, or null. `isUnusable` is true if it has
- * values that cannot be an account ID: apps use `client_reference_id` for other things.
- */
-function accountOf(event: unknown) {
-  const session = objectOf(event);
-  const named = ["metadata.accountId", "client_reference_id"]
-    .map((path) => accountIn(at(session, path)))
-    .filter((value) => value !== undefined);
-  const account_id = named.find(isIdentifier) ?? null;
-  return { account_id, isUnusable: account_id === null && named.length > 0 };
-}
-
-/**
- * Returns the parts that have several places, and those that only Stripe has.
- *
- * @see https://docs.stripe.com/connect/webhooks for events of connected accounts, and
- * https://docs.stripe.com/event-destinations for thin ones
- */
-function partsOf(event: unknown, { type, data: object }: Parts) {
-  return {
-    ...(!isSubscription(event) &&
-      { subscription_id: invoiceSubscription(object).value }),
-    customer_id: customerId(object),
-    accounts: isRecord(object)
-      ? metadataOf(object).map(accountOfMetadata)
-      : [UNREADABLE],
-    livemode: member(event, "livemode"),
-    isConnected: !isAbsent(member(event, "account")),
-    isThin: /^v[12]\./.test(textOf(type)) ||
-      member(event, "object") === "v2.core.event",
-  };
-}
-
 function isSubscription(event: unknown): boolean {
   return textOf(member(event, "type")).startsWith(OF_SUBSCRIPTION);
 }
@@ -186,19 +96,19 @@ function isSubscription(event: unknown): boolean {
 /** Stands for malformed metadata: the account that it may name is not a valid ID. */
 const UNREADABLE = Symbol("malformed metadata");
 
-function accountOfMetadata(metadata: unknown): unknown {
-  const isReadable = isRecord(metadata) || isAbsent(metadata);
-  return isReadable ? member(metadata, "accountId") : UNREADABLE;
-}
-
-function metadataOf(object: unknown): unknown[] {
+function accountsIn(object: unknown): unknown[] {
+  if (!isRecord(object)) return [UNREADABLE];
   return [
     object,
     member(object, "subscription"),
     member(object, "subscription_details"),
     at(object, "parent.subscription_details"),
     ...linesOf(object),
-  ].map((holder) => member(holder, "metadata"));
+  ].map((holder) => {
+    const metadata = member(holder, "metadata");
+    const isReadable = isRecord(metadata) || isAbsent(metadata);
+    return isReadable ? member(metadata, "accountId") : UNREADABLE;
+  });
 }
 
 function objectOf(event: unknown): unknown {
@@ -215,10 +125,7 @@ type Found = Readonly<{ value: unknown; path: string }>;
  *
  * @param planItem With `licensed`, only the end of the first licensed item counts.
  */
-function periodEnd(
-  subscription: unknown,
-  planItem: PlanItem = "first",
-): Found {
+function periodEnd(subscription: unknown, planItem: PlanItem): Found {
   const end = {
     value: member(subscription, "current_period_end"),
     path: "current_period_end",
@@ -233,8 +140,9 @@ function periodEnd(
       value: member(item, "current_period_end"),
       path: `items.data.${index}.current_period_end`,
     }))
-    .filter(({ value }) => !isAbsent(value))
-    .filter(({ item }) => !isLicensed || item === plan);
+    .filter(({ item, value }) =>
+      !isAbsent(value) && (!isLicensed || item === plan)
+    );
 
   const bad = ends.find(({ value }) => !isUnixSeconds(value));
   const [earliest] = ends.sort((a, b) => Number(a.value) - Number(b.value));
@@ -274,21 +182,10 @@ function invoiceSubscription(invoice: unknown): Found {
     : { value, path };
 }
 
-function cancelAt(subscription: unknown): string | null {
-  const isAtPeriodEnd = member(subscription, "cancel_at_period_end") === true;
-  return timeOrNull(member(subscription, "cancel_at")) ??
-    (isAtPeriodEnd ? timeOrNull(periodEnd(subscription).value) : null);
-}
-
 /** Returns the id of an object's customer, expanded or not; or of the customer itself. */
 function customerId(object: unknown): string | null {
   const isCustomer = member(object, "object") === "customer";
   return expandableId(isCustomer ? object : member(object, "customer"));
-}
-
-function livemode(event: unknown, object: unknown): boolean | null {
-  const values = [event, object].map((holder) => member(holder, "livemode"));
-  return values.find((value) => typeof value === "boolean") ?? null;
 }
 
 function itemsOf(subscription: unknown): readonly unknown[] {
@@ -317,7 +214,19 @@ export const stripe = defineFormat({
     "customer.subscription.trial_will_end": "trial_ending",
     "invoice.payment_action_required": "action_required",
   },
-  checkout: { type: "checkout.session.completed", accountOf },
+  checkout: {
+    type: "checkout.session.completed",
+    accountOf(event) {
+      const session = objectOf(event);
+      const named = ["metadata.accountId", "client_reference_id"]
+        .map((path) => accountIn(at(session, path)))
+        .filter((value) => value !== undefined);
+      const account_id = named.find(isIdentifier) ?? null;
+      // Apps use `client_reference_id` for other things, too.
+      const isUnusable = account_id === null && named.length > 0;
+      return { account_id, isUnusable };
+    },
+  },
 
   names: {
     type: "type",
@@ -348,19 +257,76 @@ export const stripe = defineFormat({
   periodEnd: time,
   firstStatus: maybe(identifier),
   isSubscription,
-  partsOf,
 
-  report(subscription, planItem, event) {
+  partsOf(event, { type, data: object }) {
+    return {
+      ...(!isSubscription(event) &&
+        { subscription_id: invoiceSubscription(object).value }),
+      customer_id: customerId(object),
+      accounts: accountsIn(object),
+      livemode: member(event, "livemode"),
+      // https://docs.stripe.com/connect/webhooks
+      isConnected: !isAbsent(member(event, "account")),
+      // https://docs.stripe.com/event-destinations
+      isThin: /^v[12]\./.test(textOf(type)) ||
+        member(event, "object") === "v2.core.event",
+    };
+  },
+
+  report({ get }, planItem, event) {
+    const subscription = objectOf(event);
     return {
       ...columnsOf(event, subscription, planItem),
       // The essential columns, not yet validated.
       plan_id: at(planOf(subscription, planItem), "price.id"),
-      provider_status: member(subscription, "status"),
+      provider_status: get("status"),
       current_period_end: periodEnd(subscription, planItem).value,
     };
   },
-  previous: replaced,
-  payment,
+
+  previous(event, planItem) {
+    const attributes = at(event, "data.previous_attributes");
+    if (typeof attributes !== "object" || attributes === null) return null;
+
+    const subscription = objectOf(event);
+    const old = { ...Object(subscription), ...attributes };
+    // The event has the old `items` as a whole, but only the changed members of this object.
+    const changed = member(attributes, "pause_collection");
+    if (isRecord(changed)) {
+      const pause = member(subscription, "pause_collection");
+      old.pause_collection = { ...Object(pause), ...changed };
+    }
+
+    const after = columnsOf(event, subscription, planItem);
+    const before = columnsOf(event, old, planItem);
+    return Object.fromEntries(
+      Object.entries(before).filter(([name, value]) =>
+        JSON.stringify(value) !== JSON.stringify(after[name as keyof Report])
+      ),
+    );
+  },
+
+  // A malformed field is null, because the notification matters more than its details.
+  payment({ get, id, seconds, count, amount, currency }, type) {
+    if (type.startsWith(OF_SUBSCRIPTION)) {
+      return { trial_end: seconds("trial_end") };
+    }
+
+    // The customer sees the first payment fail in the checkout form.
+    if (get("billing_reason") === "subscription_create") return undefined;
+
+    const next = get("next_payment_attempt");
+    // If the next attempt is not known, both are null: see `Payment`.
+    const isKnown = next === null || isUnixSeconds(next);
+    return {
+      invoice_id: id("id"),
+      hosted_invoice_url: httpsUrlOrNull(get("hosted_invoice_url")),
+      amount_due: amount("amount_due"),
+      currency: currency("currency"),
+      attempt_count: isKnown ? count("attempt_count") : null,
+      next_payment_attempt: timeOrNull(next),
+    };
+  },
 });
 
 const MAX_URL_LENGTH = 2_048;
