@@ -106,6 +106,7 @@ async function run(context: Context & Arguments): Promise<number> {
   const ending = new AbortController();
   const { signal } = ending;
   await abortOnEnd(ending, Deno.env.toObject());
+
   const life = openLife({ ...context, stripe: stripe.client });
   const steps: StepResult[] = [];
   let fault: string | undefined;
@@ -117,6 +118,7 @@ async function run(context: Context & Arguments): Promise<number> {
   } catch (error) {
     fault = signal.aborted ? "interrupted" : (error as Error).message;
   }
+
   printError("Deleting what was made at Stripe");
   const left = await life.remove();
   if (fault !== undefined) printError(`Not finished: ${fault}`);
