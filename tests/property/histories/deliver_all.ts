@@ -12,21 +12,17 @@ export interface Delivery {
 const PAUSE_MS = 20;
 
 /**
- * Delivers over several connections at once, as a provider does, until each answer is one
- * that it takes. A failed event goes to the end of the queue. Returns how many deliveries
- * that took, and how many were repeated.
- *
- * @param options.onAnswer Gets each status; 0 if there was no answer.
+ * Delivers over several connections at once, as a provider does, until each answer is 200.
+ * A failed event goes to the end of the queue. Returns how many deliveries that took, and
+ * how many were repeated.
  */
 export async function deliverAll(
   deliveries: readonly Delivery[],
-  { url, connections, onAnswer = () => {}, takes = (status) => status === 200 }:
-    {
-      url: string;
-      connections: number;
-      onAnswer?: (delivery: Delivery, status: number) => void;
-      takes?: (status: number) => boolean;
-    },
+  { url, connections, onAnswer }: {
+    url: string;
+    connections: number;
+    onAnswer: () => void;
+  },
 ) {
   const queue = [...deliveries];
   let made = 0;
@@ -36,8 +32,8 @@ export async function deliverAll(
       made++;
       const status = await deliver(url, next.body)
         .then((answer) => answer.status, () => 0);
-      onAnswer(next, status);
-      if (takes(status)) {
+      onAnswer();
+      if (status === 200) {
         acceptedAt = performance.now();
         continue;
       }
