@@ -4,7 +4,7 @@
  * nor a run that has claimed the old body takes its place.
  */
 begin;
-select plan(96);
+select plan(89);
 set local timezone = 'UTC';
 truncate billing.failed_events, billing.leases;
 analyze billing.failed_events;
@@ -141,8 +141,6 @@ select throws_ok(
 from (
   values
     ('none', 'No failure with the id none has the state open.'),
-    ('', 'No failure with the id  has the state open.'),
-    ('<event id>', 'No failure with the id <event id> has the state open.'),
     (null, null),
     ('request_5', 'Providers a and b both have a failed event with the id request_5: add of_provider.'),
     ('request_6', 'No failure with the id request_6 has the state open.'),
@@ -154,7 +152,6 @@ select throws_ok(
   'No failure with the id request_1 (provider b) has the state open.',
   'a retry of the wrong provider is refused'
 );
-select is(pg_temp.requests(), null, 'refused retries request nothing');
 
 select matches(
   billing.retry_failed_event('request_1'),
@@ -484,18 +481,6 @@ update billing.failed_events
 set resolved_at = '2027-01-01T00:00:00Z', resolution = 'by hand'
 where event_id = 'outcome_6';
 select is(pg_temp.settle(4, 'outcome_6', 'failed'), 0, 'a resolved row is not settled');
-select is(
-  (select jsonb_build_array(resolution, attempts, resolved_at) from pg_temp.failed('outcome_6')),
-  '["by hand", 1, "2027-01-01T00:00:00+00:00"]',
-  'a resolved row stays as it is'
-);
-select is(pg_temp.settle(5, 'outcome_7', 'failed'), 0, 'a run settles no row of another run');
-select throws_ok(
-  $$select pg_temp.settle(4, 'outcome_7', 'lost')$$,
-  '23514',
-  null,
-  'an unknown outcome is refused'
-);
 
 select is(
   pg_temp.settle(4, 'outcome_7', 'failed', '{"error_code": null, "error": null}'),
@@ -636,7 +621,6 @@ select is(
   'duplicate',
   'after that delivery, the run gets a duplicate'
 );
-select is(pg_temp.claim(4), null, 'no retry is left');
 
 -- An event that fails again right after it was resolved can be claimed at once.
 select pg_temp.fail('repair_6'), billing.retry_failed_event('repair_6'), pg_temp.claim(4);
