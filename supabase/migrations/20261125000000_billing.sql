@@ -4071,6 +4071,8 @@ create table billing.sweeps (
   types jsonb not null default '{}',
   -- Where the next list begins, if the provider lists by a cursor of its own.
   position text collate "C",
+  -- Whether the next sweep goes on just there, because the last has not come to its end.
+  goes_on boolean not null default false,
 
   last_run_at timestamptz,
   last_success_at timestamptz,
@@ -4137,7 +4139,7 @@ returns table (
   swept_until timestamptz,
   types jsonb,
   "position" text,
-  had_more boolean,
+  goes_on boolean,
   not_before timestamptz
 )
 language plpgsql volatile
@@ -4161,8 +4163,7 @@ begin
     s.swept_until,
     s.types,
     s.position,
-    -- Of the row as it was.
-    (select l.rests = '0' from billing.sweeps l where l.provider = s.provider),
+    s.goes_on,
     (select greatest(i.installed_at, i.pruned_until) from billing.installation i);
 end;
 $$;
@@ -4230,6 +4231,7 @@ begin
     swept_until = coalesce(r.swept_until, s.swept_until),
     types = s.types || r.types,
     position = coalesce(r.position, s.position),
+    goes_on = r.goes_on,
     last_success_at = case when r.has_failed then s.last_success_at else now() end,
     last_error = r.error,
     rests = r.rests_seconds * interval '1 s',
@@ -4242,6 +4244,7 @@ begin
     swept_until timestamptz,
     types jsonb,
     position text,
+    goes_on boolean,
     error text,
     has_failed boolean,
     rests_seconds integer

@@ -5,7 +5,6 @@ import {
   signatureHeaders,
 } from "../../scripts/common/sign.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
-import { localKeys } from "../../scripts/local_stack/keys.ts";
 import { LOCAL_SIGNING_SECRETS } from "../../supabase/functions/_shared/billing/settings/local_stack.ts";
 import { handlersPage } from "../support/docs.ts";
 import {
@@ -13,7 +12,6 @@ import {
   type Fault,
   HOUR,
   type ListedEvent,
-  listedEvent,
   LISTING_FORMATS,
   type ListingFormat,
   MINUTE,
@@ -24,26 +22,23 @@ import {
   startReceiver,
   startWorker,
   takeTurn,
+  wake,
 } from "../support/functions.ts";
 import { eventually } from "../support/hang_limit.ts";
 import {
   NOTIFICATION_SECRET,
   startNotifiedEndpoint,
 } from "../support/notified.ts";
-import {
-  endLease,
-  endPauses,
-  failureOf,
-  recordFailure,
-} from "../support/queues.ts";
+import { endLease, endPauses, recordFailure } from "../support/queues.ts";
 import { post } from "../support/send.ts";
 import { installSupabaseExtensions } from "../support/supabase_extensions.ts";
 import { connect, emptyTables } from "../support/tables.ts";
 import { setting } from "../support/test_environment.ts";
 
 const FORMATS = Object.keys(LISTING_FORMATS) as ListingFormat[];
-const NOW = Date.now();
-const ago = (ms: number) => new Date(NOW - ms).toISOString();
+/** When the test began. */
+let now = Date.now();
+const ago = (ms: number) => new Date(now - ms).toISOString();
 
 const opened = new AsyncDisposableStack();
 Deno.test.afterAll(() => opened.disposeAsync());
@@ -53,24 +48,18 @@ const alerts = opened.use(startNotifiedEndpoint());
 
 /** An API, and functions that tests share because they take long to start. */
 async function startShared(format: ListingFormat) {
+  const { types } = LISTING_FORMATS[format];
   const api = opened.use(serveEventApi(format));
   const env = {
     ...api.env,
-    HANDLE_EVENT_TYPES: LISTING_FORMATS[format].types.bought,
+    HANDLE_EVENT_TYPES: types.bought,
     NOTIFY: "payment_failed, ended",
     ALERT_URL: alerts.env["NOTIFICATION_URL"]!,
     ALERT_SIGNING_SECRET: NOTIFICATION_SECRET,
   };
   const worker = opened.use(await startWorker(env));
   const receiver = opened.use(await startReceiver({ env }));
-  return {
-    format,
-    types: LISTING_FORMATS[format].types,
-    api,
-    env,
-    worker,
-    receiver,
-  };
+  return { types, api, make: api.make, env, worker, receiver };
 }
 
 const shared = {
@@ -106,33 +95,19 @@ const NO_HANDLERS = `
   update billing.installation set installed_at = now(), pruned_until = null;`;
 
 type Shared = typeof shared["stripe"];
-type Scene = Shared & AsyncDisposable & {
-  make(...made: Made): ListedEvent;
-};
-type Made = Parameters<typeof listedEvent> extends [unknown, ...infer Rest]
-  ? Rest
-  : never;
 
 /** Begins long after the installation, with nothing in the tables and the API. */
-async function begin(format: ListingFormat): Promise<Scene> {
-  const { api } = shared[format];
-  Object.assign(api, {
-    events: [],
-    requests: [],
-    faults: [],
-    unknownTypes: new Set(),
-  });
+async function begin(format: ListingFormat): Promise<Shared & AsyncDisposable> {
+  for (const { api } of Object.values(shared)) {
+    Object.assign(api, { events: [], requests: [], faults: [], maxPage: 7 });
+  }
   alerts.arrivals.length = 0;
+  now = Date.now();
   await emptyTables(sql);
   await sql`update billing.installation set installed_at = ${ago(100 * DAY)}`;
   await sql.unsafe(HANDLERS).simple();
   return {
     ...shared[format],
-    make(...made) {
-      const event = listedEvent(format, ...made);
-      api.events.push(event);
-      return event;
-    },
     async [Symbol.asyncDispose]() {
       await sql.unsafe(NO_HANDLERS).simple();
       await emptyTables(sql);
@@ -143,10 +118,7 @@ async function begin(format: ListingFormat): Promise<Scene> {
 type Counts = { listed: number; missed: number };
 
 async function sweep(worker: ServedFunction): Promise<Counts> {
-  const { secret } = await localKeys();
-  const { status, body } = await post(`${worker.url}?queue=sweep`, {
-    headers: { apikey: secret },
-  });
+  const { status, body } = await wake(worker, "sweep");
   assertEquals(status, 200, worker.output());
   return JSON.parse(body).sweep;
 }
@@ -163,17 +135,17 @@ async function sweepAll(worker: ServedFunction): Promise<number> {
 
 async function state(): Promise<Record<string, string>> {
   const [row] = await sql`
-    select found::text, last_error, rests::text, swept_until::text, position,
-      types::text
+    select found, last_error, rests::text, swept_until::text, position
     from billing.sweeps where provider = 'a'`;
   return row!;
 }
 
 /** As if sweeps had succeeded until then. */
 async function sweptUntil(ms: number, types: Record<string, string>) {
+  const position = `evt_01${(now - ms).toString(32)}`;
   await sql`
-    insert into billing.sweeps (provider, swept_until, types)
-    values ('a', ${ago(ms)}, ${sql.json(types)})`;
+    insert into billing.sweeps (provider, swept_until, types, position)
+    values ('a', ${ago(ms)}, ${sql.json(types)}, ${position})`;
 }
 
 function listedFor(ms: number, { types: { bought } }: Shared) {
@@ -183,33 +155,29 @@ function listedFor(ms: number, { types: { bought } }: Shared) {
 const idsOf = (events: readonly ListedEvent[]) =>
   events.map(({ id }) => id).sort();
 
-function countByType(events: readonly ListedEvent[]): Record<string, number> {
-  return Object.fromEntries(
-    Array.from(
-      Map.groupBy(events, ({ type }) => type),
-      ([type, { length }]) => [type, length],
-    ),
-  );
-}
-
 /** Checks that these were missing and no others, and that all are applied once. */
 async function assertApplied(
   events: readonly ListedEvent[],
   missed: readonly ListedEvent[] = events,
 ) {
-  const processed = await sql`select event_id from billing.processed_events`;
-  assertEquals(processed.map(({ event_id }) => event_id).sort(), idsOf(events));
+  await assertLedger(events);
   const found = await sql`
     select type, sum(events)::int as events
     from billing.missed_events group by type`;
+  const byType = Map.groupBy(missed, ({ type }) => type);
   assertEquals(
-    Object.fromEntries(found.map(({ type, events }) => [type, events])),
-    countByType(missed),
+    new Map(found.map(({ type, events }) => [type, events])),
+    new Map(Array.from(byType, ([type, { length }]) => [type, length])),
   );
   assertEquals((await state())["found"], `${missed.length}`);
   const open = await sql`select error from billing.failed_events`;
   assertEquals([...open], []);
+}
 
+/** Checks that these are applied, and that each handler ran once. */
+async function assertLedger(events: readonly ListedEvent[]) {
+  const processed = await sql`select event_id from billing.processed_events`;
+  assertEquals(processed.map(({ event_id }) => event_id).sort(), idsOf(events));
   const runs = await sql`select source from public.handler_runs`;
   const bought = events.filter(({ type }) => /completed$/.test(type));
   assertEquals(runs.length, bought.length);
@@ -217,10 +185,11 @@ async function assertApplied(
 }
 
 /** Twenty subscriptions of the last 29 days, whose changes come at the same moment. */
-function makeHistory({ make }: Scene): ListedEvent[] {
+function makeHistory({ api, make }: Shared): ListedEvent[] {
+  api.maxPage = 1; // so that it takes many slices
   return Array.from({ length: 20 }, (_, i) => {
     const subscription = uniqueId("sub");
-    const at = (ms: number) => ({ at: NOW - ms, subscription });
+    const at = (ms: number) => ({ at: now - ms, subscription });
     return [
       make("created", at(29 * DAY - i * MINUTE)),
       make("bought", at(25 * DAY - i * MINUTE)),
@@ -251,24 +220,20 @@ const LOSSES: [string, (event: ListedEvent, shared: Shared) => boolean][] = [
   ["a type was not selected", ({ type }, { types }) => type === types.updated],
   [
     "the secret was wrong for a week",
-    ({ atMs }) => atMs > NOW - 16 * DAY && atMs < NOW - 8 * DAY,
+    ({ atMs }) => atMs > now - 16 * DAY && atMs < now - 8 * DAY,
   ],
 ];
 
-const FAULTED: [Fault, error: string, pauseSeconds?: number][] = [
-  ["429", "api_unavailable: the API answered 429", 60],
-  ["429 for seconds", "api_unavailable: the API answered 429", 120],
-  ["429 until a date", "api_unavailable: the API answered 429", 120],
-  ["500", "api_unavailable: the API answered 500"],
-  ["a redirect", "api_unavailable: the API answered 302"],
-  ["HTML", "api_unavailable: no JSON from the API within 10 s"],
-  [
-    "breaks off",
-    "api_unavailable: no JSON from the API within 10 s",
-  ],
-  ["another list", "api_unavailable: the API's page is not a list"],
-  ["401", "api_key_refused: the API answered 401: PROVIDER_A_API_KEY must"],
-  ["403", "api_key_refused: the API answered 403: PROVIDER_A_API_KEY must"],
+const FAULTED: [Fault, error: RegExp, pauseSeconds?: number][] = [
+  ["429", /^api_unavailable: .* 429$/, 60],
+  ["429 for seconds", /^api_unavailable: .* 429$/, 120],
+  ["429 until a date", /^api_unavailable: .* 429$/, 120],
+  ["500", /^api_unavailable: .* 500$/],
+  ["a redirect", /^api_unavailable: .* 302$/],
+  ["HTML", /^api_unavailable: no JSON/],
+  ["breaks off", /^api_unavailable: no JSON/],
+  ["401", /^api_key_refused: .* 401: PROVIDER_A_API_KEY must/],
+  ["403", /^api_key_refused: .* 403: PROVIDER_A_API_KEY must/],
 ];
 
 /** How far all types and that of the handler were swept, and which of its events are due. */
@@ -302,7 +267,7 @@ for (const format of FORMATS) {
       const ended = await sql`
         select from billing.subscriptions where status = 'canceled'`;
       assertEquals(ended.length, 10);
-      assertEquals(await sweepAll(worker), 0);
+      assertEquals(await sweep(worker), { listed: 0, missed: 0 });
       await assertApplied(events, lost);
     });
   }
@@ -341,51 +306,42 @@ for (const format of FORMATS) {
     const open = await sql`
       select error from billing.failed_events where resolved_at is null`;
     assertEquals([...open], []);
-    const processed = await sql`select event_id from billing.processed_events`;
-    assertEquals(
-      processed.map(({ event_id }) => event_id).sort(),
-      idsOf(events),
-    );
+    await assertLedger(events);
     assertEquals((await state())["found"], `${missed}`);
-    assertEquals((await sql`select from public.handler_runs`).length, 20);
   });
 
   Deno.test(`${format}: nothing is applied from before the installation, what was pruned, and the last ten minutes`, async () => {
     await using scene = await begin(format);
     const { make, worker } = scene;
     await listedFor(29 * DAY, scene);
-    const [before, after, pruned, kept, young] = [6, 4, 2, 0.1, 0.004]
-      .map((days) =>
-        ["created", "bought"].map((what) =>
-          make(what as "created", { at: NOW - days * DAY })
-        )
-      );
     await sql`update billing.installation set installed_at = ${ago(5 * DAY)}`;
-    assertEquals(await sweepAll(worker), 6);
-    await assertApplied([after!, pruned!, kept!].flat());
+    const at = (ms: number) => ({ at: now - ms });
+    make("bought", at(6 * DAY));
+    const events = [4 * DAY, 3 * DAY, HOUR].map((ms) => make("bought", at(ms)));
+    make("bought", at(MINUTE));
+    await sweepAll(worker);
+    await assertApplied(events);
 
-    // One of them had failed, and a person had resolved it.
-    await sql`
-      update billing.processed_events set processed_at = ${ago(2 * DAY)}
-      where event_id = any (${idsOf([...after!, ...pruned!])})`;
-    await sql`
-      with failed as (
-        delete from billing.processed_events where event_id = ${after![1]!.id}
-        returning provider, event_id, type
-      )
-      insert into billing.failed_events
-        (provider, event_id, type, payload, payload_encoding, error_code, error,
-          resolved_at, resolution)
-      select f.*, '{}', 'json', 'x', 'x', ${
+    // The first had failed before, and a person had resolved it.
+    await sql`update billing.processed_events set processed_at = ${
       ago(2 * DAY)
-    }, 'by hand' from failed f`;
+    }`;
+    const [{ id: event_id }] = events as [ListedEvent];
+    await sql`delete from billing.processed_events where event_id = ${event_id}`;
+    await recordFailure(sql, { event_id });
+    await sql`
+      update billing.failed_events
+      set resolved_at = ${ago(2 * DAY)}, resolution = 'by hand'`;
+    const sweepAgain = async () => {
+      await sql`delete from billing.sweeps`;
+      await listedFor(29 * DAY, scene);
+      return await sweepAll(worker);
+    };
+    assertEquals(await sweepAgain(), 0);
+
     await sql`select billing.prune('1 day', '1 day')`;
-    await sql`delete from billing.sweeps`;
-    await listedFor(29 * DAY, scene);
-    assertEquals(await sweepAll(worker), 0);
-    const runs = await sql`select from public.handler_runs`;
-    assertEquals(runs.length, 3);
-    assert(before && young);
+    assertEquals(await sweepAgain(), 1);
+    assertEquals((await sql`select from billing.failed_events`).length, 0);
   });
 
   Deno.test(`${format}: whatever the API answers, the next run goes on from the same place`, async () => {
@@ -394,22 +350,16 @@ for (const format of FORMATS) {
     const events = [];
     await listedFor(29 * DAY, scene);
     for (const [fault, error, pauseSeconds] of FAULTED) {
-      events.push(
-        ...Array.from({ length: 9 }, () => make("created", { at: NOW - HOUR })),
-      );
+      for (let i = 0; i < 9; i++) {
+        events.push(make("created", { at: now - HOUR }));
+      }
       const before = await state();
       api.faults = [undefined, fault];
       assertEquals((await sweep(worker)).missed, 0, fault);
-      const { last_error, rests, ...after } = await state();
-      assert(last_error?.startsWith(error), last_error);
-      assertEquals(
-        rests,
-        /^api_key/.test(error) ? "01:00:00" : "00:05:00",
-      );
-      assertEquals([after["swept_until"], after["position"]], [
-        before["swept_until"],
-        before["position"],
-      ]);
+      const { last_error, rests, ...place } = await state();
+      assertMatch(last_error!, error);
+      assertEquals(rests, /^40/.test(fault) ? "01:00:00" : "00:05:00");
+      assertEquals({ ...before, ...place }, before);
 
       const [pause] = await sql`
         select extract(epoch from paused_until - now())::float as seconds
@@ -432,26 +382,25 @@ for (const format of FORMATS) {
     await using scene = await begin(format);
     const { make, worker } = scene;
     const gone = { account: "acc_gone", subscription: uniqueId("sub") };
-    make("created", { ...gone, at: NOW - 3 * HOUR });
+    make("created", { ...gone, at: now - 3 * HOUR });
     assertEquals(await sweepAll(worker), 1);
     await sql`select billing.erase_account('acc_gone', force => true)`;
 
     for (const what of ["updated", "failed", "ended"] as const) {
-      make(what, { ...gone, at: NOW - HOUR });
+      make(what, { ...gone, at: now - HOUR });
     }
-    make("created", { account: "acc_gone", at: NOW - HOUR });
+    make("created", { account: "acc_gone", at: now - HOUR });
     // Nothing says whose it is.
-    const failing = make("failed", { account: "", at: NOW - HOUR });
+    const failing = make("failed", { account: "", at: now - HOUR });
     assertEquals(await sweepAll(worker), 1);
     assertEquals(await sweepAll(worker), 0);
 
-    const { attempts, next_retry_at, error_code } = await failureOf(
-      sql,
-      failing.id,
-    );
-    assertEquals([attempts, error_code], [1, "subscription_unknown"]);
-    assert(next_retry_at !== null);
-    assertEquals((await sql`select from billing.failed_events`).length, 1);
+    const failures = await sql`
+      select event_id, attempts, next_retry_at is null as is_left
+      from billing.failed_events`;
+    assertEquals(failures.map((row) => Object.values(row)), [
+      [failing.id, 1, false],
+    ]);
     assertEquals((await state())["found"], "2");
   });
 
@@ -461,7 +410,7 @@ for (const format of FORMATS) {
     for (const days of [4, 2]) {
       const at = (of: string, ms: number) => ({
         subscription: `sub_${of}_${days}`,
-        at: NOW - days * DAY + ms,
+        at: now - days * DAY + ms,
       });
       make("created", at("told", -HOUR));
       make("failed", at("told", 0));
@@ -470,7 +419,7 @@ for (const format of FORMATS) {
     }
     await sweepAll(worker);
     for (const days of [4, 2]) {
-      make("created", { subscription: `sub_early_${days}`, at: NOW - HOUR });
+      make("created", { subscription: `sub_early_${days}`, at: now - HOUR });
     }
     await sweepAll(worker);
     await takeTurn(worker);
@@ -499,7 +448,7 @@ for (const format of FORMATS) {
         if (type < 0) delete types[bought];
         await sweptUntil(all, types);
       }
-      const at = (ms: number) => ({ at: NOW - ms, account: `acc_${ms}` });
+      const at = (ms: number) => ({ at: now - ms, account: `acc_${ms}` });
       for (const ms of [12 * HOUR, 2 * DAY]) {
         make("bought", at(ms));
         make("created", at(ms));
@@ -515,6 +464,8 @@ for (const format of FORMATS) {
             ${bought}::text,
             (types ->> ${bought})::timestamptz - interval '2 hours'
           )`;
+      // Before the first sweep.
+      if (due.length === 0) make("bought", at(2.5 * HOUR));
       make("bought", at(HOUR));
       await sweepAll(worker);
       assertEquals(
@@ -528,17 +479,22 @@ for (const format of FORMATS) {
     await using scene = await begin(format);
     const { make, worker, types } = scene;
     const lose = () => {
-      make("created", { at: NOW - HOUR });
-      make("created", { at: NOW - HOUR });
-      make("failed", { at: NOW - HOUR });
+      make("created", { at: now - HOUR });
+      make("created", { at: now - HOUR });
+      make("failed", { at: now - HOUR });
     };
-    const lost = { [types.created]: 2, [types.failed]: 1 };
+    const alert = {
+      error_code: "events_missed",
+      provider: "a",
+      missed: 3,
+      types: { [types.created]: 2, [types.failed]: 1 },
+    };
     lose();
     await sweepAll(worker);
     lose();
     await sweepAll(worker);
     await takeTurn(worker);
-    assertEquals(alertsOf("events_missed"), [{ missed: 3, types: lost }]);
+    assertEquals(alertsOf("events_missed"), [alert]);
     const [health] = await sql`
       select missed_events::int as missed, last_swept_at > ${ago(0)} as is_swept
       from billing.health`;
@@ -550,9 +506,7 @@ for (const format of FORMATS) {
     await sql`update billing.alerts set alerted_at = ${ago(61 * MINUTE)}`;
     await takeTurn(worker);
     await takeTurn(worker);
-    assertEquals(alertsOf("events_missed").slice(1), [
-      { missed: 3, types: lost },
-    ]);
+    assertEquals(alertsOf("events_missed"), [alert, alert]);
   });
 
   Deno.test(`${format}: a key that is refused, and three hours without success, are alerts`, async () => {
@@ -568,27 +522,8 @@ for (const format of FORMATS) {
     await sql`update billing.sweeps set wanted_since = ${ago(4 * HOUR)}`;
     await takeTurn(worker);
     await takeTurn(worker);
-    const [failed, ...more] = alertsOf("sweep_failed");
-    assertMatch(`${failed!["error"]}`, /^api_unavailable/);
-    assertEquals([more, alertsOf("api_key_refused").length], [[], 1]);
-  });
-
-  Deno.test(`${format}: without a key, or with a full one, no request is made`, async () => {
-    await using scene = await begin(format);
-    const { api, env } = scene;
-    const full = api.key.replace(/^[^_]+/, "sk");
-    for (const key of [undefined, full]) {
-      await using worker = await startWorker({
-        ...env,
-        PROVIDER_A_API_KEY: key ?? "",
-      });
-      const counts = await sweep(worker);
-      await takeTurn(worker);
-      assertEquals(counts, key && { listed: 0, missed: 0 });
-      assertEquals(api.requests, []);
-      assertEquals(alertsOf("api_key_refused").length, key ? 1 : 0);
-      assert(!worker.output().includes(full));
-    }
+    assertEquals(alertsOf("sweep_failed").length, 1);
+    assertEquals(alertsOf("api_key_refused").length, 1);
   });
 }
 
@@ -597,14 +532,27 @@ async function credited(): Promise<string[]> {
   return rows.map(({ account_id }) => account_id);
 }
 
-function alertsOf(kind: string): Record<string, unknown>[] {
+function alertsOf(kind: string): unknown[] {
   return alerts.arrivals.map(({ message: { data } }) => data)
-    .filter(({ error_code }) => error_code === kind)
-    .map(({ error_code: _, provider, ...data }) => {
-      assertEquals(provider, "a");
-      return data;
-    });
+    .filter(({ error_code }) => error_code === kind);
 }
+
+Deno.test("without a key, or with a full one, no request is made", async () => {
+  await using scene = await begin("stripe");
+  const { api, env } = scene;
+  const full = api.key.replace(/^[^_]+/, "sk");
+  for (const key of [undefined, full]) {
+    await using worker = await startWorker({
+      ...env,
+      PROVIDER_A_API_KEY: key ?? "",
+    });
+    await takeTurn(worker);
+    assertEquals(await sweep(worker), key && { listed: 0, missed: 0 });
+    assertEquals(api.requests, []);
+    assertEquals(alertsOf("api_key_refused").length, key ? 1 : 0);
+    assert(!worker.output().includes(full));
+  }
+});
 
 Deno.test("of more types than a request may name, one that the API refuses is left out, and named", async () => {
   await using scene = await begin("stripe");
@@ -619,10 +567,10 @@ Deno.test("of more types than a request may name, one that the API refuses is le
     DAY,
     Object.fromEntries(further.map((type) => [type, ago(DAY)])),
   );
-  api.unknownTypes = new Set(["tax.rate_9"]);
+  api.unknownTypes.add("tax.rate_9");
   const events = [
-    make("created", { at: NOW - 2 * HOUR }),
-    make("bought", { at: NOW - HOUR }),
+    make("created", { at: now - 2 * HOUR }),
+    make("bought", { at: now - HOUR }),
   ];
   await sweepAll(worker);
   await assertApplied(events);
@@ -636,7 +584,6 @@ Deno.test("each provider has its own sweep, and an event that either has is know
   await using scene = await begin("stripe");
   const { api, env, make } = scene;
   const { api: other } = shared.paddle;
-  Object.assign(other, { events: [], faults: [] });
   await using worker = await startWorker({
     ...env,
     PROVIDER_B_FORMAT: "paddle",
@@ -644,7 +591,7 @@ Deno.test("each provider has its own sweep, and an event that either has is know
     PROVIDER_B_API_URL: other.env.PROVIDER_A_API_URL,
   });
   const [claimed, failed] = [1, 2].map(() =>
-    make("created", { at: NOW - HOUR })
+    make("created", { at: now - HOUR })
   );
   await sql`
     insert into billing.processed_events (provider, event_id, type)
@@ -653,7 +600,7 @@ Deno.test("each provider has its own sweep, and an event that either has is know
   assertEquals(await sweep(worker), { listed: 2, missed: 0 });
 
   api.faults = ["500"];
-  other.events.push(listedEvent("paddle", "created", { at: NOW - HOUR }));
+  other.make("created", { at: now - HOUR });
   assertEquals(await sweep(worker), { listed: 1, missed: 1 });
   assertMatch((await state())["last_error"]!, /500$/);
 });

@@ -562,7 +562,7 @@ export type Database = {
       "billing_claim_sweep": {
         Args: { "destination": string; "lease_id": string; "provider": string };
         Returns: {
-          "had_more": boolean;
+          "goes_on": boolean;
           "not_before": string;
           "position": string;
           "swept_until": string;
