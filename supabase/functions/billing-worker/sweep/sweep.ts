@@ -15,6 +15,7 @@ import {
   DeliveryError,
   toDeliveryError,
 } from "../../_shared/billing/errors.ts";
+import { orNull } from "../../_shared/billing/events/fields.ts";
 import { type Format, typesOf } from "../../_shared/billing/events/format.ts";
 import { parseEvent } from "../../_shared/billing/events/parse_event.ts";
 import {
@@ -388,7 +389,7 @@ function idOf(event: Json, { format }: Run): string {
 
 function timeOf(event: Json, { format }: Run): number {
   const { occurred_at } = format.partsOf(event);
-  return timeIn(format.occurredAt.safeParse(occurred_at).data);
+  return timeIn(orNull(format.occurredAt)(occurred_at));
 }
 
 function wholeSecond(ms: number): number {

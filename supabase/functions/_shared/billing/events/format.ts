@@ -2,11 +2,16 @@
  * The interface of a format: how a provider signs, and how its events are read. Each
  * format is one file beside this one, and a line in `formats.ts`.
  */
-import type * as z from "zod/mini";
 import { DeliveryError } from "../errors.ts";
 import type { Kind, WireEvent } from "./event.ts";
 import type { PlanItem } from "./event_settings.ts";
-import { accountIn, identifierOrNull, isIdentifier } from "./fields.ts";
+import {
+  accountIn,
+  type Check,
+  identifierOrNull,
+  isIdentifier,
+  orNull,
+} from "./fields.ts";
 
 export type Format = Readonly<{
   /** The provider's own signature scheme, if it has one. */
@@ -28,7 +33,7 @@ export type Format = Readonly<{
 
   names: Names;
   /** Reads when an event occurred, as ISO 8601 text. */
-  occurredAt: z.ZodMiniType<string | null | undefined>;
+  occurredAt: Check<string | null>;
   /** Returns the parts of an event. It never throws. */
   partsOf(event: unknown): Parts;
 
@@ -125,7 +130,6 @@ export function describeEvent(event: unknown, format: Format) {
   const parts = format.partsOf(event);
   const named = namedAccount(event, parts, format);
   const fallback_account = named === undefined ? fallbackOf(parts) : undefined;
-  const occurredAt = format.occurredAt.safeParse(parts.occurred_at);
 
   const usable = (part: unknown) => identifierOrNull(part) ?? undefined;
   return {
@@ -135,7 +139,7 @@ export function describeEvent(event: unknown, format: Format) {
     customer_id: usable(parts.customer_id),
     account_id: named ?? fallback_account,
     fallback_account,
-    occurred_at: occurredAt.data ?? undefined,
+    occurred_at: orNull(format.occurredAt)(parts.occurred_at) ?? undefined,
   };
 }
 

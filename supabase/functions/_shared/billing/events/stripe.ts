@@ -5,15 +5,12 @@
  * API versions: they are read where the specification puts them, or else where
  * current versions put them. Only the place that is used must be valid.
  */
-import * as z from "zod/mini";
-import { defineFormat, itemOf, maybe } from "./define_format.ts";
+import { defineFormat, itemOf } from "./define_format.ts";
 import type { Report } from "./event.ts";
 import type { PlanItem } from "./event_settings.ts";
 import {
   accountIn,
   at,
-  dateTime,
-  identifier,
   identifierOrNull,
   isAbsent,
   isIdentifier,
@@ -24,7 +21,7 @@ import {
   readerOf,
   textOf,
   timeOrNull,
-  unixSeconds,
+  unixTime,
 } from "./fields.ts";
 
 const OF_SUBSCRIPTION = "customer.subscription.";
@@ -196,8 +193,6 @@ function linesOf(invoice: unknown): readonly unknown[] {
   return listOf(at(invoice, "lines.data"));
 }
 
-const time = z.lazy(() => z.pipe(unixSeconds, z.transform(dateTime)));
-
 export const stripe = defineFormat({
   kinds: {
     "customer.subscription.created": "creation",
@@ -253,9 +248,9 @@ export const stripe = defineFormat({
     };
   },
 
-  occurredAt: z.optional(time),
-  periodEnd: time,
-  firstStatus: maybe(identifier),
+  occurredAt: (time) => time === undefined ? null : unixTime(time),
+  periodEnd: unixTime,
+  firstStatus: identifierOrNull,
   isSubscription,
 
   partsOf(event, { type, data: object }) {
