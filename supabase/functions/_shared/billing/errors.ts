@@ -189,7 +189,10 @@ interface DeliveryErrorOptions extends ErrorOptions {
   sqlState?: string | undefined;
 }
 
-/** A failure with its code. The texts are for operators, never for a reply. */
+/**
+ * A failure with its code. The texts are for operators, never for a reply; by default, the
+ * meaning of the code.
+ */
 export class DeliveryError extends Error {
   override name = "DeliveryError";
   /** The text for the log: the message, unless that may repeat event data. */
@@ -201,7 +204,7 @@ export class DeliveryError extends Error {
 
   constructor(
     readonly code: ErrorCode,
-    message: string,
+    message: string = ERRORS[code].means,
     { logMessage = message, logFields = {}, sqlState, ...options }:
       DeliveryErrorOptions = {},
   ) {
