@@ -64,7 +64,6 @@ const wakeWorker = workerWaker(deployment, { fetch, log });
 
 const applyOptions = {
   database,
-  oncePerInvoice: deployment.oncePerInvoice,
   onRetries: () => wakeWorker("retries"),
 };
 const callHandler = batch<BillingEvent, Outcome>(

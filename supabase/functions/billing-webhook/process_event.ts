@@ -26,8 +26,7 @@ import {
 import type { VerifiedDelivery } from "./verify_delivery.ts";
 import type { Queue } from "./wake_worker.ts";
 
-export interface ProcessOptions
-  extends Omit<EventSettings, "maxBodyBytes" | "oncePerInvoice"> {
+export interface ProcessOptions extends Omit<EventSettings, "maxBodyBytes"> {
   /** Applies one event exactly once, maybe together with others. */
   readonly apply: (event: BillingEvent) => Promise<Outcome>;
   readonly database: DatabaseClient;

@@ -311,26 +311,19 @@ Deno.test("applyEvents() returns each event's own outcome, by place and not by o
   ).reverse();
   const events = [PAID, ...Array<BillingEvent>(6).fill(EVENT)];
   const { database, calls } = fakeDatabase(() => Response.json(rows));
-  for (const oncePerInvoice of [true, undefined]) {
-    let wakes = 0;
-    const results = await applyEvents(events, {
-      database,
-      onRetries: () => void wakes++,
-      ...(oncePerInvoice && { oncePerInvoice }),
-    });
+  let wakes = 0;
+  const results = await applyEvents(events, {
+    database,
+    onRetries: () => void wakes++,
+  });
 
-    const texts = results.map((result) =>
-      typeof result === "string" ? result : `${result.code}: ${result.message}`
-    );
-    assertEquals(texts, OUTCOMES.map(([, result]) => result));
-    assertEquals(wakes, 1);
-    const once = oncePerInvoice ? { once_per_invoice: true } : {};
-    const sent = [
-      { ...EVENT, payment: { ...payment, ...once } },
-      ...Array(6).fill(EVENT),
-    ].map((event, i) => ({ place: i + 1, ...event }));
-    assertEquals(calls.pop(), ["apply_events", { events: sent }]);
-  }
+  const texts = results.map((result) =>
+    typeof result === "string" ? result : `${result.code}: ${result.message}`
+  );
+  assertEquals(texts, OUTCOMES.map(([, result]) => result));
+  assertEquals(wakes, 1);
+  const sent = events.map((event, i) => ({ place: i + 1, ...event }));
+  assertEquals(calls.pop(), ["apply_events", { events: sent }]);
 });
 
 const NO_OUTCOMES = [

@@ -1,5 +1,5 @@
 import { DeliveryError } from "../errors.ts";
-import type { EventToApply, Payment } from "./event.ts";
+import type { Payment, WireEvent } from "./event.ts";
 import type { EventMode, EventSettings } from "./event_settings.ts";
 import { textOf } from "./fields.ts";
 import { type Format, kindOf, namedAccount, type Parts } from "./format.ts";
@@ -7,7 +7,7 @@ import { type Format, kindOf, namedAccount, type Parts } from "./format.ts";
 export type ParsedEvent =
   | Readonly<{
     isIgnored: false;
-    event: EventToApply;
+    event: WireEvent;
     /** Whether a checkout names something that cannot be an account ID. */
     isAccountUnusable?: boolean;
   }>
@@ -102,6 +102,7 @@ export function parseEvent(
     nowSeconds,
     toleranceSeconds,
     notify = new Set(),
+    oncePerInvoice = false,
     planItem = "first",
     handlerTypes = { types: new Set() },
     accountFromCheckout = false,
@@ -155,9 +156,10 @@ export function parseEvent(
   const { payment, ...withoutPayment } = read;
   const isNotified = payment && notify.has(payment.kind) &&
     !isOver(payment, nowSeconds);
+  const limit = oncePerInvoice && { once_per_invoice: true as const };
   const event = {
     ...withoutPayment,
-    ...(isNotified && { payment }),
+    ...(isNotified && { payment: { ...payment, ...limit } }),
     ...(hasHandler && { payload: text }),
   };
 
