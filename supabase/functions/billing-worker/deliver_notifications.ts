@@ -60,9 +60,7 @@ export type DeliveryOptions = Readonly<{
   alertChannel?: Channel<Alert> | undefined;
   /** The listed types' handlers; undefined if unlisted ones should cause no alert. */
   handlers?: readonly string[] | undefined;
-  /** See {@linkcode pacer}. */
   pace: () => Promise<void>;
-  /** When the time of the run is over. */
   endMs: number;
   /** How many notifications this run may still claim. */
   limit?: number;

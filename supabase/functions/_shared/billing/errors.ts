@@ -197,7 +197,6 @@ export class DeliveryError extends Error {
   override name = "DeliveryError";
   /** The text for the log: the message, unless that may repeat event data. */
   readonly logMessage: string;
-  /** Identifies the event in the log; empty until it is known. */
   readonly logFields: LogFields;
   /** The code with which the database refused the event; undefined if it did not. */
   readonly sqlState: string | undefined;

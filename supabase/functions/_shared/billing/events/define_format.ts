@@ -51,10 +51,10 @@ interface Definition extends Omit<Format, "read" | "occurredAt" | "partsOf"> {
 /** The columns that a change must state. */
 type Essential = "plan_id" | "provider_status" | "current_period_end";
 
-type OptionalColumns = Partial<Omit<Report, Essential>>;
-
 /** A report whose essential columns are not yet validated. */
-type StatedReport = OptionalColumns & Record<Essential, unknown>;
+type StatedReport =
+  & Partial<Omit<Report, Essential>>
+  & Record<Essential, unknown>;
 
 type Reading = Readonly<{
   event: unknown;

@@ -34,7 +34,6 @@ type IgnoredReason =
   | "thin"
   | "no_subscription";
 
-/** Shared by all bodies: without `stream`, it keeps no state between them. */
 const UTF_8 = new TextDecoder("utf-8", { fatal: true });
 
 /**
@@ -89,7 +88,6 @@ export async function readEventId(
  *
  * @param options.nowSeconds The time now, in Unix seconds. An event dated later than
  * that plus the tolerance is refused: until then, its subscription would accept no other.
- * @param options.id See {@linkcode Format.idOf}.
  * @throws {DeliveryError} `body_empty`, `body_not_json` or `event_invalid`, or
  * `deployment_fault` if `HANDLE_EVENT_TYPES` is malformed, and may have been meant to
  * list this type.
