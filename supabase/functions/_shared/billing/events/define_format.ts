@@ -1,12 +1,6 @@
 /** Turns the events of every format into events on the wire. */
 import { DeliveryError } from "../errors.ts";
-import type {
-  Kind,
-  Payment,
-  Report,
-  ReportedItem,
-  WireEvent,
-} from "./event.ts";
+import type { Payment, Report, ReportedItem, WireEvent } from "./event.ts";
 import type { PlanItem } from "./event_settings.ts";
 import {
   accountIn,
