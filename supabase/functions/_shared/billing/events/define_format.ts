@@ -260,13 +260,11 @@ function validator() {
   return { valid, faults };
 }
 
-const MAX_REPORTED_FAULTS = 5;
-
 function describe(
   faults: ReadonlyMap<string, Fault>,
   paths: Record<string, unknown>,
 ): string {
   return Array.from(faults, ([name, { text }]) => {
     return `${paths[name]}`.replace(/\.(\d+)/, "[$1]") + text;
-  }).slice(0, MAX_REPORTED_FAULTS).join("; ");
+  }).join("; ");
 }
