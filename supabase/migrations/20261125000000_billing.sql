@@ -1538,6 +1538,7 @@ create table billing.failed_events (
   customer_id text collate "C",
   account_id text collate "C",
   occurred_at timestamptz,
+  is_missed boolean, -- a sweep has found it
 
   -- In this order, because people search by the ID alone.
   primary key (event_id, provider),
@@ -1588,8 +1589,7 @@ comment on column billing.failed_events.resolution is
 -- what should have applied the event was rolled back.
 --
 -- failure has columns of billing.failed_events; body, and body_encoding (text or base64); and
--- fallback_account, the same as account_id if only the provider's customer names it; and is_missed
--- if a sweep has found the event.
+-- fallback_account, the same as account_id if only the provider's customer names it.
 --
 -- Returns `stored`; `retry` if what it lacked has come, and a retry is requested; or, if nothing
 -- was stored, `applied` (the event was applied meanwhile) or `erased` (its account was erased).
@@ -1671,7 +1671,7 @@ begin
   insert into billing.failed_events as f (
     provider, event_id, type, payload, payload_encoding,
     error_code, error,
-    kind, subscription_id, customer_id, account_id, occurred_at,
+    kind, subscription_id, customer_id, account_id, occurred_at, is_missed,
     next_retry_at,
     retry_requested_at
   )
@@ -1679,6 +1679,7 @@ begin
     failed.provider, failed.event_id, failed.type, payload, encoding,
     failed.error_code, failed.error,
     failed.kind, failed.subscription_id, failed.customer_id, failed.account_id, failed.occurred_at,
+    failed.is_missed,
     billing.next_retry(failed.error_code, false, 0),
     case when is_cured then now() end
   )
@@ -1725,7 +1726,7 @@ begin
     resolved_by = null
   returning f.attempts = 1 into is_new;
 
-  if is_new and failure ? 'is_missed' then
+  if is_new and failed.is_missed then
     perform billing.count_missed(failed.provider, array[failed.type]);
   end if;
 
@@ -2590,6 +2591,19 @@ begin
     ) as o (only_of)
   where s.payment is not null
     and s.outcome = 'applied'
+    -- What a sweep has found late is no news, unless a subscription has ended.
+    and (
+      p.kind = 'ended'
+      or coalesce(e.occurred_at, e.handled_at) > now() - interval '3 days'
+      or coalesce(
+        e.is_missed,
+        (
+          select f.is_missed
+          from billing.failed_events f
+          where (f.event_id, f.provider) = (e.event_id, e.provider)
+        )
+      ) is not true
+    )
     and (
       o.only_of is null
       or (
@@ -4057,6 +4071,8 @@ create table billing.sweeps (
   types jsonb not null default '{}',
   -- Where the next list begins, if the provider lists by a cursor of its own.
   position text collate "C",
+  -- Whether the next sweep goes on just there, because the last has not come to its end.
+  goes_on boolean not null default false,
 
   last_run_at timestamptz,
   last_success_at timestamptz,
@@ -4123,6 +4139,7 @@ returns table (
   swept_until timestamptz,
   types jsonb,
   "position" text,
+  goes_on boolean,
   not_before timestamptz
 )
 language plpgsql volatile
@@ -4146,6 +4163,7 @@ begin
     s.swept_until,
     s.types,
     s.position,
+    s.goes_on,
     (select greatest(i.installed_at, i.pruned_until) from billing.installation i);
 end;
 $$;
@@ -4213,6 +4231,7 @@ begin
     swept_until = coalesce(r.swept_until, s.swept_until),
     types = s.types || r.types,
     position = coalesce(r.position, s.position),
+    goes_on = r.goes_on,
     last_success_at = case when r.has_failed then s.last_success_at else now() end,
     last_error = r.error,
     rests = r.rests_seconds * interval '1 s',
@@ -4225,6 +4244,7 @@ begin
     swept_until timestamptz,
     types jsonb,
     position text,
+    goes_on boolean,
     error text,
     has_failed boolean,
     rests_seconds integer

@@ -41,6 +41,7 @@ create table billing.failed_events (
   customer_id text collate "C",
   account_id text collate "C",
   occurred_at timestamptz,
+  is_missed boolean, -- a sweep has found it
 
   -- In this order, because people search by the ID alone.
   primary key (event_id, provider),
@@ -91,8 +92,7 @@ comment on column billing.failed_events.resolution is
 -- what should have applied the event was rolled back.
 --
 -- failure has columns of billing.failed_events; body, and body_encoding (text or base64); and
--- fallback_account, the same as account_id if only the provider's customer names it; and is_missed
--- if a sweep has found the event.
+-- fallback_account, the same as account_id if only the provider's customer names it.
 --
 -- Returns `stored`; `retry` if what it lacked has come, and a retry is requested; or, if nothing
 -- was stored, `applied` (the event was applied meanwhile) or `erased` (its account was erased).
@@ -174,7 +174,7 @@ begin
   insert into billing.failed_events as f (
     provider, event_id, type, payload, payload_encoding,
     error_code, error,
-    kind, subscription_id, customer_id, account_id, occurred_at,
+    kind, subscription_id, customer_id, account_id, occurred_at, is_missed,
     next_retry_at,
     retry_requested_at
   )
@@ -182,6 +182,7 @@ begin
     failed.provider, failed.event_id, failed.type, payload, encoding,
     failed.error_code, failed.error,
     failed.kind, failed.subscription_id, failed.customer_id, failed.account_id, failed.occurred_at,
+    failed.is_missed,
     billing.next_retry(failed.error_code, false, 0),
     case when is_cured then now() end
   )
@@ -228,7 +229,7 @@ begin
     resolved_by = null
   returning f.attempts = 1 into is_new;
 
-  if is_new and failure ? 'is_missed' then
+  if is_new and failed.is_missed then
     perform billing.count_missed(failed.provider, array[failed.type]);
   end if;
 

@@ -122,6 +122,19 @@ begin
     ) as o (only_of)
   where s.payment is not null
     and s.outcome = 'applied'
+    -- What a sweep has found late is no news, unless a subscription has ended.
+    and (
+      p.kind = 'ended'
+      or coalesce(e.occurred_at, e.handled_at) > now() - interval '3 days'
+      or coalesce(
+        e.is_missed,
+        (
+          select f.is_missed
+          from billing.failed_events f
+          where (f.event_id, f.provider) = (e.event_id, e.provider)
+        )
+      ) is not true
+    )
     and (
       o.only_of is null
       or (

@@ -21,6 +21,8 @@ create table billing.sweeps (
   types jsonb not null default '{}',
   -- Where the next list begins, if the provider lists by a cursor of its own.
   position text collate "C",
+  -- Whether the next sweep goes on just there, because the last has not come to its end.
+  goes_on boolean not null default false,
 
   last_run_at timestamptz,
   last_success_at timestamptz,
@@ -87,6 +89,7 @@ returns table (
   swept_until timestamptz,
   types jsonb,
   "position" text,
+  goes_on boolean,
   not_before timestamptz
 )
 language plpgsql volatile
@@ -110,6 +113,7 @@ begin
     s.swept_until,
     s.types,
     s.position,
+    s.goes_on,
     (select greatest(i.installed_at, i.pruned_until) from billing.installation i);
 end;
 $$;
@@ -177,6 +181,7 @@ begin
     swept_until = coalesce(r.swept_until, s.swept_until),
     types = s.types || r.types,
     position = coalesce(r.position, s.position),
+    goes_on = r.goes_on,
     last_success_at = case when r.has_failed then s.last_success_at else now() end,
     last_error = r.error,
     rests = r.rests_seconds * interval '1 s',
@@ -189,6 +194,7 @@ begin
     swept_until timestamptz,
     types jsonb,
     position text,
+    goes_on boolean,
     error text,
     has_failed boolean,
     rests_seconds integer

@@ -122,17 +122,16 @@ select is(pg_temp.calls(), 1, 'only the run that has the queue wakes the next');
 select public.billing_release_lease('retries', pg_temp.run(1));
 select is(pg_temp.calls(), 0, 'a run wakes the next only once');
 
--- service_role, in a project where it may not read Vault.
+-- A role that may not read Vault, and service_role.
 
-revoke all on vault.decrypted_secrets from service_role;
-set local role service_role;
+grant usage on schema billing to authenticated;
+grant execute on function billing.wake_worker to authenticated;
+set local role authenticated;
 select ok(not billing.wake_worker(), 'a wake that may not read Vault does nothing');
 
-select matches(
-  public.billing_retry_failed_event('tap_1'),
-  'The worker retries it at its next run\.',
-  'a retry that may not read Vault is requested'
-);
+set local role service_role;
+select ok(billing.wake_worker(), 'the functions may wake the worker');
+
 reset role;
 
 -- Again, or only partly on.

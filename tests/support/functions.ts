@@ -118,7 +118,12 @@ export async function takeTurn(
   throw new Error(`The worker answered ${status}\n${worker.output()}`);
 }
 
-export async function wake(worker: ServedFunction): Promise<Answer> {
+/** Wakes a worker for one queue, or as the schedule does. */
+export async function wake(
+  { url }: ServedFunction,
+  queue?: string,
+): Promise<Answer> {
   const { secret } = await localKeys();
-  return await post(worker.url, { headers: { apikey: secret } });
+  const search = queue ? `?queue=${queue}` : "";
+  return await post(url + search, { headers: { apikey: secret } });
 }

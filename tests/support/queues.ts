@@ -104,7 +104,7 @@ export async function makeDue(sql: Sql, eventId: string): Promise<void> {
 /** Ends the lease of a run of the worker that died, as a minute would. */
 export async function endLease(
   sql: Sql,
-  queue: "retries" | "notifications",
+  queue: "retries" | "notifications" | "sweep",
 ): Promise<void> {
   await sql`delete from billing.leases where queue = ${queue}`;
 }

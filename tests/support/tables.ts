@@ -43,7 +43,7 @@ export async function emptyTables(sql: postgres.Sql): Promise<void> {
     truncate billing.subscriptions, billing.processed_events,
       billing.failed_events, billing.alerts, billing.notifications,
       billing.pauses, billing.leases, billing.customers, billing.erasures,
-      billing.grants`;
+      billing.grants, billing.sweeps, billing.missed_events`;
 }
 
 const OURS = "::regnamespace::text in ('public', 'billing')";

@@ -87,7 +87,7 @@ Deno.test("what is missing or does not fit is refused, and no key repeated", () 
       // Of the chosen provider, before anything about a key of Stripe's.
       [
         "PROVIDER_A_FORMAT=paddle",
-        "are for Stripe only, but PROVIDER_A_FORMAT is",
+        "is for Stripe only, but PROVIDER_A_FORMAT is",
       ],
       [`${TEST} PROVIDER_B_FORMAT=polar --provider b`, "B_FORMAT is polar"],
       [`${TEST} PROVIDER_A_FORMAT=padle`, "PROVIDER_A_FORMAT must be"],

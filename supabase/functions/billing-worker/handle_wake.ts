@@ -17,12 +17,7 @@ import {
   RUN_LIMIT,
 } from "./deliver_notifications.ts";
 import type { FormatName } from "../_shared/billing/events/formats.ts";
-import {
-  NO_SWEEP,
-  sweep,
-  type SweepCounts,
-  type SweepOptions,
-} from "./sweep/sweep.ts";
+import { NO_SWEEP, sweep, type SweepOptions } from "./sweep/sweep.ts";
 import {
   NO_RETRIES,
   type RetryCounts,
@@ -69,7 +64,7 @@ interface Run extends Worker {
     readonly alerts: NotificationCounts;
     readonly notifications: NotificationCounts;
     /** Undefined without a key. */
-    readonly sweep: SweepCounts | undefined;
+    readonly sweep: typeof NO_SWEEP | undefined;
   };
   readonly faults: DeliveryError[];
 }
@@ -161,7 +156,7 @@ function beginRun(worker: Worker, isScheduled: boolean): Run {
 }
 
 /** The schedule wakes the worker once more when a sweep is due, if anything can. */
-async function sweepIfDue(run: Run): Promise<SweepCounts> {
+async function sweepIfDue(run: Run): Promise<typeof NO_SWEEP> {
   if (run.isScheduled) {
     const providers = run.keyedProviders.map(({ provider }) => provider);
     const mustSweep = await callFunction(

@@ -41,5 +41,6 @@ begin
 end;
 $$;
 
-grant usage on schema net to postgres, anon, authenticated, service_role;
-grant all on all tables in schema net to postgres;
+-- As since version 0.11.1.
+grant usage on schema net to public;
+grant all on all tables in schema net to public;

@@ -26,33 +26,28 @@ export const stripeEvents: EventApi = {
   keepsDays: 30,
 
   async readSlice({ fromMs, toMs, types }, get) {
-    // A slice that is too large is halved.
     for (let untilMs = toMs;;) {
-      const range = { fromMs, toMs: untilMs };
-      const slice = await readTypes(
-        types,
-        (some) => readPages(some, range, get),
-      );
-      if (slice !== undefined) {
-        const events = slice.events
-          .sort((a, b) => Number(a["created"]) - Number(b["created"]));
-        return {
-          ...slice,
-          events,
-          untilMs,
-          nextLengthMs: 2 * (untilMs - fromMs),
-        };
+      const lengthMs = untilMs - fromMs;
+      const slice = await readTypes(types, { fromMs, toMs: untilMs }, get);
+      const { events, refusedTypes, isWhole } = slice;
+      if (isWhole) {
+        // Of the same second, the one that was listed last came first.
+        events.reverse().sort((a, b) => timeOf(a) - timeOf(b));
+        const nextLengthMs = lengthMs * (events.length < 200 ? 2 : 1);
+        return { events, refusedTypes, untilMs, nextLengthMs };
       }
-      untilMs = fromMs + Math.floor((untilMs - fromMs) / 2_000) * 1_000;
+      // Halved, or as long as what these pages have of it.
+      const readMs = untilMs - Math.min(...events.map(timeOf)) * 1_000;
+      const seconds = Math.floor(Math.min(lengthMs / 2, readMs) / 1_000);
+      untilMs = fromMs + Math.max(seconds, 1) * 1_000;
     }
   },
 };
 
-/** Reads the events of all types; undefined if there are too many. */
-async function readTypes(
-  types: readonly string[],
-  read: (some: readonly string[]) => Promise<Json[] | undefined>,
-) {
+type Times = Pick<Range, "fromMs" | "toMs">;
+
+/** Reads the events of all types, the newest first; not all if there are too many. */
+async function readTypes(types: readonly string[], times: Times, get: Get) {
   const events: Json[] = [];
   const refusedTypes: string[] = [];
   const left = Array.from(
@@ -62,9 +57,8 @@ async function readTypes(
 
   for (let some; (some = left.shift()) !== undefined;) {
     try {
-      const found = await read(some);
-      if (found === undefined) return undefined;
-      events.push(...found);
+      const isWhole = await readPages(events, { types: some, ...times }, get);
+      if (!isWhole) return { events, refusedTypes, isWhole };
     } catch (error) {
       const isRefused = (error as ApiError).code === "api_refused";
       if (!isRefused) throw error;
@@ -76,37 +70,40 @@ async function readTypes(
   }
 
   if (refusedTypes.length === types.length) {
-    throw new ApiError("api_refused", "The API refuses every request");
+    throw new ApiError("api_refused", "the API refuses every request");
   }
-  return { events, refusedTypes };
+  return { events, refusedTypes, isWhole: true };
 }
 
-/** Reads the events of some types, the oldest first; undefined if there are too many. */
+/** Adds the events of some types; returns whether these are all. */
 async function readPages(
-  types: readonly string[],
-  { fromMs, toMs }: Pick<Range, "fromMs" | "toMs">,
+  events: Json[],
+  { types, fromMs, toMs }: Times & Pick<Range, "types">,
   get: Get,
-): Promise<Json[] | undefined> {
+): Promise<boolean> {
   const query = new URLSearchParams({
     limit: "100",
-    "created[gte]": `${fromMs / 1000}`,
-    "created[lt]": `${toMs / 1000}`,
+    "created[gte]": `${fromMs / 1_000}`,
+    "created[lt]": `${toMs / 1_000}`,
   });
   for (const type of types) query.append("types[]", type);
 
   // A second cannot be halved, so it is read to its end.
   const most = toMs - fromMs > 1_000 ? PAGES : Infinity;
-  const all: Json[] = [];
   for (let pages = 0; pages < most; pages++) {
     const page = await get("/v1/events", query);
-    const { events, next } = readPage(page, {
+    const { events: read, next } = readPage(page, {
       id: "id",
       hasMore: page["has_more"],
       after: query.get("starting_after"),
     });
-    all.push(...events);
-    if (next === undefined) return all.reverse();
+    events.push(...read);
+    if (next === undefined) return true;
     query.set("starting_after", next);
   }
-  return undefined;
+  return false;
+}
+
+function timeOf({ created }: Json): number {
+  return Number(created);
 }

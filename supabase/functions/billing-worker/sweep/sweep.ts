@@ -23,7 +23,7 @@ import {
   type ApplyAllOptions,
   type ReadEvent,
 } from "../apply_all.ts";
-import { ApiError, type Json, type Slice } from "./event_api.ts";
+import { ApiError, type Json } from "./event_api.ts";
 import type { EventSource, KeyedProvider } from "./event_sources.ts";
 
 const HOUR_MS = 3_600_000;
@@ -35,16 +35,12 @@ const YOUNGEST_MS = HOUR_MS / 6;
 /** How far a sweep begins before the end of the last one. */
 const OVERLAP_MS = HOUR_MS;
 
-/** A type that was unlisted for longer begins anew: its events were ignored rightly. */
+/** A type that was unlisted for longer begins anew. */
 const GONE_MS = 3 * DAY_MS;
 
-/** An older event notifies nobody, unless a subscription has ended. */
-const NEWS_MS = 3 * DAY_MS;
-
 /** For one run; the next goes on. Supabase gives a request 2 s of processor time. */
-const RUN_TIME_MS = 25_000;
+const RUN_TIME_MS = 10_000;
 const RUN_EVENTS = 2_000;
-const RUN_SLICES = 10;
 
 const BATCH_SIZE = 25;
 
@@ -53,49 +49,19 @@ const RESTS = { done: 3_600, more: 0, api_unavailable: 300 };
 
 const CALL_LIMIT = { timeLimitMs: 5_000 };
 
-export type SweepCounts = Readonly<{
-  listed: number;
+export const NO_SWEEP = {
+  listed: 0,
   /** Applied, stale or stored as failures. */
-  missed: number;
-}>;
-
-export const NO_SWEEP: SweepCounts = { listed: 0, missed: 0 };
+  missed: 0,
+};
 
 export interface SweepOptions extends ApplyAllOptions {
   readonly leaseId: string;
   readonly keyedProviders: readonly KeyedProvider[];
 }
 
-/**
- * Sweeps the events of each provider with a key, with a line in the log for each. Does
- * nothing if another run has the queue, or while the API has asked for a pause. What is
- * wrong with the key or the API is stored in `billing.sweeps`, for an alert.
- *
- * @throws {DeliveryError} If a database call fails. The next run goes on.
- */
-export async function sweep(options: SweepOptions): Promise<SweepCounts> {
-  let { listed, missed } = NO_SWEEP;
-  for (const keyed of options.keyedProviders) {
-    const run = await beginRun(keyed, options);
-    if (run === undefined) continue;
-
-    let error: ApiError | undefined;
-    try {
-      if ("fault" in keyed) throw keyed.fault;
-      await sweepSource(keyed.source, run);
-    } catch (thrown) {
-      if (!(thrown instanceof ApiError)) throw thrown;
-      error = thrown;
-    }
-    await endRun(run, error);
-    listed += run.listed;
-    missed += run.missed;
-  }
-  return { listed, missed };
-}
-
 /** A run on one provider, and how far it has come. */
-interface Run extends SweepOptions {
+type Run = SweepOptions & {
   readonly provider: string;
   readonly host: string;
   readonly format: Format;
@@ -108,11 +74,42 @@ interface Run extends SweepOptions {
   readonly furtherMs: Map<string, number>;
   /** The stored place, if the provider has cursors. */
   position: string | null;
+  /** Whether the next run begins just there, and not an hour before. */
+  goesOn: boolean;
   isDone: boolean;
   readonly refusedTypes: Set<string>;
   listed: number;
   missed: number;
-  failed: number;
+};
+
+/**
+ * Sweeps the events of each provider with a key, with a line in the log for each. Does
+ * nothing if another run has the queue, or while the API has asked for a pause. What is
+ * wrong with the key or the API is stored in `billing.sweeps`, for an alert.
+ *
+ * @throws {DeliveryError} If a database call fails. The next run goes on.
+ */
+export async function sweep(options: SweepOptions): Promise<typeof NO_SWEEP> {
+  const sum = { ...NO_SWEEP };
+  for (const keyed of options.keyedProviders) {
+    const run = await beginRun(keyed, options);
+    if (run === undefined) continue;
+
+    let fault: ApiError | undefined;
+    try {
+      if ("fault" in keyed) throw keyed.fault;
+      await sweepSource(keyed.source, run);
+    } catch (thrown) {
+      if (!(thrown instanceof ApiError)) throw thrown;
+      fault = thrown;
+      // The provider may have deleted the event that the list goes on from.
+      if (fault.code === "api_refused") run.position = null;
+    }
+    await endRun(run, fault);
+    sum.listed += run.listed;
+    sum.missed += run.missed;
+  }
+  return sum;
 }
 
 type State = DatabaseFunctions["billing_claim_sweep"]["Returns"][number];
@@ -133,8 +130,8 @@ async function beginRun(
   }, CALL_LIMIT);
   if (state === undefined) return undefined;
 
-  const { format } = readingSettings(provider);
   const startedMs = clock();
+  const { format } = readingSettings(provider);
   const keptMs = startedMs - keepsDays * DAY_MS;
   return {
     ...options,
@@ -142,15 +139,14 @@ async function beginRun(
     host,
     format,
     startedMs,
-    notBeforeMs: Math.max(timeIn(state.not_before), keptMs),
-    sweptMs: timeIn(state.swept_until),
+    notBeforeMs: Math.max(msOf(state.not_before), keptMs),
+    sweptMs: msOf(state.swept_until),
     furtherMs: furtherTypes(state, { ...options, format, startedMs }),
     position: state.position,
+    goesOn: state.goes_on,
     isDone: false,
     refusedTypes: new Set(),
-    listed: 0,
-    missed: 0,
-    failed: 0,
+    ...NO_SWEEP,
   };
 }
 
@@ -173,83 +169,81 @@ function furtherTypes(
   ]);
   for (const type of typesOf(format)) listed.delete(type);
 
-  const known = Object(state.types) as Record<string, string>;
-  const times = [state.swept_until, ...Object.values(known)].map(timeIn);
-  const goneMs = Math.max(...times) - GONE_MS;
+  const swept = new Map(Object.entries<string>(Object(state.types)));
+  const goneMs = msOf(state.swept_until) - GONE_MS;
   return new Map(Array.from(listed, (type) => {
-    const sweptMs = timeIn(known[type]);
-    return [type, sweptMs >= goneMs ? sweptMs : startedMs + OVERLAP_MS];
+    const sweptMs = msOf(swept.get(type));
+    const goesOn = swept.has(type) && sweptMs >= goneMs;
+    return [type, goesOn ? sweptMs : startedMs + OVERLAP_MS];
   }));
 }
 
-async function sweepSource(source: EventSource, run: Run): Promise<void> {
+async function sweepSource(
+  { readSlice, get }: EventSource,
+  run: Run,
+): Promise<void> {
   const { format, furtherMs, refusedTypes } = run;
   const endMs = endOf(run);
   // If a type was gone for a short time, all go back to where it stopped.
   const oldestMs = Math.min(run.sweptMs, ...furtherMs.values());
   let position = oldestMs < run.sweptMs ? null : run.position;
-  let fromMs = wholeSecond(Math.max(oldestMs - OVERLAP_MS, run.notBeforeMs));
+  const overlapMs = run.goesOn ? 0 : OVERLAP_MS;
+  let fromMs = wholeSecond(Math.max(oldestMs - overlapMs, run.notBeforeMs));
   let lengthMs = Infinity;
 
-  for (let slices = 0; fromMs < endMs; slices++) {
-    if (slices === RUN_SLICES || isOver(run)) return;
-    const slice = await source.readSlice({
-      fromMs,
-      toMs: Math.min(endMs, fromMs + lengthMs),
-      position,
-      types: [...typesOf(format), ...furtherMs.keys()]
-        .filter((type) => !refusedTypes.has(type)),
-    }, source.get);
+  while (fromMs < endMs) {
+    if (isOver(run)) return;
+    const toMs = Math.min(endMs, fromMs + lengthMs);
+    const types = [...typesOf(format), ...furtherMs.keys()]
+      .filter((type) => !refusedTypes.has(type));
+    const slice = await readSlice({ fromMs, toMs, position, types }, get);
     for (const type of slice.refusedTypes ?? []) refusedTypes.add(type);
 
-    const isApplied = await applyMissing(slice, run);
+    const isApplied = await applyMissing(slice.events, run);
     if (!isApplied) return;
-    ({ untilMs: fromMs, position = null, nextLengthMs: lengthMs = Infinity } =
-      slice);
-    moveTo(slice, run);
+
+    fromMs = slice.untilMs;
+    lengthMs = slice.nextLengthMs ?? Infinity;
+    run.sweptMs = fromMs;
+    run.goesOn = fromMs < endMs;
+    for (const [type, sweptMs] of furtherMs) {
+      furtherMs.set(type, Math.max(sweptMs, fromMs));
+    }
+    if (slice.position !== undefined) {
+      ({ position } = slice);
+      // A cursor cannot go back by an hour, so it is stored that far behind.
+      const isBehind = (event: Json) =>
+        timeOf(event, run) <= endMs - OVERLAP_MS;
+      const last = slice.events.findLast(isBehind);
+      if (last) run.position = idOf(last, run);
+    }
     const hasQueue = await store(run);
     if (!hasQueue) return;
   }
   run.isDone = true;
 }
 
-function isOver({ clock, startedMs, missed, failed }: Run): boolean {
-  // To store a failure takes five times as long as to apply an event.
-  return clock() >= startedMs + RUN_TIME_MS ||
-    missed + 4 * failed >= RUN_EVENTS;
+function isOver({ clock, startedMs, missed }: Run): boolean {
+  return clock() >= startedMs + RUN_TIME_MS || missed >= RUN_EVENTS;
 }
 
-function endOf({ startedMs }: Run): number {
-  return wholeSecond(startedMs - YOUNGEST_MS);
-}
-
-function moveTo({ untilMs, position, events }: Slice, run: Run): void {
-  run.sweptMs = untilMs;
-  for (const [type, sweptMs] of run.furtherMs) {
-    run.furtherMs.set(type, Math.max(sweptMs, untilMs));
-  }
-  if (position === undefined) return;
-
-  // A cursor cannot go back by an hour, so it is stored that far behind.
-  const isBehind = (event: Json) =>
-    timeOf(event, run) <= endOf(run) - OVERLAP_MS;
-  const last = events.findLast(isBehind);
-  if (last) run.position = idOf(last, run);
-}
-
-/** Applies the events of a slice that are missing; returns whether it came to the end. */
-async function applyMissing({ events }: Slice, run: Run): Promise<boolean> {
+/** Applies the events that are missing; returns whether it came to the end. */
+async function applyMissing(
+  events: readonly Json[],
+  run: Run,
+): Promise<boolean> {
   const due = events.filter((event) => isDue(event, run));
   const byId = new Map(due.map((event) => [idOf(event, run), event]));
+  if (byId.size === 0) return true;
+
   run.listed += byId.size;
-  const missing: unknown = byId.size > 0 && await callFunction(
+  const missing: unknown = await callFunction(
     run.database,
     "billing_missing_events",
     { event_ids: [...byId.keys()] },
     CALL_LIMIT,
   );
-
-  const left = ((missing || []) as string[])
+  const left = (missing as string[])
     .flatMap((id) => readMissed(byId.get(id)!, run) ?? []);
   while (left.length > 0) {
     if (isOver(run)) return false;
@@ -270,6 +264,25 @@ function isDue(event: Json, run: Run): boolean {
     timeMs < endOf(run);
 }
 
+/** Reads an event as a delivery; undefined if it has no effect here. */
+function readMissed(json: Json, run: Run): ReadEvent | undefined {
+  const { provider, format, startedMs, readingSettings } = run;
+  const text = JSON.stringify(json);
+  try {
+    const parsed = parseEvent(text, {
+      ...run,
+      ...readingSettings(provider),
+      nowSeconds: startedMs / 1000,
+    });
+    if (parsed.isIgnored) return undefined;
+
+    const event = { ...parsed.event, provider, is_missed: true } as const;
+    return { format, text, event };
+  } catch (thrown) {
+    return { format, text, fault: toDeliveryError(thrown) };
+  }
+}
+
 /** Applies events, and stores those that fail; returns how many it has done. */
 async function applyBatch(
   batch: readonly ReadEvent[],
@@ -285,43 +298,12 @@ async function applyBatch(
   for (const [i, result] of results.entries()) {
     if (result === "untried") return i;
     if (result instanceof DeliveryError) {
-      run.failed++;
       run.missed += await storeFailure(result, batch[i]!, run);
     } else if (result === "applied" || result === "stale") {
       run.missed++;
     }
   }
   return batch.length;
-}
-
-/** Reads an event as a delivery; undefined if it has no effect here. */
-function readMissed(json: Json, run: Run): ReadEvent | undefined {
-  const { provider, format, startedMs, readingSettings } = run;
-  const text = JSON.stringify(json);
-  try {
-    const parsed = parseEvent(text, {
-      ...run,
-      ...readingSettings(provider),
-      nowSeconds: startedMs / 1000,
-    });
-    if (parsed.isIgnored) return undefined;
-
-    const { payment, ...event } = parsed.event;
-    const isNews = payment?.kind === "ended" ||
-      timeOf(json, run) > startedMs - NEWS_MS;
-    return {
-      format,
-      text,
-      event: {
-        ...event,
-        ...(payment && isNews && { payment }),
-        provider,
-        is_missed: true,
-      },
-    };
-  } catch (thrown) {
-    return { format, text, fault: toDeliveryError(thrown) };
-  }
 }
 
 /** Returns how many failures are stored. */
@@ -345,7 +327,7 @@ async function endRun(run: Run, fault: ApiError | undefined): Promise<void> {
     const types = [...refusedTypes].join(", ");
     error ??= `api_refused: The API does not know, and leaves out: ${types}`;
   }
-  await store(run, { error, fault });
+  await store(run, fault, error);
   run.log(error ? "warn" : "info", fault ? "sweep failed" : "events swept", {
     provider,
     counts: { listed, missed },
@@ -357,30 +339,32 @@ async function endRun(run: Run, fault: ApiError | undefined): Promise<void> {
 /** Stores how far the run has come; returns whether it still has the queue. */
 async function store(
   run: Run,
-  { error, fault }: {
-    error?: string | undefined;
-    fault?: ApiError | undefined;
-  } = {},
+  fault?: ApiError,
+  error?: string,
 ): Promise<boolean> {
   const { database, leaseId, provider, host, position } = run;
-  const rests: Record<string, number> = RESTS;
+  const state = fault?.code ?? (run.isDone ? "done" : "more");
+  const rests: Readonly<Record<string, number>> = RESTS;
+  const types = Array.from(run.furtherMs, ([type, ms]) => [type, isoTime(ms)]);
   return await callFunction(database, "billing_settle_sweep", {
     lease_id: leaseId,
     provider,
     destination: host,
     result: {
       swept_until: isoTime(run.sweptMs),
-      types: Object.fromEntries(
-        Array.from(run.furtherMs, ([type, ms]) => [type, isoTime(ms)]),
-      ),
+      types: Object.fromEntries(types),
       position,
+      goes_on: run.goesOn,
       error,
       has_failed: fault !== undefined,
-      rests_seconds: rests[fault?.code ?? (run.isDone ? "done" : "more")] ??
-        RESTS.done,
+      rests_seconds: rests[state] ?? RESTS.done,
       pause_seconds: fault?.pauseSeconds,
     },
   }, CALL_LIMIT);
+}
+
+function endOf({ startedMs }: Run): number {
+  return wholeSecond(startedMs - YOUNGEST_MS);
 }
 
 function idOf(event: Json, { format }: Run): string {
@@ -389,7 +373,7 @@ function idOf(event: Json, { format }: Run): string {
 
 function timeOf(event: Json, { format }: Run): number {
   const { occurred_at } = format.partsOf(event);
-  return timeIn(orNull(format.occurredAt)(occurred_at));
+  return msOf(orNull(format.occurredAt)(occurred_at));
 }
 
 function wholeSecond(ms: number): number {
@@ -397,7 +381,7 @@ function wholeSecond(ms: number): number {
 }
 
 /** Returns a time in ms; -Infinity if it is missing. */
-function timeIn(text: string | null | undefined): number {
+function msOf(text: string | null | undefined): number {
   return text ? Date.parse(text) : -Infinity;
 }
 

@@ -562,6 +562,7 @@ export type Database = {
       "billing_claim_sweep": {
         Args: { "destination": string; "lease_id": string; "provider": string };
         Returns: {
+          "goes_on": boolean;
           "not_before": string;
           "position": string;
           "swept_until": string;

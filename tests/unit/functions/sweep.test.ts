@@ -1,0 +1,47 @@
+import { assert, assertEquals } from "@std/assert";
+import { readKeyedProviders } from "../../../supabase/functions/billing-worker/sweep/event_sources.ts";
+import { createEventApi, HOUR } from "../../support/event_apis.ts";
+import { wake } from "./worker_run.ts";
+
+type Settled = Record<"swept_until" | "types", string> & {
+  goes_on: boolean;
+  rests_seconds: number;
+};
+
+Deno.test("sweep() goes on just where its time was over, and begins an hour before where all was read", async () => {
+  const api = createEventApi("stripe");
+  api.maxPage = 1;
+  const start = Date.now();
+  for (let i = 1; i <= 40; i++) api.make("created", { at: start - i * HOUR });
+  // Each page takes a second.
+  const clock = () => start + api.requests.length * 1000;
+  const keyedProviders = readKeyedProviders({
+    PROVIDER_A_API_KEY: api.key,
+    PROVIDER_A_MODE: "test",
+  }, {
+    fetch: (...request) => Promise.resolve(api.answer(new Request(...request))),
+    clock,
+  });
+
+  let state: Partial<Settled> = { goes_on: true };
+  let expected = start - 50 * HOUR;
+  const rests: number[] = [];
+  do {
+    const not_before = new Date(start - 50 * HOUR).toISOString();
+    const { named } = await wake({
+      queue: "sweep",
+      due: { claim_sweep: [[{ ...state, not_before }]] },
+      answers: { settle_sweep: () => Response.json(true) },
+      worker: { keyedProviders, clock },
+    });
+    const [url] = api.requests.splice(0);
+    const from = url!.searchParams.get("created[gte]");
+    assertEquals(Number(from), Math.floor(expected / 1000));
+
+    state = named(/settle/).at(-1)![1]["result"] as Settled;
+    rests.push(state.rests_seconds!);
+    expected = Date.parse(state.swept_until!) - (state.goes_on ? 0 : HOUR);
+  } while (rests.at(-2) !== 3600 && rests.length < 20);
+  assertEquals(rests.slice(-3), [0, 3600, 3600]);
+  assert(rests.length > 3);
+});
