@@ -260,11 +260,13 @@ function validator() {
   return { valid, faults };
 }
 
+const MAX_REPORTED_FAULTS = 5;
+
 function describe(
   faults: ReadonlyMap<string, Fault>,
   paths: Record<string, unknown>,
 ): string {
   return Array.from(faults, ([name, { text }]) => {
     return `${paths[name]}`.replace(/\.(\d+)/, "[$1]") + text;
-  }).join("; ");
+  }).slice(0, MAX_REPORTED_FAULTS).join("; ");
 }
