@@ -15,7 +15,6 @@ import {
   DeliveryError,
   toDeliveryError,
 } from "../../_shared/billing/errors.ts";
-import { orNull } from "../../_shared/billing/events/fields.ts";
 import { type Format, typesOf } from "../../_shared/billing/events/format.ts";
 import { parseEvent } from "../../_shared/billing/events/parse_event.ts";
 import {
@@ -373,7 +372,7 @@ function idOf(event: Json, { format }: Run): string {
 
 function timeOf(event: Json, { format }: Run): number {
   const { occurred_at } = format.partsOf(event);
-  return msOf(orNull(format.occurredAt)(occurred_at));
+  return msOf(format.occurredAt.safeParse(occurred_at).data);
 }
 
 function wholeSecond(ms: number): number {

@@ -39,6 +39,7 @@ type AnswerRow = Readonly<{
   retries?: boolean | null;
 }>;
 
+/** A zod schema would slow a cold start. */
 function isAnswer(rows: unknown): rows is AnswerRow[] {
   return Array.isArray(rows) && rows.every((row) =>
     isRecord(row) &&

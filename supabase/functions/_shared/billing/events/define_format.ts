@@ -1,18 +1,22 @@
 /** Turns the events of every format into events on the wire. */
+import * as z from "zod/mini";
 import { DeliveryError } from "../errors.ts";
-import type { Payment, Report, ReportedItem, WireEvent } from "./event.ts";
+import type {
+  Kind,
+  Payment,
+  Report,
+  ReportedItem,
+  WireEvent,
+} from "./event.ts";
 import type { PlanItem } from "./event_settings.ts";
 import {
   accountIn,
   at,
-  type Check,
-  Fault,
+  describeFault,
   identifier,
   identifierOrNull,
   instant,
-  instantOrNull,
-  isAbsent,
-  object,
+  MISSING,
   type Reader,
   readerOf,
   textOf,
@@ -22,9 +26,9 @@ import { fallbackOf, type Format, kindOf, type Parts } from "./format.ts";
 interface Definition extends Omit<Format, "read" | "occurredAt" | "partsOf"> {
   /** By default RFC 3339 or null, like `periodEnd`. */
   readonly occurredAt?: Format["occurredAt"];
-  readonly periodEnd?: Check<string | null>;
+  readonly periodEnd?: z.ZodMiniType<string | null>;
   /** The status of a creation; required by default. */
-  readonly firstStatus?: Check<string | null>;
+  readonly firstStatus?: z.ZodMiniType<string | null>;
   /** By default, returns whether the event's type begins with `subscription.`. */
   isSubscription?(event: unknown): boolean;
   /** Returns the parts that differ from the values at their paths. */
@@ -45,18 +49,28 @@ interface Definition extends Omit<Format, "read" | "occurredAt" | "partsOf"> {
 /** The columns that a change must state. */
 type Essential = "plan_id" | "provider_status" | "current_period_end";
 
+type OptionalColumns = Partial<Omit<Report, Essential>>;
+
 /** A report whose essential columns are not yet validated. */
-type StatedReport =
-  & Partial<Omit<Report, Essential>>
-  & Record<Essential, unknown>;
+type StatedReport = OptionalColumns & Record<Essential, unknown>;
+
+type ValidKind = Kind | "other";
 
 type Reading = Readonly<{
   event: unknown;
-  parts: Parts;
   planItem: PlanItem;
-  customer_id: string | null;
-  valid: ReturnType<typeof validator>["valid"];
+  /** All that is validated, as the event states it. */
+  stated: Parts & { kind: ValidKind };
+  /** The columns that are valid or null. */
+  optional: OptionalColumns;
 }>;
+
+type ValidEvent = z.output<ReturnType<typeof schemaOf>>;
+
+type Change = Extract<
+  ValidEvent,
+  { kind: "creation" | "opening_update" | "update" }
+>;
 
 const NO_REPORT: Omit<Report, Essential> = {
   customer_id: null,
@@ -84,19 +98,17 @@ export function itemOf(stated: Partial<ReportedItem>): ReportedItem {
 }
 
 export function defineFormat(definition: Definition): Format {
-  const {
-    names,
-    idOf,
-    kinds,
-    notices,
-    occurredAt = (time) => isAbsent(time) ? null : instant(time),
-    periodEnd = instantOrNull,
-    firstStatus = identifier,
-    isSubscription = (event) =>
-      textOf(at(event, names.type)).startsWith("subscription."),
-  } = definition;
-  // If updates can create the record, deletions can too.
-  const canOpen = Object.values(kinds).includes("opening_update");
+  const { names, idOf, occurredAt = z.nullish(instant) } = definition;
+
+  const schemas: { [kind in ValidKind]?: ReturnType<typeof schemaOf> } = {};
+
+  // Created when first used, for a fast cold start.
+  function schemaFor(kind: ValidKind) {
+    return schemas[kind] ??= schemaOf(kind, { ...definition, occurredAt });
+  }
+
+  const isSubscription = definition.isSubscription ??
+    ((event) => textOf(at(event, names.type)).startsWith("subscription."));
 
   function partsOf(event: unknown): Parts {
     const { get } = readerOf(event);
@@ -119,154 +131,197 @@ export function defineFormat(definition: Definition): Format {
 
   const read: Format["read"] = (
     event,
-    { planItem, takesEffect, parts = partsOf(event), id = parts.id },
+    { id, planItem, takesEffect, parts = partsOf(event) },
   ) => {
-    const kind = (takesEffect && kindOf(definition, parts.type)) || "other";
-    const customer_id = identifierOrNull(parts.customer_id);
-    const { valid, faults } = validator();
-
-    const common: WireEvent = {
-      event_id: valid("id", id, identifier),
-      type: valid("type", parts.type, identifier),
-      kind,
-      occurred_at: valid("occurred_at", parts.occurred_at, occurredAt),
-      report: { customer_id },
-    };
-    const reading = { event, parts, planItem, customer_id, valid };
-    const effect = effectOf(kind, reading);
-    if (faults.size > 0) {
-      const message = describe(faults, pathsOf(reading));
-      throw new DeliveryError("event_invalid", message);
-    }
-    return { ...common, ...effect };
-  };
-
-  function effectOf(
-    kind: WireEvent["kind"],
-    reading: Reading,
-  ): Partial<WireEvent> {
-    const { event, parts, planItem, customer_id, valid } = reading;
-    if (kind === "other") {
-      // Customer and subscription show whether the event's account was erased.
-      const subscription_id = identifierOrNull(parts.subscription_id);
-      return { report: { customer_id, subscription_id } };
-    }
-
-    valid("data", parts.data, object);
-    const isPayment = kind === "payment_failed" || kind === "notice";
-    if (isPayment && parts.subscription_id === null) {
-      return { kind: "other", subscription_id: null };
-    }
-
-    const { subscription_id: stated } = parts;
-    const subscription_id = valid("subscription_id", stated, identifier);
-    if (isPayment) {
-      const type = textOf(parts.type);
-      const payment = definition.payment(readerOf(parts.data), type);
-      const kind = notices?.[type] ?? "payment_failed";
-      return {
-        subscription_id,
-        ...(payment && { payment: { ...payment, kind } }),
-      };
-    }
-
-    if (kind === "deletion") {
-      // It creates the record if it states all that an update must.
-      const { valid, faults } = validator();
-      const change = canOpen &&
-        changeOf("opening_update", { ...reading, valid });
-      return {
-        subscription_id,
-        ...(change && faults.size === 0 && change),
-        payment: { kind: "ended" },
-      };
-    }
-
-    const change = { subscription_id, ...changeOf(kind, reading) };
-    if (kind === "creation") return change;
-    const previous = definition.previous?.(event, planItem) ?? null;
-    const mayRecover = change.report.provider_status === "active" &&
-      (previous === null || previous.provider_status !== undefined);
-    return {
-      ...change,
-      previous,
-      ...(mayRecover && { payment: { kind: "recovered" } }),
-    };
-  }
-
-  /** Returns what a change sets: its report, and its account if it may create the record. */
-  function changeOf(
-    kind: WireEvent["kind"],
-    { event, parts, planItem, customer_id, valid }: Reading,
-  ) {
-    const stated = definition.report(readerOf(parts.data), planItem, event);
-    const { plan_id, current_period_end, provider_status } = stated;
-    const report = {
-      ...NO_REPORT,
-      ...stated,
-      customer_id,
-      plan_id: valid("plan_id", plan_id, identifier),
-      current_period_end: valid(
-        "current_period_end",
-        current_period_end,
-        periodEnd,
-      ),
-      provider_status: valid(
-        "provider_status",
-        provider_status,
-        kind === "creation" ? firstStatus : identifier,
-      ),
-    };
-    if (kind === "update") return { report };
+    const kind: ValidKind = (takesEffect && kindOf(definition, parts.type)) ||
+      "other";
+    const report = hasReport(kind, definition)
+      ? definition.report(readerOf(parts.data), planItem, event)
+      : undefined;
 
     // The first place that names an account counts, even if it is not valid.
-    const account = parts.accounts.map(accountIn)
+    const account_id = parts.accounts.map(accountIn)
       .find((account) => account !== undefined);
-    if (account !== undefined) {
-      return { report, account_id: valid("account_id", account, identifier) };
-    }
-    const fallback_account = fallbackOf(parts);
-    return {
-      report,
-      account_id: null,
-      ...(fallback_account !== undefined && { fallback_account }),
-    };
-  }
 
-  function pathsOf({ event, parts, planItem }: Reading) {
+    const stated = {
+      ...report,
+      ...parts,
+      account_id,
+      fallback_account: account_id === undefined
+        ? fallbackOf(parts)
+        : undefined,
+      kind,
+      id: id ?? parts.id,
+    };
+    const customer_id = identifierOrNull(parts.customer_id);
+    const optional = { ...report, customer_id };
+    const reading = { event, planItem, stated, optional };
+    const valid = validate(reading);
+
+    const common = {
+      event_id: valid.id,
+      type: valid.type,
+      kind: valid.kind,
+      occurred_at: valid.occurred_at ?? null,
+      report: { customer_id },
+    };
+    if (valid.kind === "other") {
+      // Customer and subscription show whether the event's account was erased.
+      const subscription_id = identifierOrNull(parts.subscription_id);
+      return { ...common, report: { customer_id, subscription_id } };
+    }
+
+    const { subscription_id } = valid;
+    return { ...common, subscription_id, ...effectOf(valid, reading) };
+  };
+
+  function validate({ event, planItem, stated }: Reading): ValidEvent {
+    const { data, error } = schemaFor(stated.kind)
+      .safeParse(stated, { error: describeFault });
+    if (error === undefined) return data;
+
     const account_id = names.account_ids.find((_, place) =>
-      accountIn(parts.accounts[place]) !== undefined
+      accountIn(stated.accounts[place]) !== undefined
     );
-    return {
+    const paths = {
       ...names,
       account_id: account_id ?? names.account_ids[0],
       ...(!isSubscription(event) &&
         { subscription_id: names.payment_subscription_id }),
       ...definition.namesOf?.(event, planItem),
     };
+    throw new DeliveryError("event_invalid", describe(error, paths));
+  }
+
+  function effectOf(
+    valid: Exclude<ValidEvent, { kind: "other" }>,
+    { event, planItem, stated, optional }: Reading,
+  ): Partial<WireEvent> {
+    switch (valid.kind) {
+      case "creation":
+        return changeOf(valid, optional);
+
+      case "opening_update":
+      case "update": {
+        const previous = definition.previous?.(event, planItem) ?? null;
+        const mayRecover = valid.provider_status === "active" &&
+          (previous === null || previous.provider_status !== undefined);
+        return {
+          ...changeOf(valid, optional),
+          previous,
+          ...(mayRecover && { payment: { kind: "recovered" } }),
+        };
+      }
+
+      case "deletion": {
+        // It can create the record if it states all that an update must.
+        const update = hasReport(valid.kind, definition)
+          ? schemaFor("opening_update")
+            .safeParse({ ...stated, kind: "opening_update" }).data
+          : undefined;
+        return {
+          ...(update?.kind === "opening_update" && changeOf(update, optional)),
+          payment: { kind: "ended" },
+        };
+      }
+
+      case "payment_failed":
+      case "notice": {
+        if (valid.subscription_id === null) return { kind: "other" };
+
+        const payment = definition.payment(readerOf(stated.data), valid.type);
+        const kind = definition.notices?.[valid.type] ?? "payment_failed";
+        return payment ? { payment: { ...payment, kind } } : {};
+      }
+    }
   }
 
   return { ...definition, occurredAt, partsOf, read };
 }
 
-/** Makes a function that checks values, and keeps the faults that it finds by name. */
-function validator() {
-  const faults = new Map<string, Fault>();
-  function valid<T>(name: string, value: unknown, check: Check<T>): T {
-    const read = check(value);
-    if (read instanceof Fault) faults.set(name, read);
-    return read as T;
+/** Returns whether events of a kind report the columns of the record. */
+function hasReport(kind: unknown, { kinds }: Definition): boolean {
+  // If updates can create the record, deletions can too.
+  return kind === "creation" || kind === "opening_update" ||
+    kind === "update" ||
+    kind === "deletion" && Object.values(kinds).includes("opening_update");
+}
+
+/** Returns what a change sets: its report, and its account if it may create the record. */
+function changeOf(change: Change, optional: OptionalColumns) {
+  const { plan_id, current_period_end, provider_status } = change;
+  const report = {
+    ...NO_REPORT,
+    ...optional,
+    plan_id,
+    current_period_end,
+    provider_status,
+  };
+  if (change.kind === "update") return { report };
+
+  const { account_id = null, fallback_account } = change;
+  return {
+    report,
+    account_id,
+    ...(fallback_account !== undefined && { fallback_account }),
+  };
+}
+
+/** Returns the schema of the fields that a kind requires. */
+function schemaOf(
+  kind: ValidKind,
+  { occurredAt, periodEnd = maybe(instant), firstStatus = identifier }:
+    & Definition
+    & Pick<Format, "occurredAt">,
+) {
+  const event = { id: identifier, type: identifier, occurred_at: occurredAt };
+  if (kind === "other") return z.object({ ...event, kind: z.literal(kind) });
+
+  const withData = { ...event, data: z.looseObject({}) };
+  if (kind === "payment_failed" || kind === "notice") {
+    return z.object({
+      ...withData,
+      kind: z.literal(kind),
+      subscription_id: z.nullable(identifier),
+    });
   }
-  return { valid, faults };
+
+  const ofSubscription = { ...withData, subscription_id: identifier };
+  if (kind === "deletion") {
+    return z.object({ ...ofSubscription, kind: z.literal(kind) });
+  }
+
+  const change = {
+    ...ofSubscription,
+    plan_id: identifier,
+    current_period_end: periodEnd,
+    provider_status: kind === "creation" ? firstStatus : identifier,
+  };
+  if (kind === "update") return z.object({ ...change, kind: z.literal(kind) });
+
+  const account = z.optional(identifier);
+  return z.object({
+    ...change,
+    kind: z.literal(kind),
+    account_id: account,
+    fallback_account: account,
+  });
+}
+
+/** Returns a schema that reads a missing or malformed value as null. */
+export function maybe<T>(schema: z.ZodMiniType<T>) {
+  // Not `z.catch`, which makes zod's helpers, all of them, part of the built file.
+  return z.transform((value: unknown) => schema.safeParse(value).data ?? null);
 }
 
 const MAX_REPORTED_FAULTS = 5;
 
-function describe(
-  faults: ReadonlyMap<string, Fault>,
-  paths: Record<string, unknown>,
-): string {
-  return Array.from(faults, ([name, { text }]) => {
-    return `${paths[name]}`.replace(/\.(\d+)/, "[$1]") + text;
-  }).slice(0, MAX_REPORTED_FAULTS).join("; ");
+function describe(error: z.core.$ZodError, names: Record<string, unknown>) {
+  return error.issues
+    .slice(0, MAX_REPORTED_FAULTS)
+    .map(({ path: [part], message }) => {
+      const name = `${names[String(part)]}`.replace(/\.(\d+)/, "[$1]");
+      return `${name}${message === MISSING ? "" : ":"} ${message}`;
+    })
+    .join("; ");
 }

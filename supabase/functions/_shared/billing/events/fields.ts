@@ -1,3 +1,5 @@
+import * as z from "zod/mini";
+
 const MAX_IDENTIFIER_LENGTH = 255;
 const YEAR_2000 = 946_684_800;
 const YEAR_2200 = 7_258_118_400;
@@ -8,85 +10,81 @@ const MAX_INTEGER = 2_147_483_647;
 const NOT_BLANK = /\S/u;
 const STORABLE = /^[^\p{Cc}\p{Cs}\u2028\u2029]*$/u;
 
-/** Why a value is not valid, in words that follow its path. */
-export class Fault {
-  constructor(readonly text: string) {}
-}
-
-/** Returns a value as it is used, or why it is not valid. */
-export type Check<T> = (value: unknown) => T | Fault;
-
-function mustBe(expected: string, value: unknown): Fault {
-  return new Fault(
-    value === undefined ? " is missing" : `: must be ${expected}`,
-  );
-}
+// The schemas are created when first used, for a fast cold start.
 
 /**
  * An id or a status. Postgres must be able to store it and a log line to show
  * it: no control characters, line separators or lone surrogates.
  */
-export const identifier: Check<string> = (value) => {
-  if (typeof value !== "string") return mustBe("a string", value);
-  if (!isShort(value)) {
-    const fault = `must not be longer than ${MAX_IDENTIFIER_LENGTH} characters`;
-    return new Fault(`: ${fault}`);
+export const identifier = z.lazy(() =>
+  z.string().check(({ value: input, issues }) => {
+    const message = faultOf(input);
+    if (message) issues.push({ code: "custom", message, input });
+  })
+);
+
+function faultOf(text: string): string | undefined {
+  if (!isShort(text)) {
+    return `must not be longer than ${MAX_IDENTIFIER_LENGTH} characters`;
   }
-  if (!NOT_BLANK.test(value)) return new Fault(": must not be blank");
-  return STORABLE.test(value)
-    ? value
-    : new Fault(": must not contain control characters or lone surrogates");
-};
+  if (!NOT_BLANK.test(text)) return "must not be blank";
+  return STORABLE.test(text)
+    ? undefined
+    : "must not contain control characters or lone surrogates";
+}
 
-export const object: Check<object> = (value) =>
-  isRecord(value) ? value : mustBe("an object", value);
-
-/** Reads Unix time in seconds as ISO 8601 text. The range rejects milliseconds. */
-export const unixTime: Check<string> = (value) => {
-  if (typeof value !== "number") return mustBe("a number", value);
-  return isUnixSeconds(value)
-    ? new Date(value * 1000).toISOString()
-    : mustBe("in whole Unix seconds, between 2000 and 2200", value);
-};
-
-const RFC_3339 =
-  /^(?<date>\d{4}-\d\d-\d\d)T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.(?<fraction>\d{1,6})\d*)?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/;
+/** Unix time in seconds. The range rejects milliseconds. */
+export const unixSeconds = z.lazy(() => {
+  const error = "must be in whole Unix seconds, between 2000 and 2200";
+  return z.number().check(z.refine(isUnixSeconds, { error }));
+});
 
 /**
  * Reads a time in RFC 3339, and returns it as ISO 8601 text in UTC. Microseconds, the
  * precision of Postgres, are kept, because they order events.
  */
-export const instant: Check<string> = (value) => {
-  const text = textOf(value);
-  const { date = "", fraction = "" } = RFC_3339.exec(text)?.groups ?? {};
-  // `Date` reads 30 February as 2 March.
-  const isDay = new Date(date).getUTCDate() === Number(date.slice(-2));
-  const time = dateTimeOrNull(Date.parse(text));
-  if (!isDay || time === null) {
-    return mustBe("a date and time in RFC 3339, between 2000 and 2200", value);
-  }
-  const [seconds] = time.split(".");
-  return `${seconds}.${fraction.padEnd(3, "0")}Z`;
-};
-
-/** Makes a check that reads a missing or malformed value as null. */
-export function orNull<T>(check: Check<T>) {
-  return (value: unknown): T | null => {
-    const read = check(value);
-    return read instanceof Fault ? null : read;
-  };
-}
-
-export const identifierOrNull = orNull(identifier);
-export const timeOrNull = orNull(unixTime);
-export const instantOrNull = orNull(instant);
+export const instant = z.lazy(() => {
+  const error = "must be a date and time in RFC 3339, between 2000 and 2200";
+  const isInRange = (text: string) =>
+    isUnixSeconds(Math.floor(Date.parse(text) / 1000));
+  return z.pipe(
+    z.iso.datetime({ offset: true, error, abort: true })
+      .check(z.refine(isInRange, { error })),
+    z.transform((text) => {
+      const [, fraction = ""] = /\.(\d{1,6})/.exec(text) ?? [];
+      const [seconds] = new Date(text).toISOString().split(".");
+      return `${seconds}.${fraction.padEnd(3, "0")}Z`;
+    }),
+  );
+});
 
 export function isAbsent(value: unknown): value is undefined | null {
   return value === undefined || value === null;
 }
 
+/** The message for a missing field. It follows the path without a colon. */
+export const MISSING = "is missing";
+
+const TYPES: Readonly<Record<string, string>> = {
+  string: "a string",
+  number: "a number",
+  object: "an object",
+};
+
+/**
+ * Returns what is wrong with a field, for zod's option `error`. `zod/mini` has no
+ * messages: without this function, or one in the check, it says "Invalid input".
+ */
+export function describeFault(
+  issue: z.core.$ZodRawIssue,
+): string | undefined {
+  if (issue.code !== "invalid_type") return undefined;
+  if (issue.input === undefined) return MISSING;
+  return `must be ${TYPES[issue.expected] ?? issue.expected}`;
+}
+
 export function isIdentifier(value: unknown): value is string {
-  return identifierOrNull(value) !== null;
+  return typeof value === "string" && faultOf(value) === undefined;
 }
 
 /** Measures in characters, as Postgres does; each has one or two UTF-16 units. */
@@ -101,6 +99,14 @@ export function isUnixSeconds(value: unknown): value is number {
     Number(value) <= YEAR_2200;
 }
 
+export function dateTime(seconds: number): string {
+  return new Date(seconds * 1000).toISOString();
+}
+
+export function identifierOrNull(value: unknown): string | null {
+  return isIdentifier(value) ? value : null;
+}
+
 /**
  * Returns the account in a field: a whole number as text, and blank text as undefined.
  * A number that may have been rounded stays a number, which is not a valid id.
@@ -109,6 +115,10 @@ export function accountIn(value: unknown): unknown {
   if (Number.isSafeInteger(value) && Number(value) >= 0) return `${value}`;
   const isBlank = typeof value === "string" && !NOT_BLANK.test(value);
   return isBlank || isAbsent(value) ? undefined : value;
+}
+
+export function timeOrNull(value: unknown): string | null {
+  return isUnixSeconds(value) ? dateTime(value) : null;
 }
 
 /** Returns a computed time as ISO 8601 text; null if it is not between 2000 and 2200. */
@@ -156,7 +166,7 @@ export function readerOf(value: unknown) {
   return {
     get: (path: string) => at(value, path),
     id: (path: string) => identifierOrNull(at(value, path)),
-    instant: (path: string) => instantOrNull(at(value, path)),
+    instant: (path: string) => instant.safeParse(at(value, path)).data ?? null,
     seconds: (path: string) => timeOrNull(at(value, path)),
     count: (path: string) => wholeNumberOrNull(at(value, path), MAX_INTEGER),
     /** An amount in the smallest unit of its currency, sent as a number or as digits. */

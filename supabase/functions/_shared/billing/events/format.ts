@@ -2,16 +2,11 @@
  * The interface of a format: how a provider signs, and how its events are read. Each
  * format is one file beside this one, and a line in `formats.ts`.
  */
+import type * as z from "zod/mini";
 import { DeliveryError } from "../errors.ts";
 import type { Kind, WireEvent } from "./event.ts";
 import type { PlanItem } from "./event_settings.ts";
-import {
-  accountIn,
-  type Check,
-  identifierOrNull,
-  isIdentifier,
-  orNull,
-} from "./fields.ts";
+import { accountIn, identifierOrNull, isIdentifier } from "./fields.ts";
 
 export type Format = Readonly<{
   scheme?: string;
@@ -32,7 +27,7 @@ export type Format = Readonly<{
 
   names: Names;
   /** Reads when an event occurred, as ISO 8601 text. */
-  occurredAt: Check<string | null>;
+  occurredAt: z.ZodMiniType<string | null | undefined>;
   /** Returns the parts of an event. It never throws. */
   partsOf(event: unknown): Parts;
 
@@ -127,6 +122,7 @@ export function describeEvent(event: unknown, format: Format) {
   const parts = format.partsOf(event);
   const named = namedAccount(event, parts, format);
   const fallback_account = named === undefined ? fallbackOf(parts) : undefined;
+  const occurredAt = format.occurredAt.safeParse(parts.occurred_at);
 
   const usable = (part: unknown) => identifierOrNull(part) ?? undefined;
   return {
@@ -136,7 +132,7 @@ export function describeEvent(event: unknown, format: Format) {
     customer_id: usable(parts.customer_id),
     account_id: named ?? fallback_account,
     fallback_account,
-    occurred_at: orNull(format.occurredAt)(parts.occurred_at) ?? undefined,
+    occurred_at: occurredAt.data ?? undefined,
   };
 }
 

@@ -5,12 +5,15 @@
  * API versions: they are read where the specification puts them, or else where
  * current versions put them. Only the place that is used must be valid.
  */
-import { defineFormat, itemOf } from "./define_format.ts";
+import * as z from "zod/mini";
+import { defineFormat, itemOf, maybe } from "./define_format.ts";
 import type { Report } from "./event.ts";
 import type { PlanItem } from "./event_settings.ts";
 import {
   accountIn,
   at,
+  dateTime,
+  identifier,
   identifierOrNull,
   isAbsent,
   isIdentifier,
@@ -21,7 +24,7 @@ import {
   readerOf,
   textOf,
   timeOrNull,
-  unixTime,
+  unixSeconds,
 } from "./fields.ts";
 
 const OF_SUBSCRIPTION = "customer.subscription.";
@@ -193,6 +196,8 @@ function linesOf(invoice: unknown): readonly unknown[] {
   return listOf(at(invoice, "lines.data"));
 }
 
+const time = z.lazy(() => z.pipe(unixSeconds, z.transform(dateTime)));
+
 export const stripe = defineFormat({
   kinds: {
     "customer.subscription.created": "creation",
@@ -248,9 +253,9 @@ export const stripe = defineFormat({
     };
   },
 
-  occurredAt: (time) => time === undefined ? null : unixTime(time),
-  periodEnd: unixTime,
-  firstStatus: identifierOrNull,
+  occurredAt: z.optional(time),
+  periodEnd: time,
+  firstStatus: maybe(identifier),
   isSubscription,
 
   partsOf(event, { type, data: object }) {
