@@ -56,7 +56,12 @@ export type Target = Readonly<ReturnType<typeof readTarget>>;
 export interface Context extends
   Pick<
     Target,
-    "provider" | "accountFrom" | "unmappedSubscriptions" | "planItem" | "notify"
+    | "provider"
+    | "accountFrom"
+    | "unmappedSubscriptions"
+    | "planItem"
+    | "notify"
+    | "oncePerInvoice"
   > {
   readonly stripe: StripeSource;
   readonly tables: Tables;

@@ -453,7 +453,7 @@ Deno.test("apply() repeats the call while the database is unavailable or a recor
   });
   const database = { rpc } as DatabaseClient;
 
-  const options = { database, provider: "a", oncePerInvoice: false } as const;
+  const options = { database, provider: "a" } as const;
   const { result, waits } = await called((wait) =>
     openTables(options, wait).apply([[{} as BillingEvent]])
   );
