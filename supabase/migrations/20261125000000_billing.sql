@@ -2846,14 +2846,15 @@ create table billing.alerts (
 comment on table billing.alerts is
   'What the operator was told about failures, per error code, and about handlers.';
 
--- Claims the alerts that are due.
+-- Claims the alerts that are due: what is news now, if the operator was last told of it long enough
+-- ago (rests).
 --   failure_opened: counts the open failures of a code that have no retry ahead, or whose first
---     scheduled retry failed. Sent if there are more than the operator was told, or a newer one; at
---     most once per code and hour.
+--     scheduled retry failed. News if there are more than the operator was told, or a newer one.
 --   failures_resolved: the operator was told, and no failure of the code is open any more.
---   handler_not_listed: functions of the app that no listed type calls; at most once a day. The
---     argument has the functions that listed types call; null: not compared.
---   those of billing.sweep_alerts (13), per provider.
+--   handler_not_listed: functions of the app that no listed type calls. The argument has the
+--     functions that listed types call; null: not compared.
+--   events_missed: what sweeps have found, per provider.
+--   api_key_refused, sweep_failed: a provider's sweeps have not succeeded.
 create function public.billing_claim_alerts(
   lease_id uuid,
   destination text,
@@ -2895,68 +2896,98 @@ begin
       coalesce((select n.open from newest n where n.error_code = a.error_code), 0)
     )
     where a.reported > 0
+  ),
+  news as (
+    select
+      'failure_opened' as kind,
+      n.error_code as code,
+      null as provider, -- of a sweep
+      interval '1 hour' as rests,
+      to_jsonb(n) - 'newest_at'
+        || jsonb_build_object('new', greatest(n.open - coalesce(a.reported, 0), 1)) as alert
+    from newest n
+    left join billing.alerts a using (error_code)
+    where n.open > coalesce(a.reported, 0) or n.newest_at > a.alerted_at
+
+    union all
+    select
+      'failures_resolved',
+      a.error_code,
+      null,
+      '0',
+      jsonb_build_object(
+        'opened_at', a.opened_at,
+        'resolved', (
+          select count(*)
+          from billing.failed_events f
+          where f.resolved_at >= a.opened_at and f.error_code = a.error_code
+        )
+      )
+    from billing.alerts a
+    where a.opened_at is not null
+      and not exists (
+        select
+        from billing.failed_events f
+        where f.error_code = a.error_code and f.resolved_at is null
+      )
+
+    union all
+    select
+      'handler_not_listed',
+      'handler_not_listed',
+      null,
+      '1 day',
+      jsonb_build_object('handlers', array_agg('billing.' || h.name order by h.name))
+    from unnest(billing.handlers()) as h (name)
+    where h.name <> all (handlers)
+    having count(*) > 0
+
+    union all
+    select
+      'events_missed',
+      'events_missed',
+      m.provider,
+      '1 hour',
+      jsonb_build_object(
+        'missed', sum(m.events),
+        'types', jsonb_object_agg(m.type, m.events),
+        'found_until', max(m.found_until)
+      )
+    from (
+      select f.provider, f.type, sum(f.events) as events, max(f.found_at) as found_until
+      from billing.missed_events f
+      where not f.is_reported and f.found_at > now() - interval '7 days'
+      group by f.provider, f.type
+    ) as m
+    group by m.provider
+
+    union all
+    select
+      c.code,
+      c.code,
+      s.provider,
+      '1 day',
+      jsonb_build_object('error', s.last_error, 'last_success_at', s.last_success_at)
+    from billing.sweeps s
+    cross join lateral (
+      select coalesce(substring(s.last_error from '^api_key_refused'), 'sweep_failed') as code
+    ) as c
+    where s.wanted_at > now() - interval '1 hour'
+      and (
+        c.code = 'api_key_refused'
+        or greatest(s.last_success_at, s.wanted_since) < now() - interval '3 hours'
+      )
   )
   select
-    md5(concat_ws('/', 'failure_opened', n.error_code, a.alerted_at))::uuid,
-    'failure_opened',
+    md5(concat_ws('/', n.kind, n.code, n.provider, a.alerted_at))::uuid,
+    n.kind,
     jsonb_strip_nulls(
-      to_jsonb(n) - 'newest_at'
-        || jsonb_build_object('new', greatest(n.open - coalesce(a.reported, 0), 1))
+      jsonb_build_object('error_code', n.code, 'provider', n.provider) || n.alert
     ),
     now()
-  from newest n
-  left join billing.alerts a using (error_code)
-  where (n.open > coalesce(a.reported, 0) or n.newest_at > a.alerted_at)
-    and (a.alerted_at <= now() - interval '1 hour') is not false
-
-  union all
-  select
-    md5(concat_ws('/', 'failures_resolved', a.error_code, a.opened_at))::uuid,
-    'failures_resolved',
-    jsonb_build_object(
-      'error_code', a.error_code,
-      'opened_at', a.opened_at,
-      'resolved', (
-        select count(*)
-        from billing.failed_events f
-        where f.resolved_at >= a.opened_at and f.error_code = a.error_code
-      )
-    ),
-    now()
-  from billing.alerts a
-  where a.opened_at is not null
-    and not exists (
-      select
-      from billing.failed_events f
-      where f.error_code = a.error_code and f.resolved_at is null
-    )
-
-  union all
-  select
-    md5(concat_ws('/', 'handler_not_listed', a.alerted_at))::uuid,
-    'handler_not_listed',
-    jsonb_build_object(
-      'error_code', 'handler_not_listed',
-      'handlers', array_agg('billing.' || h.name order by h.name)
-    ),
-    now()
-  from unnest(billing.handlers()) as h (name)
-  left join billing.alerts a on a.error_code = 'handler_not_listed'
-  where h.name <> all (handlers)
-    and (a.alerted_at <= now() - interval '1 day') is not false
-  group by a.alerted_at
-
-  union all
-  select
-    md5(concat_ws('/', s.kind, s.provider, a.alerted_at))::uuid,
-    s.kind,
-    jsonb_strip_nulls(
-      s.alert || jsonb_build_object('error_code', s.kind, 'provider', s.provider)
-    ),
-    now()
-  from billing.sweep_alerts s
-  left join billing.alerts a on a.error_code = s.kind || '/' || s.provider
-  where (a.alerted_at <= now() - s.rests) is not false;
+  from news n
+  left join billing.alerts a on a.error_code = concat_ws('/', n.code, n.provider)
+  where (a.alerted_at <= now() - n.rests) is not false;
 end;
 $$;
 
@@ -4258,46 +4289,6 @@ begin
   return billing.hold_lease('sweep', lease_id);
 end;
 $$;
-
--- What billing_claim_alerts (09) sends, each again after `rests` if it is still so.
-create view billing.sweep_alerts
-with (security_invoker = true)
-as
-select
-  'events_missed' as kind,
-  m.provider,
-  interval '1 hour' as rests,
-  jsonb_build_object(
-    'missed', sum(m.events),
-    'types', jsonb_object_agg(m.type, m.events),
-    'found_until', max(m.found_until)
-  ) as alert
-from (
-  select f.provider, f.type, sum(f.events) as events, max(f.found_at) as found_until
-  from billing.missed_events f
-  where not f.is_reported and f.found_at > now() - interval '7 days'
-  group by f.provider, f.type
-) as m
-group by m.provider
-
-union all
-select
-  k.kind,
-  s.provider,
-  interval '1 day',
-  jsonb_build_object('error', s.last_error, 'last_success_at', s.last_success_at)
-from billing.sweeps s
-cross join lateral (
-  select coalesce(substring(s.last_error from '^api_key_refused'), 'sweep_failed') as kind
-) as k
-where s.wanted_at > now() - interval '1 hour'
-  and (
-    k.kind = 'api_key_refused'
-    or greatest(s.last_success_at, s.wanted_since) < now() - interval '3 hours'
-  );
-
-comment on view billing.sweep_alerts is
-  'What is to be told about sweeps: events_missed, api_key_refused, sweep_failed.';
 -- supabase/schemas/billing_14_access.sql
 -- What else the Data API reaches, and who may do what. Default privileges on it are worth nothing:
 -- only service_role may use schema billing.
