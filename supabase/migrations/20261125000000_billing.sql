@@ -1709,15 +1709,13 @@ begin
       else excluded.error
     end,
 
-    -- The schedule begins anew if it was resolved; else it goes on.
-    next_retry_at = case
-      when excluded.next_retry_at is null or f.original_payload is not null then null
-      when f.resolved_at is not null then excluded.next_retry_at
-      else coalesce(
-        f.next_retry_at,
-        billing.next_retry(excluded.error_code, false, f.scheduled_retries)
-      )
-    end,
+    -- The schedule goes on; one that was resolved has none, and begins anew.
+    next_retry_at = billing.next_retry(
+      excluded.error_code,
+      f.original_payload is not null,
+      case when f.resolved_at is null then f.scheduled_retries else 0 end,
+      planned => f.next_retry_at
+    ),
     scheduled_retries = case when f.resolved_at is null then f.scheduled_retries else 0 end,
 
     resolved_at = null,
@@ -1726,9 +1724,8 @@ begin
     resolved_by = null
   returning f.attempts = 1 into is_new;
 
-  if is_new and failed.is_missed then
-    perform billing.count_missed(failed.provider, array[failed.type]);
-  end if;
+  perform billing.count_missed(failed.provider, array[failed.type])
+  where is_new and failed.is_missed;
 
   delete from billing.processed_events p
   where (p.provider, p.event_id) = (failed.provider, failed.event_id);
@@ -1843,25 +1840,21 @@ begin
       using errcode = 'BW004';
   end if;
 
-  update billing.failed_events f set
+  merge into billing.failed_events as f
+  using unnest(steps) as s
+  on f.provider = (s.event).provider
+    and f.event_id = any (array[(s.event).event_id, (s.event).retry ->> 'event_id'])
+    and f.resolution is null
+
+  -- Nothing of an erased account is kept.
+  when matched and s.outcome = 'erased' then delete
+
+  when matched and s.outcome <> 'failed' then update set
     resolved_at = now(),
     resolution = s.outcome,
     next_retry_at = null,
     retry_requested_at = null,
-    retry_lease_id = null
-  from unnest(steps) as s
-  where f.provider = (s.event).provider
-    and f.event_id = any (array[(s.event).event_id, (s.event).retry ->> 'event_id'])
-    and f.resolution is null
-    and s.outcome not in ('failed', 'erased');
-
-  -- Nothing of an erased account is kept.
-  delete from billing.failed_events f
-  using unnest(steps) as s
-  where f.provider = (s.event).provider
-    and f.event_id = any (array[(s.event).event_id, (s.event).retry ->> 'event_id'])
-    and f.resolution is null
-    and s.outcome = 'erased';
+    retry_lease_id = null;
 end;
 $$;
 
@@ -2094,13 +2087,10 @@ begin
     scheduled_retries = 0
   where (f.provider, f.event_id) = (named.provider, named.event_id);
 
-  return 'It is open again. ' || case
-    when named.payload is null then
-      'Its payload was pruned: have the provider send the event again.'
-    else format(
-      'Retry it with: select billing.retry_failed_event(%L, %L);', named.event_id, named.provider
-    )
-  end;
+  return format(
+    'It is open again. Retry it with: select billing.retry_failed_event(%L, %L);',
+    named.event_id, named.provider
+  );
 end;
 $$;
 
@@ -2110,13 +2100,14 @@ comment on function billing.reopen_failed_event is
 -- Retries of failures: by the schedule, by what cures them, and at the request of a person. A run
 -- of the worker claims them, tries their events in calls as deliveries make them, and settles them.
 
--- Returns when the schedule retries a failure. Null if no retry can help: the code is permanent,
--- the payload was repaired, or the last retry has failed. retries: how many of the schedule have
--- failed.
+-- Returns when the schedule retries a failure: as planned, or else after its next wait. Null if no
+-- retry can help: the code is permanent, the payload was repaired, or the last retry has failed.
+-- retries: how many of the schedule have failed.
 create function billing.next_retry(
   error_code text,
   is_repaired boolean,
-  retries integer
+  retries integer,
+  planned timestamptz default null
 )
 returns timestamptz
 language sql stable
@@ -2126,8 +2117,10 @@ return case
     'creation_pending', 'handler_missing', 'deployment_fault', 'internal_error'
   )
   -- Each wait is from the attempt before it.
-  then clock_timestamp()
-    + ('{1 min,5 min,30 min,2 h,6 h,12 h,24 h}'::interval[])[retries + 1]
+  then coalesce(
+    planned,
+    clock_timestamp() + ('{1 min,5 min,30 min,2 h,6 h,12 h,24 h}'::interval[])[retries + 1]
+  )
 end;
 
 -- Requests a retry of the failures that lacked one of these subscriptions, or the account of one of
@@ -2441,12 +2434,12 @@ begin
         resolution = nullif(r.outcome, 'failed'),
         attempts = f.attempts + (r.outcome = 'failed')::integer,
         last_failed_at = case when r.outcome = 'failed' then now() else f.last_failed_at end,
-        next_retry_at = case
-          when f.retry_requested_at is null then
-            billing.next_retry(r.fault, f.original_payload is not null, f.scheduled_retries + 1)
-          when billing.next_retry(r.fault, f.original_payload is not null, 0) is not null then
-            coalesce(f.next_retry_at, billing.next_retry(r.fault, false, f.scheduled_retries))
-        end,
+        next_retry_at = billing.next_retry(
+          r.fault,
+          f.original_payload is not null,
+          f.scheduled_retries + (f.retry_requested_at is null)::integer,
+          planned => case when f.retry_requested_at is not null then f.next_retry_at end
+        ),
         scheduled_retries = f.scheduled_retries
           + (r.outcome = 'failed' and f.retry_requested_at is null)::integer,
         retry_lease_id = null,
@@ -3162,8 +3155,8 @@ $$;
 -- Wakes the worker without waiting for it: it claims its work in the database, so a lost or
 -- duplicate call does no harm. Without a queue, it is the schedule that wakes it.
 --
--- Returns false if nothing is scheduled, or if the caller may not use Vault or pg_net; the schedule
--- may. What fails besides, such as Vault in a project that was restored elsewhere, is a warning: it
+-- Returns false if nothing is scheduled, or if Vault or pg_net is not there or the caller may not
+-- use it; the schedule may. What fails besides, such as Vault in a project that was restored elsewhere, is a warning: it
 -- must not undo its caller.
 create function billing.wake_worker(queue text default null)
 returns boolean
@@ -3174,16 +3167,6 @@ as $$
 declare
   call bigint;
 begin
-  if to_regclass('vault.decrypted_secrets') is null
-    or not exists (
-      select
-      from pg_proc p
-      where p.pronamespace = to_regnamespace('net') and p.proname = 'http_post'
-    )
-  then
-    return false;
-  end if;
-
   -- A longer timeout may delay the project's other calls through pg_net.
   execute $sql$
     select net.http_post(
@@ -3203,7 +3186,7 @@ begin
   $sql$ into call using queue;
   return call is not null;
 exception
-  when insufficient_privilege then
+  when undefined_table or undefined_function or insufficient_privilege then
     return false;
   when others or query_canceled or assert_failure then
     raise warning 'The worker was not woken: %', sqlerrm
@@ -3248,9 +3231,7 @@ begin
     where e.name not in (select x.extname from pg_extension x)
   ), '');
 
-  execute $sql$
-    delete from vault.secrets where name in ('billing_worker_url', 'billing_worker_key')
-  $sql$;
+  perform billing.unschedule_worker();
   execute $sql$
     select
       vault.create_secret($1, 'billing_worker_url'),
@@ -4202,29 +4183,24 @@ $$;
 -- it: both may be the same account.
 create function public.billing_missing_events(event_ids text[])
 returns text[]
-language plpgsql stable
+language sql stable
 set search_path = ''
-set plan_cache_mode = force_custom_plan -- one that is kept may suit an empty table
 as $$
-declare
-  providers constant text[] := '{a, b}';
-begin
-  return array(
+  select array(
     select e.id
     from unnest(event_ids) with ordinality as e (id, place)
     where not exists (
         select
         from billing.processed_events p
-        where p.provider = any (providers) and p.event_id = e.id
+        where p.provider in ('a', 'b') and p.event_id = e.id
       )
       and not exists (
         select
         from billing.failed_events f
-        where f.provider = any (providers) and f.event_id = e.id
+        where f.provider in ('a', 'b') and f.event_id = e.id
       )
     order by e.place
-  );
-end;
+  )
 $$;
 
 -- Counts what a sweep has found in the transaction that applies it, so that the number is right even

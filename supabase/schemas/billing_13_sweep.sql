@@ -121,29 +121,24 @@ $$;
 -- it: both may be the same account.
 create function public.billing_missing_events(event_ids text[])
 returns text[]
-language plpgsql stable
+language sql stable
 set search_path = ''
-set plan_cache_mode = force_custom_plan -- one that is kept may suit an empty table
 as $$
-declare
-  providers constant text[] := '{a, b}';
-begin
-  return array(
+  select array(
     select e.id
     from unnest(event_ids) with ordinality as e (id, place)
     where not exists (
         select
         from billing.processed_events p
-        where p.provider = any (providers) and p.event_id = e.id
+        where p.provider in ('a', 'b') and p.event_id = e.id
       )
       and not exists (
         select
         from billing.failed_events f
-        where f.provider = any (providers) and f.event_id = e.id
+        where f.provider in ('a', 'b') and f.event_id = e.id
       )
     order by e.place
-  );
-end;
+  )
 $$;
 
 -- Counts what a sweep has found in the transaction that applies it, so that the number is right even
