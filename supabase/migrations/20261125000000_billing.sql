@@ -2224,11 +2224,11 @@ begin
     return true;
   end if;
 
-  if error_code = 'account_unknown' and customer_id is not null then
-    perform pg_advisory_xact_lock(billing.customer_group_lock(provider, customer_id));
-    return billing.is_known_customer(provider, customer_id);
+  if error_code <> 'account_unknown' then
+    return false;
   end if;
-  return false;
+  perform pg_advisory_xact_lock(billing.customer_group_lock(provider, customer_id));
+  return billing.is_known_customer(provider, customer_id);
 end;
 $$;
 
@@ -3155,9 +3155,9 @@ $$;
 -- Wakes the worker without waiting for it: it claims its work in the database, so a lost or
 -- duplicate call does no harm. Without a queue, it is the schedule that wakes it.
 --
--- Returns false if nothing is scheduled, or if Vault or pg_net is not there or the caller may not
--- use it; the schedule may. What fails besides, such as Vault in a project that was restored elsewhere, is a warning: it
--- must not undo its caller.
+-- Returns false if nothing is scheduled, or if the caller has no Vault or pg_net, or may not use
+-- it; the schedule may. What fails besides, such as Vault in a project that was restored elsewhere,
+-- is a warning: it must not undo its caller.
 create function billing.wake_worker(queue text default null)
 returns boolean
 language plpgsql volatile
@@ -4064,7 +4064,6 @@ as 'select billing.end_grant(grant_id, reason, who)';
 -- applies those that no delivery has brought.
 
 create table billing.installation (
-  is_only boolean primary key default true check (is_only),
   installed_at timestamptz not null default now(),
   -- billing.prune has deleted what was known of events from before.
   pruned_until timestamptz
@@ -4197,14 +4196,14 @@ as $$
       and not exists (
         select
         from billing.failed_events f
-        where f.provider in ('a', 'b') and f.event_id = e.id
+        where f.event_id = e.id
       )
     order by e.place
   )
 $$;
 
--- Counts what a sweep has found in the transaction that applies it, so that the number is right even
--- if the worker is killed.
+-- Counts what a sweep has found in the transaction that applies it, so that the number is right
+-- even if the worker is killed.
 create function billing.count_missed(provider text, types text[])
 returns void
 language sql volatile
@@ -4230,8 +4229,6 @@ language plpgsql volatile
 set search_path = ''
 as $$
 #variable_conflict use_column
-declare
-  of_provider constant text := billing_settle_sweep.provider;
 begin
   update billing.sweeps s set
     swept_until = coalesce(r.swept_until, s.swept_until),
@@ -4243,7 +4240,7 @@ begin
     found = (
       select coalesce(sum(m.events), 0)
       from billing.missed_events m
-      where m.provider = of_provider
+      where m.provider = billing_settle_sweep.provider
     )
   from jsonb_to_record(result) as r (
     swept_until timestamptz,
@@ -4253,7 +4250,7 @@ begin
     has_failed boolean,
     rests_seconds integer
   )
-  where s.provider = of_provider;
+  where s.provider = billing_settle_sweep.provider;
 
   insert into billing.pauses as p (destination, paused_until)
   select
@@ -4567,37 +4564,33 @@ $$;
 -- What an app grants to its users is in docs/nextjs/billing.sql.
 do $$
 declare
-  name text;
+  object text;
+  needed text;
 begin
-  foreach name in array '{
-    subscriptions, subscription_items, records, plan_features, processed_events, failed_events,
-    customers, notifications, health, events_per_hour, grants, sweeps
-  }'::text[] loop
-    execute format(
-      'revoke all on public.billing_%s from public, anon, authenticated, service_role',
-      name
-    );
-    execute format('grant select on public.billing_%s to service_role', name);
+  for object, needed in
+    select 'public.billing_' || name, 'select'
+    from unnest('{
+      subscriptions, subscription_items, records, plan_features, processed_events, failed_events,
+      customers, notifications, health, events_per_hour, grants, sweeps
+    }'::text[]) as name
+    union all
+    select 'function public.billing_' || name, 'execute'
+    from unnest('{
+      apply_events, apply_handled_event, try_event, record_failed_event,
+      claim_failed_events, settle_failed_events, claim_notifications, settle_notifications,
+      claim_alerts, settle_alerts, release_lease,
+      request_sweep, claim_sweep, missing_events, settle_sweep,
+      retry_failed_event, retry_failed_events, resolve_failed_event, reopen_failed_event,
+      account_of_customer, account_email, is_erased,
+      has_access, account, feature_amount, has_feature, grant_plan, end_grant
+    }'::text[]) as name
+  loop
+    execute format('revoke all on %s from public, anon, authenticated, service_role', object);
+    execute format('grant %s on %s to service_role', needed, object);
   end loop;
 
-  foreach name in array '{
-    apply_events, apply_handled_event, try_event, record_failed_event,
-    claim_failed_events, settle_failed_events, claim_notifications, settle_notifications,
-    claim_alerts, settle_alerts, release_lease,
-    request_sweep, claim_sweep, missing_events, settle_sweep,
-    retry_failed_event, retry_failed_events, resolve_failed_event, reopen_failed_event,
-    account_of_customer, account_email, is_erased,
-    has_access, account, feature_amount, has_feature, grant_plan, end_grant
-  }'::text[] loop
-    execute format(
-      'revoke all on function public.billing_%s from public, anon, authenticated, service_role',
-      name
-    );
-    execute format('grant execute on function public.billing_%s to service_role', name);
-  end loop;
-
-  for name in select t.tablename from pg_catalog.pg_tables t where t.schemaname = 'billing' loop
-    execute format('alter table billing.%I enable row level security', name);
+  for object in select t.tablename from pg_catalog.pg_tables t where t.schemaname = 'billing' loop
+    execute format('alter table billing.%I enable row level security', object);
   end loop;
 end;
 $$;

@@ -125,11 +125,11 @@ begin
     return true;
   end if;
 
-  if error_code = 'account_unknown' and customer_id is not null then
-    perform pg_advisory_xact_lock(billing.customer_group_lock(provider, customer_id));
-    return billing.is_known_customer(provider, customer_id);
+  if error_code <> 'account_unknown' then
+    return false;
   end if;
-  return false;
+  perform pg_advisory_xact_lock(billing.customer_group_lock(provider, customer_id));
+  return billing.is_known_customer(provider, customer_id);
 end;
 $$;
 

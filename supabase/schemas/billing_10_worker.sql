@@ -121,9 +121,9 @@ $$;
 -- Wakes the worker without waiting for it: it claims its work in the database, so a lost or
 -- duplicate call does no harm. Without a queue, it is the schedule that wakes it.
 --
--- Returns false if nothing is scheduled, or if Vault or pg_net is not there or the caller may not
--- use it; the schedule may. What fails besides, such as Vault in a project that was restored elsewhere, is a warning: it
--- must not undo its caller.
+-- Returns false if nothing is scheduled, or if the caller has no Vault or pg_net, or may not use
+-- it; the schedule may. What fails besides, such as Vault in a project that was restored elsewhere,
+-- is a warning: it must not undo its caller.
 create function billing.wake_worker(queue text default null)
 returns boolean
 language plpgsql volatile

@@ -2,7 +2,6 @@
 -- applies those that no delivery has brought.
 
 create table billing.installation (
-  is_only boolean primary key default true check (is_only),
   installed_at timestamptz not null default now(),
   -- billing.prune has deleted what was known of events from before.
   pruned_until timestamptz
@@ -135,14 +134,14 @@ as $$
       and not exists (
         select
         from billing.failed_events f
-        where f.provider in ('a', 'b') and f.event_id = e.id
+        where f.event_id = e.id
       )
     order by e.place
   )
 $$;
 
--- Counts what a sweep has found in the transaction that applies it, so that the number is right even
--- if the worker is killed.
+-- Counts what a sweep has found in the transaction that applies it, so that the number is right
+-- even if the worker is killed.
 create function billing.count_missed(provider text, types text[])
 returns void
 language sql volatile
@@ -168,8 +167,6 @@ language plpgsql volatile
 set search_path = ''
 as $$
 #variable_conflict use_column
-declare
-  of_provider constant text := billing_settle_sweep.provider;
 begin
   update billing.sweeps s set
     swept_until = coalesce(r.swept_until, s.swept_until),
@@ -181,7 +178,7 @@ begin
     found = (
       select coalesce(sum(m.events), 0)
       from billing.missed_events m
-      where m.provider = of_provider
+      where m.provider = billing_settle_sweep.provider
     )
   from jsonb_to_record(result) as r (
     swept_until timestamptz,
@@ -191,7 +188,7 @@ begin
     has_failed boolean,
     rests_seconds integer
   )
-  where s.provider = of_provider;
+  where s.provider = billing_settle_sweep.provider;
 
   insert into billing.pauses as p (destination, paused_until)
   select
