@@ -2022,11 +2022,10 @@ language plpgsql volatile
 set search_path = ''
 as $$
 begin
-  return format('Retry requested: %s. The worker %s. See: ', requested, case
+  return format('Retry requested: %s. The worker %s.', requested, case
     when billing.wake_worker('retries') then 'is on its way'
     else 'retries it at its next run'
-  end) || 'select event_id, error, attempts, resolved_at from billing.failed_events '
-    || 'order by last_failed_at desc;';
+  end);
 end;
 $$;
 
