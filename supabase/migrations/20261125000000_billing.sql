@@ -2880,6 +2880,7 @@ begin
     window alike as (partition by f.error_code)
     order by f.error_code, f.first_failed_at desc
   ),
+
   -- If fewer are open than were reported, the next one is new.
   fewer as (
     update billing.alerts a
@@ -2889,6 +2890,7 @@ begin
     )
     where a.reported > 0
   ),
+
   news as (
     select
       'failure_opened' as kind,
@@ -2970,6 +2972,7 @@ begin
         or greatest(s.last_success_at, s.wanted_since) < now() - interval '3 hours'
       )
   )
+
   select
     md5(concat_ws('/', n.kind, n.code, n.provider, a.alerted_at))::uuid,
     n.kind,
@@ -4572,6 +4575,7 @@ begin
       subscriptions, subscription_items, records, plan_features, processed_events, failed_events,
       customers, notifications, health, events_per_hour, grants, sweeps
     }'::text[]) as name
+
     union all
     select 'function public.billing_' || name, 'execute'
     from unnest('{

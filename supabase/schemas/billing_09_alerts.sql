@@ -58,6 +58,7 @@ begin
     window alike as (partition by f.error_code)
     order by f.error_code, f.first_failed_at desc
   ),
+
   -- If fewer are open than were reported, the next one is new.
   fewer as (
     update billing.alerts a
@@ -67,6 +68,7 @@ begin
     )
     where a.reported > 0
   ),
+
   news as (
     select
       'failure_opened' as kind,
@@ -148,6 +150,7 @@ begin
         or greatest(s.last_success_at, s.wanted_since) < now() - interval '3 hours'
       )
   )
+
   select
     md5(concat_ws('/', n.kind, n.code, n.provider, a.alerted_at))::uuid,
     n.kind,

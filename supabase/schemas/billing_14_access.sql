@@ -308,6 +308,7 @@ begin
       subscriptions, subscription_items, records, plan_features, processed_events, failed_events,
       customers, notifications, health, events_per_hour, grants, sweeps
     }'::text[]) as name
+
     union all
     select 'function public.billing_' || name, 'execute'
     from unnest('{
