@@ -175,9 +175,12 @@ returns integer
 language plpgsql volatile
 set search_path = ''
 as $$
+declare
+  sent constant jsonb := jsonb_path_query_array(
+    billing.accept_results(lease_id, destination, results),
+    '$[*] ? (@.result == "sent")'
+  );
 begin
-  results := billing.accept_results(lease_id, destination, results);
-
   insert into billing.alerts as a (error_code, opened_at, alerted_at, reported)
   select
     -- Sweeps have alerts of their own for each provider.
@@ -187,8 +190,7 @@ begin
     case when r.kind = 'failure_opened' then now() end,
     now(),
     coalesce(r.alert -> 'open', '0')::integer -- only failure_opened has it
-  from jsonb_to_recordset(results) as r (result text, kind text, alert jsonb)
-  where r.result = 'sent'
+  from jsonb_to_recordset(sent) as r (kind text, alert jsonb)
   on conflict (error_code) do update set
     opened_at = case
       when excluded.opened_at is not null then coalesce(a.opened_at, excluded.opened_at)
@@ -202,12 +204,11 @@ begin
 
   update billing.missed_events m
   set is_reported = true
-  from jsonb_to_recordset(results) as r (result text, kind text, alert jsonb)
-  where r.result = 'sent'
-    and r.kind = 'events_missed'
+  from jsonb_to_recordset(sent) as r (kind text, alert jsonb)
+  where r.kind = 'events_missed'
     and m.provider = r.alert ->> 'provider'
     and m.found_at <= (r.alert ->> 'found_until')::timestamptz;
 
-  return (select count(*) from jsonb_path_query(results, '$[*] ? (@.result == "sent")'));
+  return jsonb_array_length(sent);
 end;
 $$;
