@@ -135,7 +135,7 @@ as $$
       and not exists (
         select
         from billing.failed_events f
-        where f.event_id = e.id
+        where f.provider in ('a', 'b') and f.event_id = e.id
       )
     order by e.place
   )
@@ -172,7 +172,7 @@ begin
   update billing.sweeps s set
     swept_until = coalesce(r.swept_until, s.swept_until),
     types = s.types || r.types,
-    position = coalesce(r.position, s.position),
+    position = r.position,
     goes_on = r.goes_on,
     last_success_at = case when r.has_failed then s.last_success_at else now() end,
     last_error = r.error,
