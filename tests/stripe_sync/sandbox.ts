@@ -13,6 +13,11 @@ import { TEST_API_KEY } from "../support/run_script.ts";
 type Fields = Record<string, unknown>;
 type Thing = Fields & { id: string };
 
+type Item = Fields & { price: Fields };
+type ItemChanges = readonly [
+  { quantity: string; price_data?: { product: string } },
+];
+
 export interface Endpoint {
   readonly url: string;
   readonly secret: string;
@@ -29,6 +34,7 @@ const AGAIN_AFTER_MS = 90;
 const RETRIES_MS = [200, 400, 800];
 
 const SUBSCRIPTION = TEMPLATES["customer.subscription.created"].data.object;
+const [ITEM] = SUBSCRIPTION.items.data as unknown as [Item];
 const INVOICE = TEMPLATES["invoice.payment_failed"].data.object;
 
 export function serveSandbox(
@@ -143,15 +149,14 @@ export function serveSandbox(
     return "past_due";
   }
 
-  function itemsOf([item]: readonly Fields[], before = {}) {
-    const [template] = SUBSCRIPTION.items.data;
-    const { price: id, quantity } = item!;
-    const { product } = things.get(`${id}`)!;
-    const price = { ...template!.price, id, product };
-    const changed = { price, quantity: Number(quantity) };
+  function itemsOf([{ price_data, ...changes }]: ItemChanges, before = ITEM) {
+    const price = price_data
+      ? { ...ITEM.price, id: uniqueId("price"), product: price_data.product }
+      : before.price;
     const current_period_end = now() + 30 * 86_400;
-    const data = [{ ...template, current_period_end, ...before, ...changed }];
-    return { ...SUBSCRIPTION.items, data };
+    const quantity = Number(changes.quantity);
+    const item = { ...before, current_period_end, price, quantity };
+    return { ...SUBSCRIPTION.items, data: [item] };
   }
 
   function create({ items, ...fields }: Fields): Thing {
@@ -161,7 +166,7 @@ export function serveSandbox(
       ...fields,
       cancel_at: null,
       pause_collection: null,
-      items: itemsOf(items as Fields[]),
+      items: itemsOf(items as ItemChanges),
       status: "incomplete",
     });
     emit("customer.subscription.created", subscription);
@@ -170,7 +175,7 @@ export function serveSandbox(
   }
 
   function update(subscription: Thing, { items, ...fields }: Fields): Thing {
-    const [item] = (subscription.items as { data: [Fields] }).data;
+    const [item] = (subscription.items as { data: [Item] }).data;
     const {
       billing_cycle_anchor: anchor,
       cancel_at_period_end: ends,
@@ -183,7 +188,7 @@ export function serveSandbox(
       changes.cancel_at_period_end = ends === "true";
       changes.cancel_at = ends === "true" ? item.current_period_end : null;
     }
-    if (items) changes.items = itemsOf(items as Fields[], item);
+    if (items) changes.items = itemsOf(items as ItemChanges, item);
     if (anchor) changes.status = charge(subscription, "subscription_update");
     return change(subscription, changes);
   }
@@ -251,7 +256,6 @@ export function serveSandbox(
       case "DELETE customer one":
         return deleteCustomer(id);
       case "POST product one":
-      case "POST price one":
         return Object.assign(thing, { active: fields.active === "true" });
       default:
         return add(object, object, fields);
@@ -291,7 +295,7 @@ export function serveSandbox(
       [
         ...all("customer"),
         ...all("subscription").filter(({ status }) => status !== "canceled"),
-        ...[...all("product"), ...all("price")].filter(({ active }) => active),
+        ...all("product").filter(({ active }) => active),
       ].map(({ id }) => id),
     [Symbol.asyncDispose]: async () => {
       await server[Symbol.asyncDispose]();
