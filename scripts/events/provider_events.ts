@@ -3,9 +3,8 @@ import {
   type FormatName,
   FORMATS,
 } from "../../supabase/functions/_shared/billing/events/formats.ts";
-import type { JsonObject } from "./event_types.ts";
 import * as bodies from "./provider_bodies.ts";
-import { EVENT_TYPES } from "./templates.ts";
+import { EVENT_TYPES, type JsonObject } from "./templates.ts";
 import { uniqueId } from "./unique_id.ts";
 
 export type ProviderEventOptions = Partial<

@@ -20,8 +20,6 @@ import {
   readProvider,
 } from "../common/option_values.ts";
 import type { ProviderName } from "../common/sign.ts";
-import type { JsonObject } from "../events/event_types.ts";
-import { invoiceEvent } from "../events/invoice_event.ts";
 import {
   eventTypesOf,
   providerEvent,
@@ -31,6 +29,8 @@ import { subscriptionEvent } from "../events/subscription_event.ts";
 import {
   API_VERSIONS,
   type EventType,
+  invoiceEvent,
+  type JsonObject,
   paymentEvent,
 } from "../events/templates.ts";
 import {

@@ -11,7 +11,7 @@ import {
   type Provider,
   providerEvent,
 } from "../../scripts/events/provider_events.ts";
-import type { JsonObject } from "../../scripts/events/event_types.ts";
+import type { JsonObject } from "../../scripts/events/templates.ts";
 import { startReceiver, startWorker, takeTurn } from "../support/functions.ts";
 import { eventually } from "../support/hang_limit.ts";
 import { post } from "../support/send.ts";

@@ -10,7 +10,7 @@ import type postgres from "postgres";
 import { describeEvent } from "../../supabase/functions/_shared/billing/events/format.ts";
 import { stripe } from "../../supabase/functions/_shared/billing/events/stripe.ts";
 import { edited } from "../support/edited.ts";
-import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
+import { invoiceEvent } from "../../scripts/events/templates.ts";
 import {
   type Provider,
   providerEvent,

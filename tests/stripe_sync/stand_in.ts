@@ -1,10 +1,12 @@
 /** A stand-in for Stripe: an account that changes over time, and the API that shows it. */
-import type { SubscriptionObject } from "../../scripts/events/event_types.ts";
 import {
   subscriptionEvent,
   type SubscriptionEventOptions,
 } from "../../scripts/events/subscription_event.ts";
-import { API_VERSIONS } from "../../scripts/events/templates.ts";
+import {
+  API_VERSIONS,
+  type SubscriptionObject,
+} from "../../scripts/events/templates.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import type { Context } from "../../scripts/stripe_sync/command.ts";
 import { openStripeSource } from "../../scripts/stripe_sync/stripe_source.ts";

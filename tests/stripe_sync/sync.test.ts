@@ -1,6 +1,6 @@
 /** import and reconcile against a stand-in for Stripe, through Stripe's own package. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
+import { invoiceEvent } from "../../scripts/events/templates.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { fix } from "../../scripts/reconcile.ts";
