@@ -8,8 +8,8 @@ import {
 } from "./common/cli.ts";
 import { createCommand } from "./common/create_command.ts";
 import { requireDeno } from "./common/deno_version.ts";
-import { LOCAL_PROJECT_URL } from "./common/loopback.ts";
 import {
+  PROJECT_OPTION,
   projectKey,
   readProject,
   type Surroundings,
@@ -30,8 +30,7 @@ const COMMAND_LINE = {
 and resolves it; and what an account has. Only the browser that opens the
 printed link has access.`,
   options: {
-    "--project-url URL":
-      `https://<project-ref>.supabase.co, also SUPABASE_URL (default: the running local stack, else ${LOCAL_PROJECT_URL})`,
+    ...PROJECT_OPTION,
     "--port NUMBER":
       `the port of 127.0.0.1 to listen on (default: ${DEFAULT_PORT}; 0: any free one)`,
     "--no-open": "print the link without opening a browser",
@@ -40,7 +39,7 @@ printed link has access.`,
     SUPABASE_SECRET_KEY:
       "sb_secret_..., if a URL is given (default for a local project: the local stack's). It stays in this process.",
   },
-} as const satisfies CommandLine;
+} satisfies CommandLine;
 
 const OPENERS: Partial<Record<typeof Deno.build.os, readonly string[]>> = {
   linux: ["xdg-open"],

@@ -57,7 +57,7 @@ Ctrl-C. It was never run against Stripe itself: please send us its output.`,
   },
   exitCodes:
     "0 if every step and check succeeded, 1 if one did not, 3 if the rehearsal could not begin or end, 130 if it was interrupted",
-} as const satisfies CommandLine;
+} satisfies CommandLine;
 
 type Arguments = ReturnType<typeof parseRehearseArguments>;
 

@@ -28,7 +28,7 @@ with the local stack's public secret, so nothing else accepts it.`,
     "--account ID": "account_id in app_metadata, for a policy that reads it",
   },
   details: "Use it as Authorization, beside the publishable key as apikey.",
-} as const satisfies CommandLine;
+} satisfies CommandLine;
 
 if (import.meta.main) Deno.exit(await token(Deno.args).catch(reportEnd));
 

@@ -55,7 +55,7 @@ const COMMAND_LINE = {
   summary:
     `Writes the newest migration and the functions' types from supabase/schemas.`,
   options: {},
-} as const satisfies CommandLine;
+} satisfies CommandLine;
 
 if (import.meta.main) {
   await writeMigration().catch((error) => Deno.exit(reportEnd(error)));

@@ -8,9 +8,10 @@ import {
 } from "../../supabase/functions/_shared/billing/settings/providers.ts";
 import { reportEnd, UsageError, type Values } from "../common/cli.ts";
 import { functionEnvironment, readEnvFile } from "../common/environment.ts";
-import { isLoopback, LOCAL_PROJECT_URL } from "../common/loopback.ts";
+import { isLoopback } from "../common/loopback.ts";
 import {
   oneOf,
+  PROJECT_OPTION,
   projectKey,
   PROVIDER_OPTION,
   readProject,
@@ -28,8 +29,7 @@ import { openTables, type Tables } from "./tables.ts";
 /** Where a command reads and writes. */
 export const PLACE_OPTIONS = {
   ...PROVIDER_OPTION,
-  "--project-url URL":
-    `https://<project-ref>.supabase.co, also SUPABASE_URL (default: the local stack that runs, else ${LOCAL_PROJECT_URL})`,
+  ...PROJECT_OPTION,
   "--stripe-url URL": "a stand-in for Stripe on this machine, for tests",
 } as const;
 

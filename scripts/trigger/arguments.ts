@@ -19,7 +19,6 @@ import {
   PROVIDER_OPTION,
   readProvider,
 } from "../common/option_values.ts";
-import type { ProviderName } from "../common/sign.ts";
 import {
   eventTypesOf,
   providerEvent,
@@ -72,8 +71,6 @@ const COMMAND_LINE = {
 Values without an option stay as in the record, if it can be read. Without any
 option, customer.subscription.updated is the change to an unpaid yearly plan.
 
-To test your own handler, use --print: docs/handlers.md.
-
 Standard output has the status and the body of the answer. Standard error has
 the result of the event, and the row: on the local stack, or with SUPABASE_URL
 and SUPABASE_SECRET_KEY for a --url of that project.
@@ -81,7 +78,7 @@ and SUPABASE_SECRET_KEY for a --url of that project.
 The signing secrets are those of the functions: from the environment, from
 supabase/functions/.env, or else the local stack's.`,
   exitCodes: "0 for a 2xx answer, else 1",
-} as const satisfies CommandLine;
+} satisfies CommandLine;
 
 export function parseTriggerArguments(
   args: readonly string[],
@@ -120,17 +117,13 @@ export function parseTriggerArguments(
   const { quantity, "cancel-at": cancelAt, ...texts } = event;
   const source = {
     type,
-    subscription: defaultSubscription(provider),
+    // A subscription belongs to one provider.
+    subscription: `sub_local_${provider}`,
     ...texts,
     ...(quantity !== undefined && { quantity: readQuantity(quantity) }),
     ...(cancelAt !== undefined && { cancelAt: readTime(cancelAt) }),
   };
   return { provider, format, url, print, source };
-}
-
-/** A subscription belongs to one provider. */
-export function defaultSubscription(provider: ProviderName): string {
-  return `sub_local_${provider}`;
 }
 
 function eventType(

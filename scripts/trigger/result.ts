@@ -13,7 +13,7 @@ import { LOCAL_SECRET_KEY } from "../../supabase/functions/_shared/billing/setti
 import { describeFailedBody } from "../../supabase/functions/_shared/billing/database/record_failure.ts";
 import { settingsPrefix } from "../../supabase/functions/_shared/billing/settings/providers.ts";
 import type { Environment } from "../common/environment.ts";
-import { asTyped, shellWord } from "../common/how_started.ts";
+import { asTyped } from "../common/how_started.ts";
 import { isLoopback } from "../common/loopback.ts";
 import { givenProjectUrl, readSecret } from "../common/option_values.ts";
 import { openApi, type ProjectAccess } from "../common/project_api.ts";
@@ -21,7 +21,7 @@ import type { RunningStack } from "../common/running_stack.ts";
 import { nextStep } from "../common/next_step.ts";
 import { wrap } from "../common/print.ts";
 import { eventTypesOf } from "../events/provider_events.ts";
-import { defaultSubscription, type TriggerArguments } from "./arguments.ts";
+import type { TriggerArguments } from "./arguments.ts";
 import type { SubscriptionRecord } from "./stated_event.ts";
 
 /** The longest line that a terminal of 80 columns does not wrap. */
@@ -230,7 +230,7 @@ export function advice(
   if (!errorCode) return [...lines, "The receiver's log has the reason."];
 
   if (/^(?:subscription_unknown|creation_pending)$/.test(errorCode)) {
-    lines.push(...creationOf(sent));
+    lines.push(`  ${creationOf(sent.format)}, with the same options`);
   }
   return [
     ...lines,
@@ -266,24 +266,9 @@ function projectOption(url = ""): string {
     : "";
 }
 
-/** Returns the command that sends the subscription's creation to the same place. */
-function creationOf(
-  { provider, format, source, url }: TriggerArguments,
-): string[] {
-  if (!("type" in source)) return [];
-  const { subscription } = source;
+function creationOf(format: FormatName): string {
   const type = eventTypesOf(format).find((type) =>
     /^(?:creation|opening_update)$/.test(kindOf(FORMATS[format], type) ?? "")
   );
-
-  const command = [
-    asTyped(`trigger ${type}`),
-    ...(provider === "a" ? [] : [`--provider ${provider}`]),
-    ...(format === "stripe" ? [] : [`--format ${format}`]),
-    ...(subscription === defaultSubscription(provider)
-      ? []
-      : [`--subscription ${shellWord(subscription)}`]),
-    ...(url === undefined ? [] : [`--url ${shellWord(url)}`]),
-  ];
-  return [command.join(" ")];
+  return asTyped(`trigger ${type}`);
 }
