@@ -6,7 +6,6 @@ import {
   reportEnd,
   UsageError,
 } from "./common/cli.ts";
-import { createCommand } from "./common/create_command.ts";
 import { requireDeno } from "./common/deno_version.ts";
 import {
   PROJECT_OPTION,
@@ -26,14 +25,13 @@ const HOSTNAME = "127.0.0.1";
 const COMMAND_LINE = {
   usage: "console",
   summary:
-    `Opens a page on this machine that shows what is failing, and repairs, retries
+    `Serves a page on this machine that shows what is failing, and repairs, retries
 and resolves it; and what an account has. Only the browser that opens the
 printed link has access.`,
   options: {
     ...PROJECT_OPTION,
     "--port NUMBER":
       `the port of 127.0.0.1 to listen on (default: ${DEFAULT_PORT}; 0: any free one)`,
-    "--no-open": "print the link without opening a browser",
   },
   environment: {
     SUPABASE_SECRET_KEY:
@@ -41,18 +39,12 @@ printed link has access.`,
   },
 } satisfies CommandLine;
 
-const OPENERS: Partial<Record<typeof Deno.build.os, readonly string[]>> = {
-  linux: ["xdg-open"],
-  darwin: ["open"],
-  windows: ["rundll32", "url.dll,FileProtocolHandler"],
-};
-
 requireDeno("2.9.5"); // util.diff
 if (import.meta.main) Deno.exit(await main(Deno.args).catch(reportEnd));
 
 async function main(args: readonly string[]): Promise<number> {
   const env = Deno.env.toObject();
-  const { port, opensBrowser, ...access } = parseConsoleArguments(args, {
+  const { port, ...access } = parseConsoleArguments(args, {
     env,
     warn: printError,
     local: await findRunningStack(env),
@@ -66,7 +58,6 @@ async function main(args: readonly string[]): Promise<number> {
     `  ${running.link}`,
     "Stop with Ctrl-C",
   );
-  if (opensBrowser && Deno.stdout.isTerminal()) openBrowser(running.link);
   await aborted(ending.signal);
   return 0;
 }
@@ -81,7 +72,6 @@ export function parseConsoleArguments(
     projectUrl,
     secretKey: projectKey(projectUrl, secrets),
     port: readPort(values.port),
-    opensBrowser: values["no-open"] === undefined,
   };
 }
 
@@ -119,27 +109,5 @@ function listen(port: number, handler: Deno.ServeHandler) {
     throw new Error(
       `Port ${port} is in use. Choose another one with --port, or --port=0 for any.`,
     );
-  }
-}
-
-/** The browser does not get the secret key, and Ctrl-C does not end it. */
-export function openBrowser(url: string): void {
-  const [command, ...args] = OPENERS[Deno.build.os] ?? [];
-  if (command === undefined) return;
-
-  const env = Deno.env.toObject();
-  delete env["SUPABASE_SECRET_KEY"];
-  try {
-    createCommand(command, {
-      args: [...args, url],
-      clearEnv: true,
-      env,
-      detached: true,
-      stdin: "null",
-      stdout: "null",
-      stderr: "null",
-    }).spawn().unref();
-  } catch (error) {
-    if (!(error instanceof Deno.errors.NotFound)) throw error;
   }
 }

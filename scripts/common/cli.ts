@@ -42,7 +42,6 @@ export class FaultInLines extends Error {
 
 const HELP = { "--help": "show this text" };
 
-/** The column at which the texts of options begin. */
 const TEXT_COLUMN = 23;
 
 /** No error repeats a value: it may be secret. */

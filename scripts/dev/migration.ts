@@ -29,10 +29,8 @@ export const SCHEMA_FILES: readonly string[] = Array.from(
   ({ name }) => join(SCHEMAS, name),
 ).sort();
 
-/** The migration of the first release. */
 const FIRST = join(MIGRATIONS, "20261125000000_billing.sql");
 
-/** The newest migration. */
 export const MIGRATION = join(
   MIGRATIONS,
   Array.from(Deno.readDirSync(MIGRATIONS), ({ name }) => name).sort().at(-1)!,

@@ -10,7 +10,6 @@ import {
   parseCommandLine,
   UsageError,
 } from "../common/cli.ts";
-import { closest } from "../common/closest.mjs";
 import type { Environment } from "../common/environment.ts";
 import { LOCAL_WEBHOOK_URL } from "../common/loopback.ts";
 import {
@@ -19,11 +18,7 @@ import {
   PROVIDER_OPTION,
   readProvider,
 } from "../common/option_values.ts";
-import {
-  eventTypesOf,
-  providerEvent,
-  statusesOf,
-} from "../events/provider_events.ts";
+import { eventTypesOf, providerEvent } from "../events/provider_events.ts";
 import { subscriptionEvent } from "../events/subscription_event.ts";
 import {
   API_VERSIONS,
@@ -159,8 +154,6 @@ function readTime(text: string): number | null {
 
 type EventSource = Extract<TriggerArguments["source"], { type: string }>;
 
-const CHECKOUT_STATUSES = ["paid", "unpaid", "no_payment_required"];
-
 /** The types that have an option, besides those that change a subscription. */
 const TYPES_WITH = {
   "status": /\bsubscription\.|^checkout\./,
@@ -169,10 +162,10 @@ const TYPES_WITH = {
   "cancel-at": /^$/,
 };
 
-/** Refuses options that do not fit the type, and a misspelt status. */
+/** Refuses options that do not fit the type. */
 function requireFitting(
   type: string,
-  options: { readonly status?: string },
+  options: object,
   format: FormatName,
 ): void {
   const isChange = isOfSubscription(format, type);
@@ -181,14 +174,6 @@ function requireFitting(
       throw new UsageError(`${type} takes no --${name}.`);
     }
   }
-  const { status } = options;
-  if (status === undefined) return;
-
-  const known = isChange ? statusesOf(format) : CHECKOUT_STATUSES;
-  // An unknown status may be intended, to see how the receiver handles it.
-  const meant = known.includes(status) ? undefined : closest(status, known);
-  if (meant === undefined) return;
-  throw new UsageError(`Unknown status "${status}". Did you mean ${meant}?`);
 }
 
 /** @param options.created Unix time in seconds, by default now. */
