@@ -4,8 +4,7 @@ import {
   FORMATS,
 } from "../../supabase/functions/_shared/billing/events/formats.ts";
 import * as bodies from "./provider_bodies.ts";
-import { EVENT_TYPES, type JsonObject } from "./templates.ts";
-import { uniqueId } from "./unique_id.ts";
+import { EVENT_TYPES, type JsonObject, uniqueId } from "./templates.ts";
 
 export type ProviderEventOptions = Partial<
   Omit<bodies.EventFacts, "startedAt">

@@ -8,8 +8,8 @@ import {
   type SubscriptionItemObject,
   type SubscriptionObject,
   templateOf,
+  uniqueId,
 } from "./templates.ts";
-import { uniqueId } from "./unique_id.ts";
 
 /** For null, the event has null or lacks the field. Times are in Unix seconds. */
 export interface SubscriptionEventOptions extends EventOptions {

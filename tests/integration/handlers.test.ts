@@ -4,7 +4,7 @@
  */
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
-import { uniqueId } from "../../scripts/events/unique_id.ts";
+import { uniqueId } from "../../scripts/events/templates.ts";
 import { handlersPage } from "../support/docs.ts";
 import { deliver, post } from "../support/send.ts";
 import { startOwnStack } from "../support/stacks.ts";

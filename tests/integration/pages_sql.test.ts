@@ -10,7 +10,7 @@ import type postgres from "postgres";
 import { describeEvent } from "../../supabase/functions/_shared/billing/events/format.ts";
 import { stripe } from "../../supabase/functions/_shared/billing/events/stripe.ts";
 import { edited } from "../support/edited.ts";
-import { invoiceEvent } from "../../scripts/events/templates.ts";
+import { invoiceEvent, uniqueId } from "../../scripts/events/templates.ts";
 import {
   type Provider,
   providerEvent,
@@ -18,7 +18,6 @@ import {
 } from "../../scripts/events/provider_events.ts";
 import { FORMATS } from "../../supabase/functions/_shared/billing/events/formats.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
-import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { RIGHTS } from "../support/app_page.ts";
 import { REALTIME_SQL } from "../support/supabase_extensions.ts";
 import { everySqlBlock, fillIn, readPage, SNIPPETS } from "../support/docs.ts";

@@ -4,7 +4,7 @@ import {
   providerSettings,
   signatureHeaders,
 } from "../../scripts/common/sign.ts";
-import { uniqueId } from "../../scripts/events/unique_id.ts";
+import { uniqueId } from "../../scripts/events/templates.ts";
 import { LOCAL_SIGNING_SECRETS } from "../../supabase/functions/_shared/billing/settings/local_stack.ts";
 import { handlersPage } from "../support/docs.ts";
 import {

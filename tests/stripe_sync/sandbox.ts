@@ -5,8 +5,11 @@
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import Stripe from "stripe";
-import { API_VERSIONS, TEMPLATES } from "../../scripts/events/templates.ts";
-import { uniqueId } from "../../scripts/events/unique_id.ts";
+import {
+  API_VERSIONS,
+  TEMPLATES,
+  uniqueId,
+} from "../../scripts/events/templates.ts";
 import { serveHere } from "../support/machine.ts";
 import { TEST_API_KEY } from "../support/run_script.ts";
 
@@ -24,14 +27,11 @@ export interface Endpoint {
   readonly enabled_events?: readonly string[];
   readonly api_version?: typeof API_VERSIONS[number];
   readonly status?: string;
-  /** How far Stripe's clock is ahead of the receiver's. */
-  readonly aheadSeconds?: number;
 }
 
 /** Some events overtake those before them. Each is sent again. */
 const DELAYS_MS = [120, 0, 60, 10];
 const AGAIN_AFTER_MS = 90;
-const RETRIES_MS = [200, 400, 800];
 
 const SUBSCRIPTION = TEMPLATES["customer.subscription.created"].data.object;
 const [ITEM] = SUBSCRIPTION.items.data as unknown as [Item];
@@ -69,7 +69,6 @@ export function serveSandbox(
       object: "event",
       created: now(),
       livemode: false,
-      pending_webhooks: receivers.length,
       type,
       data: { object: structuredClone(object), previous_attributes },
     };
@@ -77,57 +76,40 @@ export function serveSandbox(
     const delayMs = DELAYS_MS[events.length % DELAYS_MS.length]!;
 
     for (const endpoint of receivers) {
-      const sent = sleep(delayMs).then(() => deliver(event, endpoint))
+      const sent = sleep(delayMs).then(() => post(event, endpoint))
+        .then(() => sleep(AGAIN_AFTER_MS)).then(() => post(event, endpoint))
         .finally(() => sending.delete(sent));
       sending.add(sent);
     }
   }
 
-  async function deliver(
-    event: { pending_webhooks: number; data: Fields },
-    endpoint: Endpoint,
-  ) {
-    for (const retryMs of RETRIES_MS) {
-      if (await post(event, endpoint)) {
-        event.pending_webhooks--;
-        await sleep(AGAIN_AFTER_MS);
-        return void await post(event, endpoint);
-      }
-      await sleep(retryMs);
-    }
-  }
-
   async function post(
     event: { data: Fields },
-    { url, secret, api_version = API_VERSIONS[1], aheadSeconds = 0 }: Endpoint,
-  ): Promise<boolean> {
+    { url, secret, api_version = API_VERSIONS[1] }: Endpoint,
+  ) {
     const isOld = api_version === API_VERSIONS[0];
     const data = isOld ? inOldShape(event.data) : event.data;
     const payload = JSON.stringify({ ...event, api_version, data }, null, 2);
-    const timestamp = now() + aheadSeconds;
     const signature = await webhooks
-      .generateTestHeaderStringAsync({ payload, secret, timestamp });
+      .generateTestHeaderStringAsync({ payload, secret });
     const headers = { "stripe-signature": signature };
-    const init = { method: "POST", headers, body: payload };
-    const response = await fetch(url, init).catch(() => undefined);
-    await response?.body?.cancel();
-    return response?.ok ?? false;
+    const response = await fetch(url, {
+      method: "POST",
+      headers,
+      body: payload,
+    });
+    await response.body?.cancel();
   }
 
   function change(thing: Thing, changes: Fields, type = "updated"): Thing {
-    const before = structuredClone(thing);
-    const changed = Object.keys(changes).filter((name) =>
-      JSON.stringify(changes[name]) !== JSON.stringify(thing[name])
-    );
-    const previous = Object.fromEntries(
-      changed.map((name) => [name, before[name]]),
+    const previous = Object.entries(structuredClone(thing)).filter(
+      ([name, value]) =>
+        name in changes &&
+        JSON.stringify(changes[name]) !== JSON.stringify(value),
     );
     Object.assign(thing, changes);
-    emit(
-      `customer.subscription.${type}`,
-      thing,
-      type === "updated" ? previous : undefined,
-    );
+    const attributes = type === "updated" && Object.fromEntries(previous);
+    emit(`customer.subscription.${type}`, thing, attributes || undefined);
     return thing;
   }
 

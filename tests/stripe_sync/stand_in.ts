@@ -6,8 +6,8 @@ import {
 import {
   API_VERSIONS,
   type SubscriptionObject,
+  uniqueId,
 } from "../../scripts/events/templates.ts";
-import { uniqueId } from "../../scripts/events/unique_id.ts";
 import type { Context } from "../../scripts/stripe_sync/command.ts";
 import { openStripeSource } from "../../scripts/stripe_sync/stripe_source.ts";
 import { openTables } from "../../scripts/stripe_sync/tables.ts";

@@ -1,8 +1,7 @@
 /** import and reconcile against a stand-in for Stripe, through Stripe's own package. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { invoiceEvent } from "../../scripts/events/templates.ts";
+import { invoiceEvent, uniqueId } from "../../scripts/events/templates.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
-import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { fix } from "../../scripts/reconcile.ts";
 import { importPages } from "../../scripts/stripe_sync/apply.ts";
 import type { Context } from "../../scripts/stripe_sync/command.ts";

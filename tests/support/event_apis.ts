@@ -18,8 +18,8 @@ import {
   invoiceEvent,
   type JsonObject,
   paymentEvent,
+  uniqueId,
 } from "../../scripts/events/templates.ts";
-import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { serveHere } from "./machine.ts";
 
 export type ListingFormat = "stripe" | "paddle";
