@@ -170,8 +170,7 @@ async function checkAccount({ account, ...project }: Arguments) {
   await call("account", { account_id: account });
   const query = { account_id: `eq.${account}` };
   const records = await read("billing_records", query);
-  const failures = await read("billing_failed_events", query);
-  if (records.length + failures.length > 0) {
+  if (records.length > 0) {
     throw new Error(`The project has rows of account ${account}.`);
   }
 }

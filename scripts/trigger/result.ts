@@ -25,7 +25,7 @@ import type { TriggerArguments } from "./arguments.ts";
 import type { SubscriptionRecord } from "./stated_event.ts";
 
 /** The longest line that a terminal of 80 columns does not wrap. */
-export const MAX_COLUMNS = 79;
+const MAX_COLUMNS = 79;
 
 type SentEvent = Awaited<ReturnType<typeof sentEvent>>;
 
@@ -225,7 +225,7 @@ export function advice(
     lines.push(`The receiver needs ${setting}: docs/providers.md.`);
   }
   const todo = nextStep(errorCode, sent.provider);
-  if (todo) lines.push(...wrap(`${errorCode}: ${todo}`, MAX_COLUMNS));
+  if (todo) lines.push(`${errorCode}: ${todo}`);
   // With a code, the failure's row was printed, and has the reason.
   if (!errorCode) return [...lines, "The receiver's log has the reason."];
 
@@ -251,12 +251,11 @@ function afterSuccess(
 
   const notice = format.notices?.[type];
   const handler = handlerName(type);
-  return wrap(
+  return [
     notice
       ? `To notify the account of it, add ${notice} to NOTIFY: docs/notifications.md.`
       : `To handle this type, add it to HANDLE_EVENT_TYPES, and create the function billing.${handler}: docs/handlers.md.`,
-    MAX_COLUMNS,
-  );
+  ];
 }
 
 function projectOption(url = ""): string {
