@@ -8,6 +8,7 @@ import {
 } from "./common/cli.ts";
 import { requireDeno } from "./common/deno_version.ts";
 import {
+  PROJECT_ENVIRONMENT,
   PROJECT_OPTION,
   projectKey,
   readProject,
@@ -33,10 +34,7 @@ printed link has access.`,
     "--port NUMBER":
       `the port of 127.0.0.1 to listen on (default: ${DEFAULT_PORT}; 0: any free one)`,
   },
-  environment: {
-    SUPABASE_SECRET_KEY:
-      "sb_secret_..., if a URL is given (default for a local project: the local stack's). It stays in this process.",
-  },
+  environment: PROJECT_ENVIRONMENT,
 } satisfies CommandLine;
 
 requireDeno("2.9.5"); // util.diff

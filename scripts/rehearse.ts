@@ -12,7 +12,11 @@ import {
 } from "./common/cli.ts";
 import { isLoopback } from "./common/loopback.ts";
 import { nextStep } from "./common/next_step.ts";
-import { endpointUrl, type Surroundings } from "./common/option_values.ts";
+import {
+  endpointUrl,
+  PROJECT_ENVIRONMENT,
+  type Surroundings,
+} from "./common/option_values.ts";
 import { print, printError } from "./common/print.ts";
 import { openApi } from "./common/project_api.ts";
 import type { Findings } from "./doctor/check.ts";
@@ -24,7 +28,6 @@ import {
   PLACE_OPTIONS,
   readTarget,
   runCommand,
-  TARGET_ENVIRONMENT,
 } from "./stripe_sync/command.ts";
 import { differenceLine } from "./stripe_sync/differences.ts";
 import {
@@ -51,7 +54,7 @@ Ctrl-C. It was never run against Stripe itself: please send us its output.`,
     ...PLACE_OPTIONS,
   },
   environment: {
-    SUPABASE_SECRET_KEY: TARGET_ENVIRONMENT.SUPABASE_SECRET_KEY,
+    ...PROJECT_ENVIRONMENT,
     STRIPE_API_KEY:
       "sk_test_... or rk_test_... A restricted key (rk_) may write customers, payment methods, products, prices, subscriptions and invoices, and read events and webhook endpoints.",
   },
@@ -65,11 +68,6 @@ if (import.meta.main) await runCommand(parseRehearseArguments, run);
 
 function parseRehearseArguments(args: readonly string[], here: Surroundings) {
   const { values } = parseCommandLine(args, COMMAND_LINE);
-  if (/^.k_live_/.test(here.env["STRIPE_API_KEY"] ?? "")) {
-    throw new UsageError(
-      "STRIPE_API_KEY is a live key. Use a sandbox's: sk_test_... or rk_test_...",
-    );
-  }
   const target = readTarget({ ...values, mode: "test" }, here);
   const { projectUrl } = target;
 

@@ -11,6 +11,7 @@ import { functionEnvironment, readEnvFile } from "../common/environment.ts";
 import { isLoopback } from "../common/loopback.ts";
 import {
   oneOf,
+  PROJECT_ENVIRONMENT,
   PROJECT_OPTION,
   projectKey,
   PROVIDER_OPTION,
@@ -42,8 +43,7 @@ export const TARGET_OPTIONS = {
 } as const;
 
 export const TARGET_ENVIRONMENT = {
-  SUPABASE_SECRET_KEY:
-    "sb_secret_... (default for a local project: the local stack's).",
+  ...PROJECT_ENVIRONMENT,
   STRIPE_API_KEY:
     "sk_test_..., rk_test_..., sk_live_... or rk_live_... A restricted key (rk_) needs permission to read subscriptions and events.",
   UNMAPPED_SUBSCRIPTIONS:
@@ -155,7 +155,7 @@ function readMode(
   if ((confirmed ?? (isLocal && "test")) === mode) return mode;
   const key = `STRIPE_API_KEY is a ${mode} key`;
   if (confirmed !== undefined) {
-    throw new UsageError(`${key}, but --mode is ${confirmed}.`);
+    throw new UsageError(`${key}, but ${confirmed} mode is wanted.`);
   }
   const project = isLocal
     ? "but the project is local"

@@ -17,9 +17,8 @@ type Fields = Record<string, unknown>;
 type Thing = Fields & { id: string };
 
 type Item = Fields & { price: Fields };
-type ItemChanges = readonly [
-  { quantity: string; price_data?: { product: string } },
-];
+/** As Stripe's package sends it, with names such as `items[0][quantity]`. */
+type Form = Readonly<Record<string, string>>;
 
 export interface Endpoint {
   readonly url: string;
@@ -131,24 +130,28 @@ export function serveSandbox(
     return "past_due";
   }
 
-  function itemsOf([{ price_data, ...changes }]: ItemChanges, before = ITEM) {
-    const price = price_data
-      ? { ...ITEM.price, id: uniqueId("price"), product: price_data.product }
+  function itemsOf(form: Form, before = ITEM) {
+    const product = form["items[0][price_data][product]"];
+    const price = product
+      ? { ...ITEM.price, id: uniqueId("price"), product }
       : before.price;
     const current_period_end = now() + 30 * 86_400;
-    const quantity = Number(changes.quantity);
+    const quantity = Number(form["items[0][quantity]"]);
     const item = { ...before, current_period_end, price, quantity };
     return { ...SUBSCRIPTION.items, data: [item] };
   }
 
-  function create({ items, ...fields }: Fields): Thing {
+  function create(form: Form): Thing {
+    const { customer, default_payment_method } = form;
     const subscription = add("subscription", "sub", {
       ...SUBSCRIPTION,
       id: uniqueId("sub"),
-      ...fields,
+      customer,
+      default_payment_method,
+      metadata: { accountId: form["metadata[accountId]"] },
       cancel_at: null,
       pause_collection: null,
-      items: itemsOf(items as ItemChanges),
+      items: itemsOf(form),
       status: "incomplete",
     });
     emit("customer.subscription.created", subscription);
@@ -156,22 +159,24 @@ export function serveSandbox(
     return change(subscription, { status });
   }
 
-  function update(subscription: Thing, { items, ...fields }: Fields): Thing {
+  function update(subscription: Thing, form: Form): Thing {
     const [item] = (subscription.items as { data: [Item] }).data;
-    const {
-      billing_cycle_anchor: anchor,
-      cancel_at_period_end: ends,
-      default_payment_method = subscription.default_payment_method,
-      pause_collection = subscription.pause_collection,
-    } = fields;
-    Object.assign(subscription, { default_payment_method });
-    const changes: Fields = { pause_collection: pause_collection || null };
+    const { cancel_at_period_end: ends, pause_collection } = form;
+    subscription.default_payment_method = form.default_payment_method ??
+      subscription.default_payment_method;
+
+    const changes: Fields = {};
     if (ends) {
       changes.cancel_at_period_end = ends === "true";
       changes.cancel_at = ends === "true" ? item.current_period_end : null;
     }
-    if (items) changes.items = itemsOf(items as ItemChanges, item);
-    if (anchor) changes.status = charge(subscription, "subscription_update");
+    const behavior = form["pause_collection[behavior]"];
+    if (behavior) changes.pause_collection = { behavior };
+    if (pause_collection === "") changes.pause_collection = null;
+    if ("items[0][id]" in form) changes.items = itemsOf(form, item);
+    if ("billing_cycle_anchor[type]" in form) {
+      changes.status = charge(subscription, "subscription_update");
+    }
     return change(subscription, changes);
   }
 
@@ -188,21 +193,21 @@ export function serveSandbox(
     return { id, deleted: true };
   }
 
-  function list(object: string, fields: Fields): readonly unknown[] {
+  function list(object: string, form: Form): readonly unknown[] {
     if (object === "event") {
-      const { types, created } = fields as { types: string[]; created: Fields };
-      return events.filter((event) =>
-        types.includes(event.type) && event.created >= Number(created.gte)
+      return events.filter(({ type, created }) =>
+        Object.values(form).includes(type) &&
+        created >= Number(form["created[gte]"])
       );
     }
     return all(object).filter((thing) =>
-      Object.entries(fields).every(([name, value]) =>
+      Object.entries(form).every(([name, value]) =>
         name === "limit" || `${thing[name]}` === value
       )
     );
   }
 
-  function carryOut(method: string, path: string, fields: Fields): unknown {
+  function carryOut(method: string, path: string, form: Form): unknown {
     const [, , what = "", id = "", action] = path.split("/");
     const object = what.slice(0, -1);
     const thing = things.get(id)!;
@@ -214,13 +219,13 @@ export function serveSandbox(
     }
 
     if (method === "GET") {
-      return id ? thing : { data: list(object, fields), has_more: false };
+      return id ? thing : { data: list(object, form), has_more: false };
     }
     switch (`${method} ${object} ${action ?? (id && "one")}`) {
       case "POST subscription ":
-        return create(fields);
+        return create(form);
       case "POST subscription one":
-        return update(thing, fields);
+        return update(thing, form);
       case "POST subscription pause":
         return change(thing, { status: "paused" }, "paused");
       case "POST subscription resume":
@@ -238,18 +243,19 @@ export function serveSandbox(
       case "DELETE customer one":
         return deleteCustomer(id);
       case "POST product one":
-        return Object.assign(thing, { active: fields.active === "true" });
+        return Object.assign(thing, { active: form.active === "true" });
       default:
-        return add(object, object, fields);
+        return add(object, object, form);
     }
   }
 
   async function answer(request: Request): Promise<Response> {
     const { pathname, search } = new URL(request.url);
-    const fields = parseForm(await request.text() || search);
+    const text = await request.text() || search;
+    const form = Object.fromEntries(new URLSearchParams(text));
     try {
       if (refused?.test(pathname)) throw new Error(`${pathname} is refused`);
-      return Response.json(carryOut(request.method, pathname, fields));
+      return Response.json(carryOut(request.method, pathname, form));
     } catch (thrown) {
       const { message, cause: code } = thrown as Error;
       const error = { type: "invalid_request_error", code, message };
@@ -288,22 +294,6 @@ export function serveSandbox(
 
 function now(): number {
   return Math.floor(Date.now() / 1000);
-}
-
-/** Parses `items[0][price]=price_1` and such, as Stripe's package sends them. */
-function parseForm(text: string): Fields {
-  const result: Fields = {};
-  for (const [name, value] of new URLSearchParams(text)) {
-    const keys = name.replaceAll("]", "").split("[");
-    const last = keys.pop()!;
-    let holder = result;
-    for (const [i, key] of keys.entries()) {
-      const isList = /^\d+$/.test(keys[i + 1] ?? last);
-      holder = (holder[key] ??= isList ? [] : {}) as Fields;
-    }
-    holder[last] = value;
-  }
-  return result;
 }
 
 interface Shape extends Fields {

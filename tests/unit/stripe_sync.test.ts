@@ -78,7 +78,7 @@ Deno.test("what is missing or does not fit is refused, and no key repeated", () 
       [LIVE, "local. If that is intended, add --mode live"],
       [`${TEST} ${SECRET} ${REMOTE}`, "add --mode test"],
       [`${LIVE} ${SECRET} ${REMOTE}`, "add --mode live"],
-      [`${TEST} --mode live`, "is a test key, but --mode is live"],
+      [`${TEST} --mode live`, "is a test key, but live mode is wanted"],
       [`${LIVE} --mode test`, "is a live key"],
       [`${TEST} ${REMOTE} --mode test`, "needs SUPABASE_SECRET_KEY"],
       // Stripe's key is sent to Stripe or this machine only.
