@@ -1,0 +1,79 @@
+/**
+ * `deno task picture`: draws the README's picture, which shows what the live view prints
+ * while these events are sent to a new local stack.
+ */
+import { join } from "node:path";
+import { createCommand } from "../common/create_command.ts";
+import { LOCAL_SIGNING_SECRETS } from "../common/environment.ts";
+import { REPOSITORY } from "../common/how_started.ts";
+import { createLiveView } from "../live_view/live_view.ts";
+import { startNotificationReceiver } from "../local_stack/notification_receiver.ts";
+import { startStack } from "../local_stack/stack.ts";
+import { waitUntil } from "../local_stack/wait_until.ts";
+
+const PICTURE = join(REPOSITORY, "docs/images/live_view.svg");
+
+/** The arguments of `trigger`, and a part of the last line that comes of them. */
+const EVENTS = [
+  ["customer.subscription.created", "applied"],
+  ["invoice.payment_failed", "notifications delivered"],
+  ["customer.subscription.updated --subscription sub_b", "creation first"],
+  ["customer.subscription.created --subscription sub_b", "failures retried"],
+] as const;
+
+const COLORS = {
+  dim: "#9198a1",
+  green: "#56d364",
+  yellow: "#e3b341",
+  red: "#ff7b72",
+  cyan: "#79c0ff",
+};
+
+if (import.meta.main) {
+  await Deno.writeTextFile(PICTURE, draw(await record()));
+  console.log(`Wrote ${PICTURE}`);
+}
+
+/** Returns lines of SVG: none of these texts has a character that XML escapes. */
+async function record(): Promise<readonly string[]> {
+  await using opened = new AsyncDisposableStack();
+  const dataDir = await Deno.makeTempDir({ prefix: "billing-webhook-data-" });
+  opened.defer(() => Deno.remove(dataDir, { recursive: true }));
+
+  const lines: string[] = [];
+  const log = createLiveView({
+    print: (line) => lines.push(line),
+    columns: () => 80,
+    paint: (style, text) => `<tspan fill="${COLORS[style]}">${text}</tspan>`,
+    clock: Date.now,
+  });
+  const receiver = opened.use(
+    startNotificationReceiver((line) => log(line, "notification")),
+  );
+  const env = receiver.addTo(LOCAL_SIGNING_SECRETS);
+  const stack = opened.use(await startStack({ dataDir, env, onLog: log }));
+  lines.length = 0;
+
+  for (const [event, last] of EVENTS) {
+    const args = `task trigger --url ${stack.urls.webhook} ${event}`.split(" ");
+    await createCommand(Deno.execPath(), { args, cwd: REPOSITORY }).output();
+    const isShown = () => lines.some((line) => line.includes(last));
+    if (!await waitUntil(isShown, { timeoutMs: 20_000 })) {
+      throw new Error(`No "${last}" in:\n${lines.join("\n")}`);
+    }
+  }
+  return [...lines]; // without what is printed when the stack ends
+}
+
+function draw(lines: readonly string[]): string {
+  const rows = lines.map((line, i) =>
+    `<text x="18" y="${i * 22 + 32}">${line}</text>`
+  );
+  const size = `width="756" height="${lines.length * 22 + 28}"`;
+  return `<svg xmlns="http://www.w3.org/2000/svg" xml:space="preserve" ${size}>
+<style>text { font: 14.5px ui-monospace, Menlo, Consolas, monospace; fill: #e6edf3 }</style>
+<rect width="100%" height="100%" rx="8" fill="#0d1117"/>
+${rows.join("\n")}
+</svg>
+`;
+}
