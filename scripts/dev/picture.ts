@@ -13,7 +13,7 @@ import { waitUntil } from "../local_stack/wait_until.ts";
 
 const PICTURE = join(REPOSITORY, "docs/images/live_view.svg");
 
-/** The arguments of `trigger`, and a part of the last line that comes of them. */
+/** The arguments of `trigger`, and what the last line of each contains. */
 const EVENTS = [
   ["customer.subscription.created", "applied"],
   ["invoice.payment_failed", "notifications delivered"],
@@ -70,8 +70,8 @@ function draw(lines: readonly string[]): string {
     `<text x="18" y="${i * 22 + 32}">${line}</text>`
   );
   const size = `width="756" height="${lines.length * 22 + 28}"`;
-  return `<svg xmlns="http://www.w3.org/2000/svg" xml:space="preserve" ${size}>
-<style>text { font: 14.5px ui-monospace, Menlo, Consolas, monospace; fill: #e6edf3 }</style>
+  return `<svg xmlns="http://www.w3.org/2000/svg" ${size}>
+<style>text { font: 14.5px ui-monospace, Menlo, Consolas, monospace; fill: #e6edf3; white-space: pre }</style>
 <rect width="100%" height="100%" rx="8" fill="#0d1117"/>
 ${rows.join("\n")}
 </svg>
