@@ -41,12 +41,6 @@ export interface Target extends TargetSpec {
   readonly databaseUrl: string;
 }
 
-/** A sync engine connects to Postgres directly, to a database of its own. */
-const ENGINE = {
-  file: "stripe_sync_engine",
-  query: "select _last_synced_at as at from stripe.subscriptions order by id",
-};
-
 /** The servers to measure, by the name that the command line takes. */
 export const TARGETS = {
   receiver: {
@@ -60,12 +54,11 @@ export const TARGETS = {
     query:
       "select updated_at as at from public.subscriptions_by_hand order by id",
   },
-  engine: { title: "engine in Studio", ...ENGINE },
-  enginePool: { title: "engine with pool", ...ENGINE, env: { POOL: "10" } },
-  older: {
+  // It connects to Postgres directly, to a database of its own.
+  engine: {
     title: "older engine",
     file: "supabase_stripe_sync_engine",
-    query: ENGINE.query.replace("_last", "last"),
+    query: "select last_synced_at as at from stripe.subscriptions order by id",
   },
   verify: { title: "only verifies", file: "verify_only" },
   bare: {
@@ -121,8 +114,7 @@ export async function serveTarget(
   const { file } = spec;
   if (!file && !count) return { ...receiverTarget(stack), ...spec };
 
-  const isEngine = file?.endsWith("engine");
-  const databaseUrl = isEngine
+  const databaseUrl = name === "engine"
     ? (await createDatabase(stack.ports.db, { name })).url
     : stack.dbUrl;
   if (name === "byHand") {

@@ -36,8 +36,6 @@ export const PEERS: readonly TargetName[] = [
   "receiver",
   "byHand",
   "engine",
-  "enginePool",
-  "older",
   "verify",
 ];
 

@@ -107,14 +107,7 @@ export function parseDoctorArguments(
       ? options.readProject(option, here)
       : { secrets: here.env };
 
-  const url = values.url ?? `${projectUrl}/functions/v1/billing-webhook`;
-  // The secret key may be sent to this host, too.
-  if (!options.safeUrl(url)) {
-    throw new UsageError(
-      "--url takes an https URL, or an http URL on this machine.",
-    );
-  }
-
+  const url = options.endpointUrl(values.url, projectUrl);
   const { origin, pathname } = new URL(url);
   const isOfProject = pathname.startsWith("/functions/v1/");
   return {

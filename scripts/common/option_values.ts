@@ -75,6 +75,19 @@ export function safeUrl(text: string): URL | undefined {
   return isSafe ? url : undefined;
 }
 
+/** Returns the endpoint's URL; by default, the project's. */
+export function endpointUrl(
+  url: string | undefined,
+  projectUrl: string | undefined,
+): string {
+  const chosen = url ?? `${projectUrl}/functions/v1/billing-webhook`;
+  // Secrets may be sent to this host, too.
+  if (safeUrl(chosen)) return chosen;
+  throw new UsageError(
+    "--url takes an https URL, or an http URL on this machine.",
+  );
+}
+
 /**
  * Returns a secret, which can be sent in a header. No option takes one: every user of
  * the machine could read it in the list of processes, and `deno task` prints it.

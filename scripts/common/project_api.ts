@@ -97,6 +97,12 @@ export function openApi(
   return {
     rest,
 
+    /** Calls a function of the receiver's. */
+    async call<T>(name: string, args: object): Promise<T> {
+      const body = JSON.stringify(args);
+      return (await rest<T>("POST", `rpc/billing_${name}`, { body })).data;
+    },
+
     async read<Name extends keyof Views>(name: Name, query: Query) {
       return (await rest<Row<Name>[]>("GET", name, { query })).data;
     },

@@ -24,7 +24,10 @@ export function openProject(
   { fetch }: Pick<RequestTools, "fetch">,
 ) {
   const tools = { fetch, clock: Date.now };
-  const { rest, read } = api.openApi(access, { ...tools, timeoutMs: 10_000 });
+  const { rest, read, call } = api.openApi(access, {
+    ...tools,
+    timeoutMs: 10_000,
+  });
   const { projectUrl: url, secretKey } = access;
 
   /** Waits only a few seconds for a run to end, because a page waits for it. */
@@ -33,11 +36,6 @@ export function openProject(
     const target = `${url}/functions/v1/billing-worker?queue=${queue}`;
     return sendRequest(target, init, { ...tools, timeoutMs: 8_000 });
   };
-
-  async function callSql<T>(name: string, args: object): Promise<T> {
-    const body = JSON.stringify(args);
-    return (await rest<T>("POST", `rpc/billing_${name}`, { body })).data;
-  }
 
   return {
     url,
@@ -52,15 +50,15 @@ export function openProject(
       return rest<api.Row<Name>[]>("GET", name, { query, prefer });
     },
 
-    call: (name: string, args: object) => callSql<string>(name, args),
+    call: (name: string, args: object) => call<string>(name, args),
 
     /** As apps ask, with the default grace. */
     account: (account_id: string) =>
-      callSql<AccountAnswer>("account", { account_id }),
+      call<AccountAnswer>("account", { account_id }),
 
     /** Returns the result that an event would have. */
     tryEvent: async (event: object) =>
-      (await callSql<[TrialResult]>("try_event", { event }))[0],
+      (await call<[TrialResult]>("try_event", { event }))[0],
 
     /** Updates rows, and returns how many. The body is JSON. */
     async update(name: keyof api.Views, conditions: api.Query, body: string) {

@@ -85,11 +85,13 @@ export async function* checkProject(
   const { acknowledging = [], hasAlerts = false } = settings ?? {};
   if (acknowledging.length > 0) {
     yield check("acknowledged", async () => {
-      const danger = whyUnsafeToAcknowledge({
-        lastScheduledRunAt: (await health)?.last_scheduled_run_at ?? null,
+      const { last_scheduled_run_at } = (await health) ?? {};
+      const nowMs = here.clock();
+      const danger = whyUnsafeToAcknowledge(
+        last_scheduled_run_at,
         hasAlerts,
-        nowMs: here.clock(),
-      });
+        nowMs,
+      );
       if (danger === undefined) return "failures are retried, and reported";
       throw new Failed(
         `failed events are answered 200, so providers do not send them again, but ${danger}`,

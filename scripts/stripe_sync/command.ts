@@ -1,4 +1,4 @@
-/** The common part of `deno task import` and `deno task reconcile`. */
+/** The common part of `deno task import`, `reconcile` and `rehearse`. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { readEventSettings } from "../../supabase/functions/_shared/billing/events/event_settings.ts";
 import { createClient } from "../../supabase/functions/_shared/billing/database/client.ts";
@@ -25,15 +25,20 @@ import type { Wait } from "./retry.ts";
 import { openStripeSource, type StripeSource } from "./stripe_source.ts";
 import { openTables, type Tables } from "./tables.ts";
 
-export const TARGET_OPTIONS = {
-  "--mode test|live":
-    "required for a live key, and for a project that is not local; must match the key",
+/** Where a command reads and writes. */
+export const PLACE_OPTIONS = {
   ...PROVIDER_OPTION,
-  "--account-from KEY":
-    'where to find the account ID if metadata.accountId is missing: another key of the metadata, or "customer" for the customer\'s ID',
   "--project-url URL":
     `https://<project-ref>.supabase.co, also SUPABASE_URL (default: the local stack that runs, else ${LOCAL_PROJECT_URL})`,
   "--stripe-url URL": "a stand-in for Stripe on this machine, for tests",
+} as const;
+
+export const TARGET_OPTIONS = {
+  "--mode test|live":
+    "required for a live key, and for a project that is not local; must match the key",
+  "--account-from KEY":
+    'where to find the account ID if metadata.accountId is missing: another key of the metadata, or "customer" for the customer\'s ID',
+  ...PLACE_OPTIONS,
 } as const;
 
 export const TARGET_ENVIRONMENT = {
@@ -51,7 +56,12 @@ export type Target = Readonly<ReturnType<typeof readTarget>>;
 export interface Context extends
   Pick<
     Target,
-    "provider" | "accountFrom" | "unmappedSubscriptions" | "planItem" | "notify"
+    | "provider"
+    | "accountFrom"
+    | "unmappedSubscriptions"
+    | "planItem"
+    | "notify"
+    | "oncePerInvoice"
   > {
   readonly stripe: StripeSource;
   readonly tables: Tables;
@@ -62,7 +72,7 @@ export interface Context extends
 const CHECK_LIMIT_MS = 10_000;
 
 /** The exit code after an error; 1 means that something differs. */
-const FAILED = 3;
+export const FAILED = 3;
 
 /** May be interrupted: nothing is applied in part, and the next run does the rest. */
 export async function runCommand<Arguments extends Target>(
@@ -114,7 +124,7 @@ function readSettings(env: Surroundings["env"], provider: ProviderName) {
     const format = readFormatName(env, provider);
     if (format !== "stripe") {
       throw new Error(
-        `import and reconcile are for Stripe only, but ${
+        `This command is for Stripe only, but ${
           settingsPrefix(provider)
         }FORMAT is ${format}. If the other provider is Stripe, name it with --provider.`,
       );

@@ -26,7 +26,11 @@ export async function findDifferences(context: Context) {
     stripe.someSubscriptions(recorded.filter((id) => !listed.has(id))),
     context,
   );
-  const undelivered = await stripe.undeliveredEvents(typesOf(format));
+  const undelivered = await stripe.events({
+    // An endpoint has not acknowledged them.
+    delivery_success: false,
+    types: [...typesOf(format)],
+  });
 
   const compared = new Map([...listed, ...unlisted]);
   // Includes unmapped ones, even if they are ignored below.

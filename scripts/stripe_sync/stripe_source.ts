@@ -106,16 +106,21 @@ export function openStripeSource(
     }
   }
 
-  /** Reads the events of the last 30 days that an endpoint has not acknowledged. */
-  async function undeliveredEvents(types: readonly string[]) {
-    const undelivered = { delivery_success: false, types: [...types] };
-    const found = pages((position) =>
-      stripe.events.list({ ...undelivered, ...position })
-    );
-    return (await Array.fromAsync(found)).flatMap(({ data }) => data);
+  async function all<T extends { id: string; livemode: boolean }>(
+    ...list: Parameters<typeof pages<T>>
+  ): Promise<T[]> {
+    return (await Array.fromAsync(pages(...list))).flatMap(({ data }) => data);
   }
 
-  return { subscriptions, someSubscriptions, undeliveredEvents };
+  return {
+    client: stripe,
+    subscriptions,
+    someSubscriptions,
+    /** The events of the last 30 days, the newest first. */
+    events: (query: Stripe.EventListParams) =>
+      all((position) => stripe.events.list({ ...query, ...position })),
+    endpoints: () => all((position) => stripe.webhookEndpoints.list(position)),
+  };
 }
 
 export function callStripe<T>(

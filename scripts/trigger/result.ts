@@ -70,17 +70,14 @@ export async function sentEvent(
     deliveryId,
     handlerTypes: { types: new Set<string>() },
   });
-  const { eventId: id, event } = await describeFailedBody(body, {
-    format,
-    derivedId,
-  });
+  const { failed } = await describeFailedBody(body, { format, derivedId });
   return {
     provider,
     format,
-    id,
-    type: event.type ?? "",
-    subscription: event.subscription_id ?? "",
-    customer: event.customer_id ?? "",
+    id: failed.event_id,
+    type: failed.type ?? "",
+    subscription: failed.subscription_id ?? "",
+    customer: failed.customer_id ?? "",
   };
 }
 

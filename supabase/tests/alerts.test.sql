@@ -3,7 +3,7 @@
  * moving all times back.
  */
 begin;
-select plan(45);
+select plan(46);
 set local timezone = 'UTC';
 truncate billing.failed_events, billing.alerts, billing.leases, billing.pauses;
 
@@ -152,6 +152,17 @@ select is(
   (select public.billing_settle_alerts(pg_temp.run(1), 'alerts', results) from results),
   1,
   'the run with the queue settles alerts'
+);
+
+select pg_temp.pass('1 hour');
+select pg_temp.fail('tap_5', 'subscription_unknown');
+select ok(
+  (
+    select n -> 'id' <> c.a -> 'id'
+    from jsonb_array_elements(pg_temp.claim()) as n
+    join claimed c on c.a #> '{alert,error_code}' = n #> '{alert,error_code}'
+  ),
+  'the next alert of a code has another ID'
 );
 
 -- One an hour and code.

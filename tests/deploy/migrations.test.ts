@@ -9,7 +9,6 @@ import {
   generateTypes,
   MIGRATION,
   migrationText,
-  SCHEMA_FILES,
   TYPES,
 } from "../../scripts/dev/migration.ts";
 import { withDatabase } from "../../scripts/local_stack/databases.ts";
@@ -27,14 +26,6 @@ import { setting } from "../support/test_environment.ts";
 
 const migrated = setting("TEST_DATABASE_URL");
 const port = Number(new URL(migrated).port);
-
-Deno.test("no line of the schema files is longer than 100 columns", async () => {
-  for (const file of SCHEMA_FILES) {
-    const text = await Deno.readTextFile(file);
-    const long = text.split("\n").filter((line) => line.length > 100);
-    assertEquals(long, [], file);
-  }
-});
 
 Deno.test("the migration and the types are what the schema files make: deno task migration", async () => {
   assertEquals(await Deno.readTextFile(MIGRATION), await migrationText());

@@ -46,6 +46,7 @@ const ELSEWHERE: readonly (readonly [commands: RegExp, where: string])[] = [
     / STRIPE_API_KEY |^(deno task|npx --yes \S+) (import|reconcile) /,
     "tests/stripe_sync",
   ],
+  [/^deno task rehearse/, "tests/integration/rehearse.test.ts"],
   [/^deno task console/, "tests/unit/console.test.ts and tests/console"],
   [/^(\w+=\w+ )?deno task test /, "the gate"],
   [/^npx -y deno@[\d.]+ task test$/, "the gate"],

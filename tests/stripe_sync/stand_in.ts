@@ -169,7 +169,7 @@ export function testContext(
   return {
     stripe: openStripeSource(target, wait),
     tables: openTables(
-      { provider, oncePerInvoice: false, database },
+      { provider, database },
       wait,
     ),
     provider,
@@ -177,6 +177,7 @@ export function testContext(
     planItem: "first",
     unmappedSubscriptions: "fail",
     notify: new Set(["payment_failed"]),
+    oncePerInvoice: false,
     wait,
     ...changes,
   };

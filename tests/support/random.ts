@@ -1,12 +1,5 @@
 import fc from "fast-check";
 
-export function freshSeed(): number {
-  const given = Deno.env.get("PROPERTY_SEED");
-  return given === undefined
-    ? crypto.getRandomValues(new Int32Array(1))[0] ?? 0
-    : Number(given);
-}
-
 /**
  * Checks a property with a fresh seed, which is printed so that `PROPERTY_SEED` can
  * repeat the run.
@@ -15,7 +8,10 @@ export async function checkProperty<T>(
   property: fc.IAsyncProperty<T>,
   options: fc.Parameters<T>,
 ): Promise<void> {
-  const seed = freshSeed();
+  const given = Deno.env.get("PROPERTY_SEED");
+  const seed = given === undefined
+    ? crypto.getRandomValues(new Int32Array(1))[0]!
+    : Number(given);
   console.log(`seed ${seed}`);
   await fc.assert(property, { seed, ...options });
 }

@@ -37,7 +37,7 @@ export async function runCommand(...of: Parameters<typeof command>) {
 }
 
 export function runScript(
-  name: "import" | "reconcile",
+  name: "import" | "reconcile" | "rehearse",
   { args, env = {} }: { args: string[]; env?: Variables },
 ) {
   return runCommand(name, args, {

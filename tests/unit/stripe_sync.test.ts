@@ -87,7 +87,7 @@ Deno.test("what is missing or does not fit is refused, and no key repeated", () 
       // Of the chosen provider, before anything about a key of Stripe's.
       [
         "PROVIDER_A_FORMAT=paddle",
-        "are for Stripe only, but PROVIDER_A_FORMAT is",
+        "is for Stripe only, but PROVIDER_A_FORMAT is",
       ],
       [`${TEST} PROVIDER_B_FORMAT=polar --provider b`, "B_FORMAT is polar"],
       [`${TEST} PROVIDER_A_FORMAT=padle`, "PROVIDER_A_FORMAT must be"],
@@ -453,7 +453,7 @@ Deno.test("apply() repeats the call while the database is unavailable or a recor
   });
   const database = { rpc } as DatabaseClient;
 
-  const options = { database, provider: "a", oncePerInvoice: false } as const;
+  const options = { database, provider: "a" } as const;
   const { result, waits } = await called((wait) =>
     openTables(options, wait).apply([[{} as BillingEvent]])
   );

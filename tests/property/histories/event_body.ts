@@ -6,7 +6,7 @@ import { parseEvent } from "../../../supabase/functions/_shared/billing/events/p
 import type { HistoryEvent } from "./model.ts";
 
 /** Returns the full-size body that a provider sends for an event. */
-export function eventBody(event: HistoryEvent): object {
+function eventBody(event: HistoryEvent): object {
   const { type, account, namesAccount, values, ...rest } = event;
   if (type === "invoice.payment_failed") {
     return invoiceEvent({ ...rest, account, customer: values.customer });

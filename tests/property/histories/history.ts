@@ -328,15 +328,6 @@ export function renamed(history: History, prefix: string): History {
   };
 }
 
-/** Returns random histories that a seed determines, with IDs of their own. */
-export function sampleHistories(
-  count: number,
-  { seed, prefix }: { seed: number; prefix: string },
-): History[] {
-  return fc.sample(history, { seed, numRuns: count })
-    .map((each, i) => renamed(each, `${prefix}_${i}`));
-}
-
 export function eventsOf(histories: readonly History[]): HistoryEvent[] {
   return histories.flatMap(({ events }) => events);
 }

@@ -275,10 +275,9 @@ const PAYMENT = {
     "https://invoice.example.com/i/acct_1ExampleShop/test_ExampleInvoice3",
   next_payment_attempt: "2026-12-01T09:00:00+00:00",
 };
-/** Every kind, and a payment that is tried no more or of which nothing is known. */
+/** Every kind, and a payment of which nothing is known. */
 const EXAMPLES: Notification[] = [
   PAYMENT,
-  { ...PAYMENT, attempt_count: 8, next_payment_attempt: null },
   { ...OCCURRED, provider: "b", occurred_at: OCCURRED.created_at },
   {
     ...OCCURRED,

@@ -26,6 +26,7 @@ const FOLDERS: Readonly<Record<string, string>> = {
   remove: "add",
   import: "stripe_sync",
   reconcile: "stripe_sync",
+  rehearse: "(stripe_sync|doctor)",
 };
 
 function mayImport(file: string): RegExp {

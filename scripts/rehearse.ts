@@ -1,0 +1,227 @@
+/**
+ * `deno task rehearse`: the life of a subscription in a sandbox of Stripe's. The result
+ * goes to standard output, progress to standard error.
+ */
+import type Stripe from "stripe";
+import { abortOnEnd } from "./common/abort_on_end.ts";
+import {
+  type CommandLine,
+  parseCommandLine,
+  UsageError,
+} from "./common/cli.ts";
+import { isLoopback } from "./common/loopback.ts";
+import { endpointUrl, type Surroundings } from "./common/option_values.ts";
+import { print, printError } from "./common/print.ts";
+import { openApi } from "./common/project_api.ts";
+import type { Finding, Findings } from "./doctor/check.ts";
+import { checkEndpoint } from "./doctor/endpoint.ts";
+import { checkProject } from "./doctor/project.ts";
+import {
+  type Context,
+  FAILED,
+  PLACE_OPTIONS,
+  readTarget,
+  runCommand,
+  TARGET_ENVIRONMENT,
+} from "./stripe_sync/command.ts";
+import { openLife } from "./stripe_sync/life.ts";
+import { reasons, rehearse, type StepResult } from "./stripe_sync/rehearsal.ts";
+
+const INTERRUPTED = 130;
+
+const COMMAND_LINE = {
+  usage: "rehearse",
+  summary:
+    `Makes a subscription in your Stripe sandbox, changes it step by step, and shows
+what your project makes of each step. Deletes what it made at Stripe, also after
+Ctrl-C. It was never run against Stripe itself: please send us its output.`,
+  options: {
+    "--url URL":
+      "the endpoint, as registered at Stripe (default: the project's)",
+    "--account ID": "an account without rows (default: a new ID)",
+    "--wait SECONDS": "how long a step may take (default: 90)",
+    "--json": "print one JSON document",
+    ...PLACE_OPTIONS,
+  },
+  environment: {
+    SUPABASE_SECRET_KEY: TARGET_ENVIRONMENT.SUPABASE_SECRET_KEY,
+    STRIPE_API_KEY:
+      "sk_test_... or rk_test_... A restricted key (rk_) may write customers, payment methods, products, prices, subscriptions and invoices, and read events and webhook endpoints.",
+  },
+  exitCodes:
+    "0 if every step and check succeeded, 1 if one did not, 3 if the rehearsal could not begin or end, 130 if it was interrupted",
+} as const satisfies CommandLine;
+
+type Arguments = ReturnType<typeof parseRehearseArguments>;
+
+if (import.meta.main) await runCommand(parseRehearseArguments, run);
+
+function parseRehearseArguments(args: readonly string[], here: Surroundings) {
+  const { values } = parseCommandLine(args, COMMAND_LINE);
+  if (/^.k_live_/.test(here.env["STRIPE_API_KEY"] ?? "")) {
+    throw new UsageError(
+      "STRIPE_API_KEY is a live key. Use a sandbox's: sk_test_... or rk_test_...",
+    );
+  }
+  const target = readTarget({ ...values, mode: "test" }, here);
+  const { projectUrl } = target;
+
+  const url = endpointUrl(values.url, projectUrl);
+  if (url.includes("/functions/v1/") && !url.startsWith(`${projectUrl}/`)) {
+    throw new UsageError(`--url is not an endpoint of ${projectUrl}.`);
+  }
+  const name = `rehearsal_${crypto.randomUUID().slice(0, 8)}`;
+  const { account = name, wait = "90", json = false } = values;
+  if (!/^[\w-]{1,255}$/.test(account) || !/^[1-9]\d{0,3}$/.test(wait)) {
+    throw new UsageError(
+      "--account takes letters, digits, _ and -; --wait takes seconds.",
+    );
+  }
+
+  return {
+    ...target,
+    url,
+    // Else stripe listen or a tunnel forwards to it.
+    isRegistered: values.url !== undefined || !isLoopback(projectUrl),
+    name,
+    account,
+    limitMs: Number(wait) * 1000,
+    json,
+    doctor: { env: here.env, fetch, clock: Date.now },
+  };
+}
+
+async function run(context: Context & Arguments): Promise<number> {
+  const { stripe, provider, account, url, json, doctor } = context;
+  printError(`Rehearsing with ${url}, provider ${provider}`);
+
+  // All that refuses comes before anything is made.
+  const target = { ...context, dbUrl: undefined };
+  const checks = await failedOf(checkEndpoint(target, doctor));
+  const down = checks.find(({ name }) => /endpoint|unsigned/.test(name));
+  if (down) throw new Error(`${url} is not the receiver: ${down.text}`);
+  const registered = await findEndpoint(context);
+  await checkAccount(context);
+
+  const ending = new AbortController();
+  const { signal } = ending;
+  await abortOnEnd(ending, Deno.env.toObject());
+
+  const life = openLife({ ...context, stripe: stripe.client });
+  const steps: StepResult[] = [];
+  let fault: string | undefined;
+  try {
+    for await (const result of rehearse({ ...context, life, signal })) {
+      steps.push(result);
+      if (!json) print(...stepLines(result));
+    }
+  } catch (error) {
+    fault = signal.aborted ? "interrupted" : (error as Error).message;
+  }
+
+  printError("Deleting what was made at Stripe");
+  const left = await life.remove();
+  if (fault !== undefined) printError(`Not finished: ${fault}`);
+
+  if (!signal.aborted) {
+    checks.push(...await failedOf(checkProject(target, doctor)));
+  }
+  const faults = new Set([
+    ...checks.map(({ name, text }) => `${name}: ${text}`),
+    ...steps.flatMap((result) =>
+      reasons(result, { ...context, ...registered })
+    ),
+  ]);
+  const passed = fault === undefined && faults.size + left.length === 0;
+
+  if (json) {
+    print(JSON.stringify({
+      passed,
+      project_url: context.projectUrl,
+      url,
+      provider,
+      account_id: account,
+      api_version: registered.endpoint?.api_version,
+      steps,
+      faults: [...faults],
+      left_at_stripe: left,
+    }));
+  } else {
+    const count = (wanted: string) =>
+      steps.filter(({ state }) => state === wanted).length;
+    print(
+      "",
+      `${count("ok")} ok, ${count("FAIL")} FAIL, ${count("skipped")} skipped`,
+      ...[...faults].map((text) => `- ${text}`),
+      "Left at Stripe: paid invoices, and an archived product",
+      ...left.map((text) => `- ${text}`),
+      "Left in the project: the account's rows. To delete them, in the SQL editor:",
+      `select billing.erase_account('${account}');`,
+    );
+  }
+  if (fault !== undefined) return signal.aborted ? INTERRUPTED : FAILED;
+  return passed ? 0 : 1;
+}
+
+/** Also shows whether all that apps read can be read. */
+async function checkAccount({ account, ...project }: Arguments) {
+  const { call, read } = openApi(project);
+  await call("account", { account_id: account });
+  const query = { account_id: `eq.${account}` };
+  const records = await read("billing_records", query);
+  const failures = await read("billing_failed_events", query);
+  if (records.length + failures.length > 0) {
+    throw new Error(`The project has rows of account ${account}.`);
+  }
+}
+
+async function failedOf(findings: Findings): Promise<Finding[]> {
+  const all = await Array.fromAsync(findings);
+  return all.filter(({ state }) => state === "FAIL");
+}
+
+/** Finds the endpoint at Stripe, and counts the others. */
+async function findEndpoint(
+  { stripe, url, isRegistered }: Context & Arguments,
+) {
+  const place = (address: string) => address.split("?")[0];
+  const isThis = ({ url: other }: Stripe.WebhookEndpoint) =>
+    place(other) === place(url);
+
+  const all = (await stripe.endpoints())
+    .filter(({ status }) => status === "enabled");
+  const endpoint = all.find(isThis);
+  const others = all.filter((other) => !isThis(other));
+  if (!endpoint && isRegistered) {
+    throw new Error(
+      `${url} is not an enabled endpoint of this sandbox. Add it (docs/stripe.md, "The endpoint"), or name with --url the one that is meant: ${
+        others.map(({ url }) => url).join(", ")
+      }`,
+    );
+  }
+  return { endpoint, others: others.length };
+}
+
+function stepLines(
+  { step, state, ms, events = [], account, refusal }: StepResult,
+): string[] {
+  const shown = [
+    "access",
+    "status",
+    "plan_id",
+    "quantity",
+    "paused",
+    "cancel_at",
+  ];
+  const details = [
+    ...events.map(({ type, outcome }) => `${type} ${outcome}`),
+    account
+      ? shown.map((name) => `${name} ${account[name]}`).join(", ")
+      : `Stripe refuses it: ${refusal}`,
+  ];
+  const time = ms === undefined ? "" : `${ms} ms`;
+  return [
+    `${state.padEnd(9)}${step.padEnd(20)}${time}`.trim(),
+    ...details.map((line) => `         ${line}`),
+  ];
+}
