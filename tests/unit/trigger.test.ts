@@ -401,7 +401,7 @@ Deno.test("trigger sends what verifies, and prints the answer alone", async () =
   assertEquals(events.map(({ type }) => type), [CREATED]);
   const { id, created } = events[0]!;
   assert(Math.abs(Date.now() / 1000 - created) < 60);
-  assertStringIncludes(err, `${CREATED} ${id} about\nsub_local_a, signed as`);
+  assertStringIncludes(err, `${CREATED} ${id} about sub_local_a, signed as`);
 });
 
 Deno.test("trigger sends a file as it is, and follows no redirect", async () => {
