@@ -24,6 +24,13 @@ const TOOLS = [
     line: "supabase/billing.json",
   },
   {
+    what: 'Biome: add to "files.includes" in biome.json, behind "**"',
+    files: /^\.?biome\.jsonc?$/,
+    needs: /"indentStyle": *"space"/,
+    has: /supabase(\/\**)?"(?!:)|supabase\/billing\.json/,
+    line: "!supabase/billing.json",
+  },
+  {
     what: "ESLint: add to globalIgnores in eslint.config",
     files: /^eslint\.config\./,
     needs: /projectService|\bproject:|unicorn|eslint-comments/,
