@@ -94,7 +94,6 @@ Deno.test("the console in a browser", async (test) => {
     const headers = { "content-type": "text/html" };
     await using server = serveHere(() => new Response(body, { headers }));
     const terminal = await browser.newPage();
-    // Another site than 127.0.0.1.
     await terminal.goto(server.url.replace("127.0.0.1", "localhost"));
     await terminal.click("a");
     await terminal.waitForSelector("h1 + .grid");

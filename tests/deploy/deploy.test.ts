@@ -38,7 +38,6 @@ const setLocalPort =
 const { secret } = await localKeys();
 
 const PAGE = "docs/deploy.md";
-/** The page's blocks of commands and of SQL that are not typed yet. */
 const left = new Set(
   ["sh", "sql"].flatMap((language) =>
     fencedBlocks(readPage(PAGE), { page: PAGE, language })
@@ -129,7 +128,6 @@ const HELLO_FILES = {
   "functions/_shared/database.ts":
     "export const hello = { fetch: () => new Response() };\n",
 };
-/** "supabase functions new" writes this. */
 const HELLO = `
 [functions.hello]
 enabled = true
@@ -140,7 +138,6 @@ const MIGRATIONS = {
   "migrations/20240101000000_notes.sql":
     "create table public.notes (id int primary key, text text);\n",
   "migrations/20260101000000_profiles.sql": "",
-  // It is dated after the receiver's.
   "migrations/20990101000000_tags.sql":
     "create table public.tags (id int primary key);\n",
 };
@@ -339,7 +336,6 @@ Deno.test("docs/deploy.md: an app gets the receiver, updates it, has it beside i
     assertEquals(health?.["open_failures"], "0");
   });
 
-  /** The commands that "remove" has printed. */
   let next: string[] = [];
   const typeNext = async (start: string) =>
     assertWorks(

@@ -319,7 +319,6 @@ Deno.test("the schedule fails until it wakes this project's worker", async () =>
   const owner = postgres(url, { max: 1, onnotice() {} });
   await using _owner = { [Symbol.asyncDispose]: () => owner.end() };
   const target = { dbUrl: url, projectUrl };
-  /** Answers as a worker to which only one key is known. */
   function fetch(_: unknown, { headers }: RequestInit = {}) {
     const { apikey } = headers as Record<string, string>;
     const status = apikey === "sb_secret_1" ? 200 : 401;

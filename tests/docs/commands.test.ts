@@ -50,7 +50,6 @@ const typed = new Set<string>();
 const ofPage = (page: string) =>
   commands.filter(({ place }) => place.startsWith(`${page}:`));
 
-/** Returns the page's first block with a command that begins so, one command a line. */
 function blockOf(page: string, start: string): string {
   const found = ofPage(page).find(({ text }) => text.startsWith(start));
   assert(found !== undefined, `${page} has no command ${start}`);
@@ -60,7 +59,6 @@ function blockOf(page: string, start: string): string {
   return block.join("\n");
 }
 
-/** Returns the page's command that is so, or else its first that begins so. */
 function commandOf(page: string, start: string): string {
   const texts = ofPage(page).map(({ text }) => text);
   const text = texts.find((text) => text === start) ??

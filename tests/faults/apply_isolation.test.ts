@@ -37,7 +37,6 @@ const subscriptionsOf = (events: readonly WireEvent[]) =>
   events.map(({ subscription_id }) => subscription_id);
 
 interface Hold {
-  /** Comes before the lock. */
   readonly prepare?: (events: readonly WireEvent[]) => Promise<unknown>;
   readonly lock: (events: readonly WireEvent[]) => Lock;
 }

@@ -24,7 +24,6 @@ import {
   withGate,
 } from "./calls.ts";
 
-/** The run of the worker that has both queues. */
 const LEASE = crypto.randomUUID();
 
 Deno.test.beforeEach(() => emptyTables(sql));
@@ -69,7 +68,6 @@ async function claim(limit = 10): Promise<string[]> {
   return rows.map(({ event_id }) => event_id);
 }
 
-/** Settles retries with an outcome; returns how many have it now. */
 async function settle(
   ids: readonly string[],
   outcome: string,
@@ -382,7 +380,6 @@ const granting: OfAccount = (_, named_account) => async (via) => {
   }
 };
 
-/** How the account is known, and the event that meets its erasure. */
 const OF_ACCOUNT: Record<string, [known: OfAccount, event: OfAccount]> = {
   "creation that is applied": [
     failure,
@@ -439,7 +436,6 @@ const OF_ACCOUNT: Record<string, [known: OfAccount, event: OfAccount]> = {
   "handler that grants a plan": [failure, granting],
 };
 
-/** Returns what is left of an account, and of IDs that begin with this one. */
 async function leftOf(id: string, account: string) {
   const ids = `${id}%`;
   return [

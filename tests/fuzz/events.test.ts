@@ -70,7 +70,6 @@ function pathsOf(value: unknown, path = ""): string[] {
   return path ? [path, ...below] : below;
 }
 
-/** Puts a value at a path, with objects on its way; undefined removes it. */
 function put(event: Json, path: string, value: unknown): void {
   const names = path.split(".");
   const last = names.pop()!;

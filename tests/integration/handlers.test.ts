@@ -50,7 +50,6 @@ function event(type: string, object: object) {
 }
 type Event = ReturnType<typeof event>;
 
-/** Returns the session of a purchase of 100 credits for 19.00. */
 function session(metadata: object, more: object = {}) {
   return {
     id: uniqueId("cs"),
@@ -99,7 +98,6 @@ const PRO: Line = { price: "price_pro" };
 const EXTRA: Line = { price: "price_extra" };
 const OTHER: Line = { price: "price_other" };
 const YEAR: Line = { price: "price_year", amount: 18000 };
-/** Returns a line for a change within a period. */
 const prorated = (changed: Line, amount: number): Line => ({
   ...changed,
   amount,

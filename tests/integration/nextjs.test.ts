@@ -32,7 +32,6 @@ const PLANS = sqlOf("insert into billing.plan_features");
 
 const sql = connect();
 const receiver = await startReceiver();
-/** The requests to Stripe. */
 const asked: Record<string, string>[] = [];
 const stripe = serveHere(async (request) => {
   const { pathname } = new URL(request.url);
@@ -81,7 +80,6 @@ async function html(
   return `${await BillingPage({ searchParams }).toString()}`;
 }
 
-/** Returns where a route leads, or another status. */
 async function follow(route: Promise<Response>): Promise<string | number> {
   const { status, headers } = await route;
   return status === 303 ? headers.get("location")! : status;

@@ -27,7 +27,6 @@ const ATTRIBUTES = [...receiver.files.keys(), MIGRATION]
   .map((path) => `/${path} linguist-generated\n`).join("");
 const UP_TO_DATE = { changes: [], kept: [], todo: [], notes: [], blockers: [] };
 
-/** A first release, and a second one, which adds a migration. */
 const first = {
   ...receiver,
   version: "0.9.0",
@@ -445,7 +444,6 @@ Deno.test("add leaves sections as they are, and says what they lack", () => {
 });
 
 const FUNCTIONS = "supabase/functions/billing-{webhook,worker}/**";
-/** Files of tools, and the line that is missing. */
 const TOOLS = [
   ["package.json", '"prettier": "3"', "supabase/**/billing[.-][jw]*"],
   ["deno.jsonc", '"npm:@supabase/ssr"', "supabase/billing.json"],

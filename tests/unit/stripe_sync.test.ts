@@ -137,7 +137,6 @@ const RECORD: SubscriptionRecord = {
   changed_by_update: true,
   canceled_as_of: null,
 };
-/** A deletion sets the status, and provider_status stays. */
 const CANCELED = { status: "canceled", canceled_at: "2026-01-01" };
 const CREATED = { provider_status: "trialing", changed_by_update: false };
 const AHEAD = "2026-11-21T10:05:01+00:00";

@@ -22,7 +22,6 @@ const ticking = () => timeMs += 10_000;
 interface Run extends Setting {
   /** What the attempts of each batch would lead to. */
   batches: string[];
-  /** How often notifications are claimed. */
   claims: number;
   /** Of the batches that are claimed, if not as above. */
   results?: string;

@@ -159,7 +159,6 @@ const PAYMENTS: Record<Provider, object> = {
   "lemon-squeezy": PAID,
 };
 
-/** Returns what the account is told, if anything, of an event of this kind. */
 function paymentOf(provider: Provider, kind: string, status?: string) {
   if (kind === "payment_failed") return { kind, ...PAYMENTS[provider] };
   if (kind === "deletion") return { kind: "ended" };
@@ -210,7 +209,6 @@ Deno.test("each format knows its types; further ones are for handlers", () => {
   }
 });
 
-/** A status of the provider that has no type of its own. */
 const STATUSES: [Provider, string, given: string, expected: string][] = [
   ["dodo", "subscription.updated", "pending", "incomplete"],
   ["dodo", "subscription.updated", "expired", "incomplete_expired"],

@@ -74,7 +74,6 @@ Deno.test("handleWake() runs both queues at once, and alerts after the retries",
   assertEquals(then, ["claim_alerts", "notifications"]);
 });
 
-/** Wakes for a queue, and answers whether another run has asked for it meanwhile. */
 function wakeFor(queue: string | undefined, wanted: boolean[]) {
   const release = () => Response.json(wanted.shift() ?? false);
   return wake({ queue, answers: { [`release_lease ${queue}`]: release } });

@@ -131,7 +131,6 @@ const EVENTS: {
   callMs?: number;
   result?: string;
   calls: number;
-  /** All pauses together. */
   pausesMs: number;
 }[] = [
   { failures: [], result: "evt_1", calls: 1, pausesMs: 0 },

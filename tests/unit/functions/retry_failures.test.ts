@@ -29,7 +29,6 @@ import {
 
 type Settled = Readonly<Record<string, string>>;
 
-/** Returns the results of the first batch that a run settles. */
 function settledBy({ named }: Awaited<ReturnType<typeof wake>>): Settled[] {
   const [settle] = named(/settle_failed/);
   return (settle?.[1]["results"] ?? []) as Settled[];

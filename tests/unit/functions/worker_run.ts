@@ -66,14 +66,12 @@ function outcomesOf(events: readonly Applied[], failures: readonly Failure[]) {
 
 const words = (text: string) => text.split(" ").filter(Boolean);
 
-/** Returns notifications whose attempts have these results. */
 export function notifications(results: string): Notification[] {
   return words(results).map((result, i) => {
     return { ...NOTIFICATION, id: `${i} ${result}` };
   });
 }
 
-/** Returns what the ID of a notification says; an alert is sent. */
 function attemptOf(id: string): Attempt {
   const [, result = "sent"] = words(id);
   return result === "sent"

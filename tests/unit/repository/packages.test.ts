@@ -77,7 +77,6 @@ const BESIDES = [
   "scripts/npx/main.mjs",
 ];
 
-/** What a maintainer's clone may hold, and the package must not. */
 const PLANTED = [
   ".env",
   ".stack/database/x",
