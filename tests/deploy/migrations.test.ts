@@ -27,7 +27,7 @@ import { setting } from "../support/test_environment.ts";
 const migrated = setting("TEST_DATABASE_URL");
 const port = Number(new URL(migrated).port);
 
-Deno.test("the migration and the types are what the schema files make: deno task migration", async () => {
+Deno.test("the schema files make the migration and the types", async () => {
   assertEquals(await Deno.readTextFile(MIGRATION), await migrationText());
   const { url } = await createDatabase(port, { name: "types" });
   await migrate(url);
@@ -67,7 +67,7 @@ Deno.test("all names that are taken are listed at once, and nothing is created",
   await assertRefused(url, [...ours.map((row) => row["taken"]), ...others]);
 });
 
-Deno.test("an empty schema billing is taken over from the same owner, and from no other", async () => {
+Deno.test("an empty schema billing is taken over from the same owner only", async () => {
   const sqlBefore = "create schema billing";
   const same = await createDatabase(port, { name: "of_the_same", sqlBefore });
   await migrate(same.url);
@@ -90,7 +90,7 @@ Deno.test("an empty schema billing is taken over from the same owner, and from n
   await assertRefused(url, ["schema billing of supabase_admin"]);
 });
 
-Deno.test("a server older than Postgres 15 is refused by the first statement, before anything is created", async () => {
+Deno.test("Postgres before 15 is refused before anything is created", async () => {
   const [first = ""] = (await Deno.readTextFile(MIGRATION))
     .replace(/^--.*\n/, "")
     .split(/(?<=;)\n\n?-- supabase\/schemas/);

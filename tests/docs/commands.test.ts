@@ -272,7 +272,7 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
   });
 });
 
-Deno.test("every command in the docs is typed, or listed with the reason why not", () => {
+Deno.test("every command in the docs is typed, or listed with a reason", () => {
   const missing = commands.filter(({ text }) =>
     !typed.has(text) && text !== "deno task start" &&
     !ELSEWHERE.some(([commands]) => commands.test(text))

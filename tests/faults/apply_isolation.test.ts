@@ -96,7 +96,7 @@ Deno.test("waits for other calls, one after the other, are one wait", async () =
   });
 });
 
-Deno.test("an event whose call took too long holds up no other the next time", async () => {
+Deno.test("an event that took too long holds up no other the next time", async () => {
   await using receiver = await startReceiver();
   const send = (subscription: string) =>
     deliver(

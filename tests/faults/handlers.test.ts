@@ -52,7 +52,7 @@ async function done() {
   return row as { runs: number; effects: number };
 }
 
-Deno.test("a handler whose function runs deallocate loses its connection, and no other event fails for it", async () => {
+Deno.test("a handler that runs deallocate fails no other event", async () => {
   await sql.unsafe(`
     create or replace function public.tidy() returns void
     language plpgsql as 'begin execute ''deallocate all''; end'`);

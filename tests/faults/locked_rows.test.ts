@@ -93,7 +93,7 @@ async function isRequested(id: string): Promise<boolean> {
   return (await failureOf(sql, id)).retry_requested_at !== null;
 }
 
-Deno.test("a failure whose row is locked is not counted, and leaves nothing in the ledger", async () => {
+Deno.test("a failure whose row is locked leaves no trace", async () => {
   const id = await filed();
 
   const took: number[] = [];
@@ -340,7 +340,7 @@ for (const [what, [error_code, brought]] of Object.entries(LACKED)) {
   }
 }
 
-Deno.test("a failure that lacks an account is stored while a slow checkout brings it, and retried", async () => {
+Deno.test("a failure is stored while a slow checkout brings its account, and retried", async () => {
   const customer_id = uniqueId("cus");
   const slow = applied({ kind: "checkout", report: { customer_id } });
   await whileHeld(slow, async () => {
@@ -473,7 +473,7 @@ for (const [what, [known, event]] of Object.entries(OF_ACCOUNT)) {
   }
 }
 
-Deno.test("what is stored while an erasure waits for an event is erased too, and waits for nothing", async () => {
+Deno.test("what is stored while an erasure waits is erased too, and does not wait", async () => {
   const [id, account] = [uniqueId("id"), uniqueId("acc")];
   const first = applied({ subscription_id: id, account_id: account });
   await eraseWhileHeld(first, account, async () => {
@@ -597,7 +597,7 @@ Deno.test("transactions that add different customers never wait for each other",
   });
 });
 
-Deno.test("a run that is asked for while the one before it ends is not lost", async () => {
+Deno.test("a run that is asked for while another ends is not lost", async () => {
   const [ends, asks] = [crypto.randomUUID(), crypto.randomUUID()];
   const holds = (via: ISql, run: string) =>
     via<{ held: boolean }[]>`

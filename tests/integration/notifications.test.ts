@@ -18,7 +18,7 @@ import { connect } from "../support/tables.ts";
 const sql = connect();
 Deno.test.afterAll(() => sql.end());
 
-Deno.test("a worker delivers for callers with a secret key of its project, and for nobody else", async () => {
+Deno.test("a worker delivers only for callers with a secret key", async () => {
   const { secret, publishable, anon, serviceRole } = await localKeys();
   const second = "sb_secret_second_0123456789abcdefghij_klmnopqr";
   await using endpoint = startNotifiedEndpoint();

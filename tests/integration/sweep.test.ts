@@ -239,7 +239,7 @@ for (const [loss, ...whats] of LOSSES) {
 }
 
 testSweeps(
-  "a worker that is killed anywhere has lost and repeated nothing",
+  "a killed worker has lost and repeated nothing",
   async (scene) => {
     const events = await makeHistory(scene);
     for (let kills = 0; kills < 3; kills++) {
@@ -275,7 +275,7 @@ testSweeps(
 );
 
 testSweeps(
-  "nothing is applied from before the installation, what was pruned, and the last ten minutes",
+  "nothing is applied that is too old, was pruned, or is too new",
   async ({ make, types, worker }) => {
     const sweepAgain = async () => {
       await sql`delete from billing.sweeps`;
@@ -308,7 +308,7 @@ testSweeps(
 );
 
 testSweeps(
-  "whatever the API answers, the next run goes on from the same place",
+  "after any fault, the next run goes on from the same place",
   async ({ api, make, types, worker }) => {
     const later = new Date(Date.now() + 2 * MINUTE).toUTCString();
     const cut = new Blob(['{"data": [']).stream();
@@ -357,7 +357,7 @@ testSweeps(
 );
 
 testSweeps(
-  "an event that fails is stored and counted once; one of an erased account is neither",
+  "an event that fails is stored and counted once, one of an erased account is not",
   async ({ make, worker }) => {
     const gone = { account: "acc_gone", subscription: uniqueId("sub") };
     make("created", 3 * HOUR, gone);
@@ -382,7 +382,7 @@ testSweeps(
 );
 
 testSweeps(
-  "an event older than three days notifies nobody, unless a subscription has ended",
+  "after three days, only ends are notified",
   async ({ make, worker }) => {
     for (const days of [4, 2]) {
       const told = { subscription: `sub_told_${days}` };
@@ -498,7 +498,7 @@ testSweeps(
 );
 
 testSweeps(
-  "a key that is refused, and three hours without success, are alerts",
+  "a refused key, and three hours without success, are alerts",
   async ({ api, worker }) => {
     api.faults = [refusal(403), refusal(500), refusal(500)];
     await takeTurn(worker);
@@ -534,7 +534,7 @@ testSweeps(
   },
 );
 testSweeps(
-  "of more types than a request may name, one that the API refuses is left out, and named",
+  "of many types, one that the API refuses is left out, and named",
   async ({ api, env, make, types }) => {
     const others = Array.from({ length: 30 }, (_, i) => `tax.rate_${i}`);
     const further = [...others, types.bought];
@@ -557,7 +557,7 @@ testSweeps(
 );
 
 testSweeps(
-  "each provider has its own sweep, and an event that either has is known",
+  "each provider has its own sweep, and knows the other's events",
   async ({ api, env, make }) => {
     const { api: other, env: { PROVIDER_A_API_URL: url } } = shared.paddle;
     await using worker = await startWorker({
@@ -583,7 +583,7 @@ testSweeps(
 );
 
 testSweeps(
-  "the schedule has a sweep made once an hour, by a run of its own where that can be woken",
+  "the schedule has a sweep made once an hour, by a run of its own if possible",
   async ({ api, worker }) => {
     const takeTurns = async () => {
       await takeTurn(worker);

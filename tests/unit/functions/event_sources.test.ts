@@ -96,7 +96,7 @@ async function rejects(source: EventSource) {
 }
 
 for (const format of ["stripe", "paddle"] as const) {
-  Deno.test(`${format}: slices have each event once, also at the same moment over their borders`, async () => {
+  Deno.test(`${format}: slices have each event once, also of the moment at their border`, async () => {
     const api = createEventApi(format);
     // Five pages have 35 events.
     const events = [...Array(50).keys()].map((i) => 10 * HOUR - i * 1000)
@@ -123,7 +123,7 @@ for (const format of ["stripe", "paddle"] as const) {
     assertEquals(new Set(seen).size, seen.length);
   });
 
-  Deno.test(`${format}: a page that does not go on, and a pause of years, come to an end`, async () => {
+  Deno.test(`${format}: endless lists and pauses come to an end`, async () => {
     const pages: Response[] = [];
     const source = sourceOf(format, () => Promise.resolve(pages.shift()!));
     const page = (...data: unknown[]) =>

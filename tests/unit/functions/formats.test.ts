@@ -229,7 +229,7 @@ Deno.test("statuses are in the words that the access rule knows", () => {
   }
 });
 
-Deno.test("Lemon Squeezy states a quantity of 0 for a price by usage: it has none", () => {
+Deno.test("Lemon Squeezy's quantity of 0 for a price by usage is none", () => {
   const type = "subscription_updated";
   const { report } = eventOf("lemon-squeezy", type, { quantity: 0 });
   const [item] = report.items!;

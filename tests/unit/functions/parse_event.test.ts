@@ -282,7 +282,7 @@ function idOf(provider: Provider, event: unknown, types: string[] = []) {
   });
 }
 
-Deno.test("readEventId() takes an ID from the body, the header, or what is kept of the event", async () => {
+Deno.test("readEventId() reads the body, the header, or what is kept", async () => {
   const occurredAt = "2026-11-03T10:00:00Z";
   assertEquals(await idOf("paddle", {}), undefined);
   assertEquals(await idOf("polar", 1), "msg_1");

@@ -43,7 +43,7 @@ const WHOLE: [Answer, events: number, status: number, settled?: string][] = [
   [() => refusal("PGRST001"), 1, 200, "database_unavailable"],
   [() => refusal("PGRST202"), 2, 200, "deployment_fault"],
 ];
-Deno.test("a run leaves events to the next if a fault says nothing of them", async () => {
+Deno.test("a run leaves events to the next if a fault is not theirs", async () => {
   for (const [fails, count, status, expected] of WHOLE) {
     using timers = useFakeTimers();
     const failures = Array<Failure>(count).fill(["", INVOICE]);

@@ -13,7 +13,7 @@ type Settled = Record<"swept_until" | "types", string> & {
   rests_seconds: number;
 };
 
-Deno.test("sweep() goes on just where its time was over, and begins an hour before where all was read", async () => {
+Deno.test("sweep() goes on where its time was over, and begins an hour before the end", async () => {
   const api = createEventApi("stripe");
   api.maxPage = 1;
   for (let i = 1; i <= 40; i++) api.make("created", i * HOUR);
