@@ -492,12 +492,12 @@ select is(
 select is(
   pg_temp.record('tap_other') ->> 'plan_id',
   'plan_first',
-  'the first copy in the array is applied, not the first in time'
+  'it is the first in the array, not in time'
 );
 select is(
   (select count(*)::integer from billing.notifications where event_id = 'copy_2'),
   1,
-  'copies create one notification'
+  'they create one notification'
 );
 
 select is(
@@ -683,7 +683,7 @@ select is(
 );
 select is_empty(
   $$select t from pg_temp.traces('good_') as t where t ~ '57014$'$$,
-  'a call that fails leaves nothing of its good events'
+  'nothing is left of its good events'
 );
 
 -- Triggers and columns that an app adds.
@@ -721,14 +721,14 @@ set local role service_role;
 select matches(
   pg_temp.lacks('update', 'tap_late', '{"report": {"plan_id": "plan_count"}}'),
   '^BW008 pg_temp_\d+\.count_up raised 42P01: relation "tap_counters" does not exist$',
-  'a trigger of the app that lacks a table fails its event, by name'
+  'a trigger that lacks a table fails its event, by name'
 );
 select matches(
   pg_temp.lacks('creation', 'tap_new', '{
     "account_id": null, "report": {"plan_id": "plan_1", "customer_id": "cus_1"}
   }'),
   '^BW008 account_of_customer raised 42P01: ',
-  'account_of_customer in SQL that lacks a table fails its event, by name'
+  'so does account_of_customer in SQL'
 );
 
 reset role;
@@ -805,11 +805,7 @@ select is(
   'a repaired event would be applied by its retry'
 );
 select ok(
-  (
-    select original_payload is not null and resolved_at is null
-    from billing.failed_events
-    where event_id = 'tried_4'
-  ),
+  (select original_payload is not null and resolved_at is null from pg_temp.failed('tried_4')),
   'a trial leaves a failure repaired and open'
 );
 
