@@ -95,3 +95,43 @@ begin
   ) using fields;
 end;
 $$;
+
+create temporary view relations as
+select c.*, c.relnamespace::regnamespace::text as schema
+from pg_class c
+where c.relkind in ('r', 'p', 'v', 'm', 'f', 'S')
+  and (
+    c.relnamespace = 'billing'::regnamespace
+    or c.relnamespace = 'public'::regnamespace and c.relname ~ '^billing_'
+  );
+
+create temporary view functions as
+select
+  p.*,
+  p.oid::regprocedure::text as signature,
+  coalesce(p.proacl, acldefault('f', p.proowner)) as acl,
+  p.pronamespace::regnamespace::text as schema
+from pg_proc p
+where p.pronamespace = 'billing'::regnamespace
+  or p.pronamespace = 'public'::regnamespace and p.proname ~ '^billing_';
+
+-- As docs/app.md grants it, with another claim.
+create function pg_temp.let_users_read()
+returns void language sql as $$
+  grant select on
+    billing.subscriptions,
+    public.billing_subscriptions,
+    billing.plan_features,
+    public.billing_plan_features
+  to authenticated;
+  grant execute on function
+    public.billing_default_grace,
+    public.billing_has_access,
+    public.billing_account,
+    public.billing_feature_amount,
+    public.billing_has_feature
+  to authenticated;
+  create policy "Own" on billing.subscriptions for select to authenticated
+  using (account_id = (select auth.jwt() ->> 'account'));
+  create policy "All" on billing.plan_features for select to authenticated using (true);
+$$;
