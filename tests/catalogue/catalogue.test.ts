@@ -14,7 +14,6 @@ import { WORKERS } from "./workers.ts";
 import { openStage } from "./stage.ts";
 
 const ROWS = 74;
-/** More than a slow machine needs for a row of hundreds of deliveries. */
 const ROW_LIMIT_MS = 300_000;
 
 const stage = await openStage();

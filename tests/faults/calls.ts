@@ -1,4 +1,3 @@
-/** Calls of the SQL functions while other sessions hold locks. */
 import { assert } from "@std/assert";
 import type { ISql, TransactionSql } from "postgres";
 import { uniqueId } from "../../scripts/events/unique_id.ts";

@@ -1,4 +1,3 @@
-/** The app's own handlers, when they fail or take long. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { assert, assertEquals } from "@std/assert";
 import { functionEnvironment } from "../../scripts/common/environment.ts";

@@ -55,7 +55,6 @@ async function filed(
   return id;
 }
 
-/** Marks an event as applied, without an effect on its failure. */
 async function markApplied(id: string): Promise<void> {
   await sql`
     insert into billing.processed_events (provider, event_id, type)
@@ -283,7 +282,6 @@ function applied(fields: Partial<WireEvent>): Lock {
   };
 }
 
-/** Adds a customer. A trigger retries the failures that wait for it. */
 function customerAdded(customer_id: string, account_id = "acc_1"): Lock {
   return async (via) => {
     await via`

@@ -44,7 +44,6 @@ interface Delivery {
 
 const oneOf = (...texts: string[]) => fc.constantFrom(...texts);
 
-/** Parts of every delivery; the packages and the receiver accept these alone. */
 const sound = fc.record({
   signer: fc.nat(1),
   body: fc.string({ unit: "binary", minLength: 1, maxLength: 40 }),

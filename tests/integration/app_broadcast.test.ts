@@ -58,7 +58,6 @@ Deno.test("the trigger sends a change's subscription to its account's topic, and
   const ofAnn = await subscribe(receiver.url, ann);
   const ofBen = await subscribe(receiver.url, ben);
   const event = await update(ofAnn);
-  // A duplicate changes nothing.
   assertEquals((await deliver(receiver.url, event)).status, 200);
 
   const message = (account: string, subscription_id: string) => ({

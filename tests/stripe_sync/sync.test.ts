@@ -1,4 +1,3 @@
-/** import and reconcile against a stand-in for Stripe, through Stripe's own package. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";

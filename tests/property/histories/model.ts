@@ -11,7 +11,6 @@ import {
 const ITEM = TEMPLATES["customer.subscription.created"].data.object.items
   .data[0]!;
 
-/** The values that an update can change, as the provider sends them. */
 export interface Values {
   readonly status: string;
   readonly plan: string;

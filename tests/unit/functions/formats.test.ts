@@ -1,4 +1,3 @@
-/** What is read of each provider's events: what the receiver sends to the database. */
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import {
   type Provider,

@@ -54,7 +54,6 @@ export function claimed([, body]: Failure, index: number) {
     : { ...row, body: body.toBase64(), body_encoding: "base64" };
 }
 
-/** Returns what the database answers of the events of failures, in another order. */
 function outcomesOf(events: readonly Applied[], failures: readonly Failure[]) {
   return events.map(({ retry: { event_id } }, i) => {
     const [, , said = "applied"] = failures[Number(event_id.slice(4))] ?? [];
