@@ -144,7 +144,7 @@ select is(
 
 select pg_temp.store('tap_bytes', '1234', 'base64');
 select is(
-  (select jsonb_build_array(payload, payload_encoding) from pg_temp.failed('tap_bytes')),
+  pg_temp.fields('tap_bytes', '{payload,payload_encoding}'),
   '["1234", "base64"]',
   'bytes that are not text are base64, also if that reads as JSON'
 );
@@ -182,10 +182,7 @@ select is(
   'a failure that comes again is open, with one attempt more and all that is new'
 );
 select is(
-  (
-    select jsonb_build_array(payload, attempts, last_failed_at, resolution)
-    from pg_temp.failed('tap_1', 'b')
-  ),
+  pg_temp.fields('tap_1', '{payload,attempts,last_failed_at,resolution}', 'b'),
   '[{"of": "b"}, 1, "2027-01-02T00:00:00+00:00", "by hand"]',
   'the other provider''s row stays'
 );
@@ -193,7 +190,7 @@ select is(
 -- Applied meanwhile.
 select pg_temp.created('tap_1');
 select is(
-  (select jsonb_build_array(resolution, resolved_at, attempts) from pg_temp.failed('tap_1')),
+  pg_temp.fields('tap_1', '{resolution,resolved_at,attempts}'),
   jsonb_build_array('applied', now(), 2),
   'a stored event that is applied is resolved'
 );
@@ -212,10 +209,7 @@ select is(
   'an event that was applied is not stored, and keeps its claim'
 );
 select is(
-  (
-    select jsonb_build_array(resolution, resolved_at, attempts, payload_encoding)
-    from pg_temp.failed('tap_1')
-  ),
+  pg_temp.fields('tap_1', '{resolution,resolved_at,attempts,payload_encoding}'),
   '["applied", "2027-01-04T00:00:00+00:00", 2, "text"]',
   'its row stays'
 );
@@ -263,29 +257,15 @@ select is(
 
 select pg_temp.repair('tap_5', '{"n": 2}'), pg_temp.repair('tap_5', '{"n": 3}');
 select is(
-  (select jsonb_build_array(payload, original_payload, attempts) from pg_temp.failed('tap_5')),
+  pg_temp.fields('tap_5', '{payload,original_payload,attempts}'),
   '[{"n": 3}, {"n": 1}, 1]',
   'a second repair keeps the received payload, and counts no attempt'
 );
 
 select pg_temp.store('tap_5', '{"n": 1');
 select is(
-  (
-    select jsonb_build_array(
-      payload,
-      payload_encoding,
-      original_payload,
-      type,
-      kind,
-      subscription_id,
-      customer_id,
-      account_id,
-      occurred_at,
-      error,
-      attempts
-    )
-    from pg_temp.failed('tap_5')
-  ),
+  pg_temp.fields('tap_5', '{payload,payload_encoding,original_payload,type,kind,subscription_id,customer_id,account_id,
+    occurred_at,error,attempts}'),
   '[
     {"n": 3},
     "json",
@@ -304,14 +284,14 @@ select is(
 
 select pg_temp.store('tap_5', '{"n": 1}', error_code => 'repair_pending');
 select is(
-  (select jsonb_build_array(error_code, error, attempts) from pg_temp.failed('tap_5')),
+  pg_temp.fields('tap_5', '{error_code,error,attempts}'),
   '["event_invalid", "Unreadable", 3]',
   'repair_pending leaves the error that was repaired'
 );
 
 select pg_temp.store('tap_4', '{"n": 2}');
 select is(
-  (select jsonb_build_array(payload, original_payload) from pg_temp.failed('tap_4')),
+  pg_temp.fields('tap_4', '{payload,original_payload}'),
   '[{"n": 2}, null]',
   'a new body is no repair'
 );
@@ -452,10 +432,7 @@ select set_eq(
 
 select pg_temp.store('tap_4', '{"n": 2}');
 select is(
-  (
-    select jsonb_build_array(resolved_at, resolution, resolution_note, resolved_by, attempts)
-    from pg_temp.failed('tap_4')
-  ),
+  pg_temp.fields('tap_4', '{resolved_at,resolution,resolution_note,resolved_by,attempts}'),
   '[null, null, null, null, 3]',
   'a failure that comes again opens its row without reason and name'
 );
@@ -498,19 +475,8 @@ select matches(
   'a resolved failure of two providers is opened by naming one'
 );
 select is(
-  (
-    select jsonb_build_array(
-      resolution,
-      resolved_at,
-      resolution_note,
-      resolved_by,
-      error_code,
-      next_retry_at,
-      retry_requested_at,
-      scheduled_retries
-    )
-    from pg_temp.failed('closed_1', 'b')
-  ),
+  pg_temp.fields('closed_1', '{resolution,resolved_at,resolution_note,resolved_by,error_code,next_retry_at,
+    retry_requested_at,scheduled_retries}', 'b'),
   '[null, null, null, null, "apply_failed", null, null, 0]',
   'an opened failure has its error, and no retry'
 );

@@ -160,7 +160,7 @@ select matches(
 );
 select is(pg_temp.requests(), 'a request_1', 'no other is');
 select is(
-  (select jsonb_build_array(attempts, resolved_at, error_code) from pg_temp.failed('request_1')),
+  pg_temp.fields('request_1', '{attempts,resolved_at,error_code}'),
   '[1, null, "event_invalid"]',
   'it counts no attempt'
 );
@@ -253,7 +253,7 @@ select results_eq(
   'a requested failure is claimed with its body'
 );
 select is(
-  (select jsonb_build_array(attempts, retry_lease_id) from pg_temp.failed('lease_1')),
+  pg_temp.fields('lease_1', '{attempts,retry_lease_id}'),
   jsonb_build_array(1, pg_temp.run(1)),
   'a claim counts no attempt'
 );
@@ -454,15 +454,12 @@ select set_eq(
   'a settled row is resolved, or failed without a retry'
 );
 select is(
-  (
-    select jsonb_build_array(type, kind, subscription_id, customer_id, account_id, occurred_at)
-    from pg_temp.failed('outcome_5')
-  ),
+  pg_temp.fields('outcome_5', '{type,kind,subscription_id,customer_id,account_id,occurred_at}'),
   '["t", "creation", "sub_new", "cus_new", "acc_new", "2027-01-01T00:00:00+00:00"]',
   'a settled failure stores what was read of the payload'
 );
 select is(
-  (select jsonb_build_array(type, kind, subscription_id) from pg_temp.failed('outcome_1')),
+  pg_temp.fields('outcome_1', '{type,kind,subscription_id}'),
   '["provider.payment_failed", "payment_failed", "sub_1"]',
   'a settled failure keeps what was not read'
 );

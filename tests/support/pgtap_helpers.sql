@@ -66,6 +66,16 @@ returns billing.failed_events language sql as $$
   where f.provider = failed.provider and f.event_id = failed.event_id
 $$;
 
+-- Returns these fields of a failure.
+create function pg_temp.fields(event_id text, names text[], provider text default 'a')
+returns jsonb language sql as $$
+  select jsonb_agg(
+    case when to_jsonb(f) ? n.name then to_jsonb(f) -> n.name else '"unknown"' end
+    order by n.place
+  )
+  from pg_temp.failed(event_id, provider) as f, unnest(names) with ordinality as n (name, place)
+$$;
+
 create function pg_temp.requested()
 returns text language sql as $$
   select string_agg(event_id, ' ' order by event_id)
