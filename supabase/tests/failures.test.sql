@@ -483,7 +483,7 @@ select is(
 select is(
   (pg_temp.failed('closed_1')).resolution,
   'by hand',
-  'the other provider''s failure is not opened'
+  'the other provider''s is not'
 );
 
 select matches(
