@@ -127,7 +127,7 @@ Deno.test("a working deployment passes, and nothing is stored", async () => {
   assertEquals(await rowCounts(sql), before);
 });
 
-Deno.test("functions that are older than the database say so, as the doctor does", async () => {
+Deno.test("functions older than the database say so, as does the doctor", async () => {
   const migrateTo = (version: number) =>
     sql.unsafe(`
       create or replace function billing.schema_version() returns int

@@ -35,7 +35,7 @@ Deno.test("the schema files make the migration and the types", async () => {
   assertEquals(await generateTypes(url), types);
 });
 
-Deno.test("all names that are taken are listed at once, and nothing is created", async () => {
+Deno.test("all taken names are listed at once, and nothing is created", async () => {
   const ours = await withDatabase(migrated, (sql) =>
     sql`
       select 'sequence ' || relname as taken, 'sequence ' || relname as made
@@ -116,7 +116,7 @@ Deno.test("Postgres before 15 is refused before anything is created", async () =
   }
 });
 
-Deno.test("of a project's migrations, what fails is left out until it does not", async () => {
+Deno.test("a project's migration that fails is left out until it does not", async () => {
   const project = await Deno.makeTempDir({ prefix: "billing-webhook-own-" });
   const folder = `${project}/supabase/migrations`;
   await Deno.mkdir(folder, { recursive: true });

@@ -135,7 +135,7 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
     await stack.line(line);
   });
 
-  await test.step("a saved change is served, and so is what corrects a mistake", async () => {
+  await test.step("a saved change is served, also after a mistake", async () => {
     const file = `${path}/supabase/functions/billing-webhook/handle_webhook.ts`;
     const code = await Deno.readTextFile(file);
     /** Saves the file, if need be again: Deno misses some saves while it restarts. */
@@ -166,7 +166,7 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
     await saved(code, ({ body }) => body === "OK");
   });
 
-  await test.step("deploy.md and stripe.md: settings in a file, which are served at once", async () => {
+  await test.step("deploy.md and stripe.md: settings in a file", async () => {
     assertWorks(await tell("docs/deploy.md", "echo "), "");
     // The secret that is in use without any file would prove nothing.
     const text = await Deno.readTextFile(settings);
@@ -181,7 +181,7 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
     await stack.line(/ notified +payment of €\d+\.\d\d failed for acc_/);
   });
 
-  await test.step("the doctor, with what is pasted: its output has none of it", async () => {
+  await test.step("the doctor's output has nothing of what is pasted", async () => {
     const block = blockOf("docs/deploy.md", `${NPX} doctor --url`);
     const ofRewrites = commandOf(
       "docs/deploy.md",

@@ -158,7 +158,7 @@ Deno.test("a row that refers to a subscription does not lock it", async () => {
   assertEquals(outcomes, ["applied"]);
 });
 
-Deno.test("checkouts are locked in one order, whatever their order in the call", async () => {
+Deno.test("checkouts are locked in one order", async () => {
   const customers = await sql<{ id: string; lock: string }[]>`
     select id, billing.customer_group_lock('a', id)::text as lock
     from unnest(array['cus_1', 'cus_2', 'cus_3', 'cus_4']) as id

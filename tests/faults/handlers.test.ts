@@ -88,7 +88,7 @@ Deno.test("a handler that runs deallocate fails no other event", async () => {
 
 const TIMEOUT = /raised 57014: canceling statement due to statement timeout$/;
 
-Deno.test("60 handlers at once that sleep for 5 s hurt no other event", async () => {
+Deno.test("60 handlers that sleep for 5 s hurt no other event", async () => {
   const statuses: number[] = [];
   const send = async (event: object) => {
     statuses.push((await deliver(url, event)).status);

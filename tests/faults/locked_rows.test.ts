@@ -170,7 +170,7 @@ async function changedInBetween<T>(
   );
 }
 
-Deno.test("a row that changes meanwhile is requested and settled all the same", async () => {
+Deno.test("a row that changes meanwhile is requested and settled", async () => {
   const id = await filed();
   await changedInBetween(id, retryAll);
   assert(await isRequested(id));
@@ -552,7 +552,7 @@ Deno.test("no event of another account waits for an erasure", async () => {
   });
 });
 
-Deno.test("transactions that add different customers never wait for each other", async () => {
+Deno.test("transactions that add different customers never wait", async () => {
   const ids = (name: string) =>
     Array.from({ length: 200 }, () => uniqueId(name));
   const add = (via: ISql, customers: readonly string[]) =>

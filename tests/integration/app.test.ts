@@ -108,7 +108,7 @@ Deno.test("a user is shown their own account, as a server is, and no other", asy
   assertEquals(await seenBy(undefined), DENIED, "Nobody is signed in");
 });
 
-Deno.test("a user writes nothing, and reads no other column, view or function", async () => {
+Deno.test("a user writes nothing, and reads nothing else", async () => {
   const ann = crypto.randomUUID();
   const id = await subscribe(receiver.url, ann);
   const app = await appOf({ sub: ann });
@@ -223,7 +223,7 @@ Deno.test("the account in the token reads its subscription", async () => {
   assertEquals(await seen(own), []);
 });
 
-Deno.test("PostgREST lets no page of another origin use the key that everybody knows", async () => {
+Deno.test("PostgREST lets no page of another origin use the known key", async () => {
   await using postgrest = await startPostgrest(setting("TEST_DATABASE_URL"));
   const url = `${postgrest.url}/billing_subscriptions`;
   // A browser asks for this, as the Fetch standard says under "CORS protocol".

@@ -101,7 +101,7 @@ Deno.test("without a user, all leads to the sign-in", async () => {
   await assertRejects(() => html("", none), Error, "no request");
 });
 
-Deno.test("a user subscribes, whose event comes after them, and sees each state", async () => {
+Deno.test("a user subscribes, and sees each state", async () => {
   await using _ = await applyPage();
   const accountId = await signIn();
   const subscription = uniqueId("sub");

@@ -74,7 +74,7 @@ Deno.test("a worker delivers only for callers with a secret key", async () => {
   }
 });
 
-Deno.test("an account is mailed, woken by the webhook alone, and no log has the address", async () => {
+Deno.test("an account is mailed at the webhook's wake, and no log has the address", async () => {
   await using api = startMailApi();
   await using started = await startOwnStack({ env: api.env });
   const { stack, sql, log } = started;

@@ -96,7 +96,7 @@ Deno.test("import records many subscriptions, in spite of rate limits, once", as
   ]);
 });
 
-Deno.test("import lists subscriptions without an account ID, and --account-from names another source", async () => {
+Deno.test("import lists subscriptions without an account ID; --account-from names another source", async () => {
   const account = createStripeAccount(5);
   const [older, newer, early, unclear, late] = account.subscriptions.values();
   assert(older && newer && early && unclear && late);

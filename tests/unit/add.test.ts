@@ -270,7 +270,7 @@ const OBSTACLES = [
   ["functions/.git", "file", "functions is a git repository of its own"],
 ] as const;
 
-Deno.test("add writes through no link, into no other repository, and over nothing else", async () => {
+Deno.test("add writes through no link, and into no other repository", async () => {
   for (const [place, kind, says] of OBSTACLES) {
     await using project = await makeProject(DECLARATIVE);
     const path = `${project.path}/supabase/${place}`;

@@ -70,7 +70,7 @@ Deno.test("options and variables name the account and the project", () => {
   }
 });
 
-Deno.test("what is missing or does not fit is refused, and no key repeated", () => {
+Deno.test("what does not fit is refused, and no key repeated", () => {
   for (
     const [line, says] of [
       ["", "STRIPE_API_KEY must begin"],
@@ -420,7 +420,7 @@ Deno.test("callStripe() waits as Retry-After says, and repeats what failed", asy
   }
 });
 
-Deno.test("callStripe() gives up after seven tries, and at once after a refusal", async () => {
+Deno.test("callStripe() gives up after seven tries, or a refusal", async () => {
   for (const status of [503, 400, 401, 403, 404]) {
     const { result, waits } = await asked(Array(7).fill(fault(status)));
     assert(result.status === "rejected");

@@ -120,7 +120,7 @@ const IGNORED: [reason: string, types: string[], object, EventMode?][] = [
   ["not_handled", ["ping"], { livemode: null }, "test"],
   ["not_handled", ["ping"], { livemode: false }, "test"],
 ];
-Deno.test("parseEvent() says why an event has no effect, whatever else is in it", () => {
+Deno.test("parseEvent() says why an event has no effect", () => {
   for (const [reason, types, changes, mode] of IGNORED) {
     for (const type of types) {
       const ids = { type, id: "evt_1" };

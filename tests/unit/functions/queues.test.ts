@@ -168,7 +168,7 @@ Deno.test("retryWhileLocked() tries a locked event for about a second", async ()
   }
 });
 
-Deno.test("isolateSlow() sends alone what was in a slow call, and nothing else", async () => {
+Deno.test("isolateSlow() sends alone only what was in a slow call", async () => {
   const log: string[] = [];
   const send = (how: string) => (item: string) => {
     log.push(`${how} ${item}`);

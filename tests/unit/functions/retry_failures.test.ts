@@ -214,7 +214,7 @@ Deno.test("a run leaves open what is no longer handled, and says why", async () 
   assertEquals(settledBy(typeless)[0]?.["error_code"], "event_invalid");
 });
 
-Deno.test("a run retries events with a handler alone, for a second per batch", async () => {
+Deno.test("a run retries events with a handler one by one, for a second", async () => {
   const types = new Set([DELETED]);
   const deletion = eventOf(DELETED);
   const failures: Failure[] = [

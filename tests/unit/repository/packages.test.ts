@@ -87,7 +87,7 @@ const PLANTED = [
   "supabase/functions/billing-webhook/.env",
 ];
 
-Deno.test("the npm package has what commands import and add copies, nothing else", async () => {
+Deno.test("the npm package has only what commands import and add copies", async () => {
   await using clone = await copyRepository();
   for (const path of PLANTED) {
     const file = join(clone.path, path);
