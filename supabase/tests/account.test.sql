@@ -69,7 +69,6 @@ from accounts,
     as g (id)
 where is_granted;
 
--- As the user of the account.
 create function pg_temp.answers(account_id text, given interval, default_grace text, used integer)
 returns jsonb language plpgsql as $$
 declare
@@ -171,7 +170,6 @@ reset role;
 truncate billing.subscriptions, billing.plan_features, billing.grants;
 select set_config('test.default_grace', 'null', true);
 
--- Returns what is shown of an account with these subscriptions: one, of those that give access.
 create function pg_temp.shown(grace interval, variadic subscriptions text[])
 returns text language plpgsql as $$
 declare
@@ -405,7 +403,6 @@ select throws_like(
 );
 reset role;
 
--- Accounts that pay twice.
 delete from billing.subscriptions;
 select
   pg_temp.put('{"id": "1", "created_at": "-3 days"}'),

@@ -4,7 +4,6 @@
  */
 begin;
 select plan(40);
-set local timezone = 'UTC';
 truncate billing.failed_events, billing.alerts, billing.leases, billing.pauses;
 
 create function pg_temp.fail(
@@ -77,7 +76,6 @@ returns void language sql as $$
   truncate billing.failed_events, billing.alerts
 $$;
 
--- The content of an alert.
 select pg_temp.fail('tap_1', 'subscription_unknown', 'No subscription sub_1');
 select pg_temp.pass('5 minutes');
 select pg_temp.fail('tap_2', 'subscription_unknown', 'No subscription ' || repeat('x', 600));

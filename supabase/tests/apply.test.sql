@@ -4,7 +4,6 @@
  */
 begin;
 select plan(57);
-set local timezone = 'UTC';
 
 create function pg_temp.report(fields jsonb)
 returns jsonb language sql
@@ -19,7 +18,6 @@ returns jsonb language sql as $$
   where s.id = subscription_id
 $$;
 
--- Returns all rows of events and subscriptions whose ids begin with a prefix.
 create function pg_temp.traces(prefix text)
 returns setof text language sql as $$
   select 'ledger ' || event_id from billing.processed_events where starts_with(event_id, prefix)
@@ -41,7 +39,6 @@ $$;
 create trigger trap after insert or update on billing.subscriptions
 for each row when (new.plan_id = 'plan_trap') execute function pg_temp.trap();
 
--- Applies an event. Returns its error.
 create function pg_temp.lacks(kind text, subscription_id text, fields jsonb)
 returns text language sql as $$
   select coalesce(error_code || ' ' || error, outcome)
@@ -50,7 +47,6 @@ returns text language sql as $$
   ))
 $$;
 
--- Logs claims in the order in which they are made.
 create temporary table claim_log (place serial, claim text);
 
 create function pg_temp.log_claim()
@@ -170,7 +166,6 @@ select is(
   'a newer deletion sets it again'
 );
 
--- A record with another value in every column.
 create function pg_temp.record_of(turn integer)
 returns billing.records language sql as $$
   select jsonb_populate_record(

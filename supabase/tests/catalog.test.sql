@@ -4,7 +4,6 @@
  */
 begin;
 select plan(40);
-set local timezone = 'UTC';
 
 -- Names and types.
 select is_empty(
@@ -204,7 +203,6 @@ declare
 begin
   perform pg_temp.add(table_name, good -> table_name || change);
 
-  -- Undoes it.
   raise exception 'It was taken.' using errcode = 'ZZ000';
 exception
   when sqlstate 'ZZ000' then

@@ -58,7 +58,6 @@ returns text language sql as $$
   )
 $$;
 
--- Stores an event that failed.
 create function pg_temp.store(
   event_id text,
   subscription_id text,

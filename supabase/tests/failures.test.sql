@@ -4,7 +4,6 @@
  */
 begin;
 select plan(74);
-set local timezone = 'UTC';
 
 create function pg_temp.store(
   event_id text,

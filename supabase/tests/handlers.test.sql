@@ -31,7 +31,6 @@ returns text language sql as $$
 $$;
 grant delete on public.tap_effects to service_role;
 
--- Makes a handler of a type.
 create function pg_temp.handler(type text, body text)
 returns void language plpgsql as $$
 begin
@@ -348,7 +347,6 @@ select is(
   'no handler runs for an erased subscription'
 );
 
--- A person tries a repair.
 select is(t.outcome, 'applied', 'a rehearsal runs the handler')
 from public.billing_try_event(
   '{

@@ -57,7 +57,6 @@ returns void language sql as $$
   set next_retry_at = next_retry_at - make_interval(secs => (minutes * 60 + 5)::double precision)
 $$;
 
--- Cured by a creation.
 select pg_temp.file(f.event_id, f.code, f.subscription, jsonb_build_object('provider', f.provider))
 from (
   values

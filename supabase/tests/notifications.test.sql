@@ -4,7 +4,6 @@
  */
 begin;
 select plan(78);
-set local timezone = 'UTC';
 truncate billing.notifications, billing.leases, billing.pauses;
 
 create function pg_temp.owe(event_id text, fields jsonb default '{}')
@@ -47,7 +46,6 @@ returns integer language sql as $$
   )
 $$;
 
--- How long after now it is tried again.
 create function pg_temp.wait_of(event_id text)
 returns interval language sql
 return (pg_temp.row_of(event_id)).next_attempt_at - now();
@@ -151,7 +149,6 @@ from (values ('notifications', 1), ('retries', 2), ('notifications', 2)) as r (q
 select is(pg_temp.claim(3), 'tap_1', 'after that, the next run claims at once');
 select ok(billing.hold_lease('retries', pg_temp.run(4)), 'each queue has a lease of its own');
 
--- The notifications that are claimed.
 reset role;
 truncate billing.notifications;
 select pg_temp.owe('tap_quiet', '{"status": "sent"}');
@@ -492,7 +489,6 @@ create function pg_temp.ago(name text, hours integer)
 returns jsonb language sql
 return jsonb_build_object(name, now() - make_interval(hours => hours));
 
--- A mark of the record, which orders events.
 create function pg_temp.mark(name text, hours integer)
 returns jsonb language sql
 return jsonb_build_object(
@@ -500,7 +496,6 @@ return jsonb_build_object(
   (extract(epoch from now() - make_interval(hours => hours)) * 4000000)::bigint
 );
 
--- A trial that ends so many hours ago.
 create function pg_temp.trial(hours integer)
 returns jsonb language sql
 return pg_temp.ago('trial_end', hours) || '{"provider_status": "trialing"}';

@@ -20,7 +20,6 @@ begin
   begin
     execute format('set local role %I', role);
     execute statement;
-    -- Undoes the statement and the role.
     raise exception 'The statement ran.' using errcode = 'ZZ000';
   exception
     when sqlstate 'ZZ000' then

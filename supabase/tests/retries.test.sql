@@ -5,7 +5,6 @@
  */
 begin;
 select plan(73);
-set local timezone = 'UTC';
 truncate billing.failed_events, billing.leases;
 analyze billing.failed_events;
 
@@ -27,7 +26,6 @@ returns text language sql as $$
   ))
 $$;
 
--- Stores a body.
 create function pg_temp.store(event_id text, body text, encoding text default 'text')
 returns text language sql
 return pg_temp.file(event_id, fields => jsonb_build_object('body', body, 'body_encoding', encoding));

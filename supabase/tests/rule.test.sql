@@ -19,7 +19,6 @@
  * arrival, as long as a creation is the first. The test compares all columns in all orders.
  */
 begin;
-set local timezone = 'UTC';
 
 create function pg_temp.at(seconds numeric)
 returns timestamptz language sql

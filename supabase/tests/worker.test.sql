@@ -11,7 +11,6 @@ returns text language sql as $$
   select billing.schedule_worker('https://ref.supabase.co/', key)
 $$;
 
--- Returns the number of calls since the last time.
 create function pg_temp.calls()
 returns integer language plpgsql as $$
 declare
@@ -89,7 +88,6 @@ select is_empty(
 
 select pg_temp.calls();
 
--- A retry wakes the worker.
 select matches(
   billing.retry_failed_event('tap_1'),
   '^Retry requested: 1\. The worker is on its way\.',
