@@ -5,23 +5,7 @@
 begin;
 select plan(63);
 
--- As docs/app.md grants it, with another claim.
-grant select on
-  billing.subscriptions,
-  public.billing_subscriptions,
-  billing.plan_features,
-  public.billing_plan_features
-to authenticated;
-grant execute on function
-  public.billing_default_grace,
-  public.billing_has_access,
-  public.billing_account,
-  public.billing_feature_amount,
-  public.billing_has_feature
-to authenticated;
-create policy "Own" on billing.subscriptions for select to authenticated
-using (account_id = (select auth.jwt() ->> 'account'));
-create policy "All" on billing.plan_features for select to authenticated using (true);
+select pg_temp.let_users_read();
 
 select is(public.billing_default_grace(), interval '0', 'there is no grace by default');
 create or replace function public.billing_default_grace()
@@ -85,7 +69,6 @@ from accounts,
     as g (id)
 where is_granted;
 
--- As the user of the account.
 create function pg_temp.answers(account_id text, given interval, default_grace text, used integer)
 returns jsonb language plpgsql as $$
 declare
@@ -187,7 +170,6 @@ reset role;
 truncate billing.subscriptions, billing.plan_features, billing.grants;
 select set_config('test.default_grace', 'null', true);
 
--- Returns what is shown of an account with these subscriptions: one, of those that give access.
 create function pg_temp.shown(grace interval, variadic subscriptions text[])
 returns text language plpgsql as $$
 declare
@@ -421,7 +403,6 @@ select throws_like(
 );
 reset role;
 
--- Accounts that pay twice.
 delete from billing.subscriptions;
 select
   pg_temp.put('{"id": "1", "created_at": "-3 days"}'),

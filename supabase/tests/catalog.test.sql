@@ -4,22 +4,6 @@
  */
 begin;
 select plan(40);
-set local timezone = 'UTC';
-
-create temporary view relations as
-select c.*, c.relnamespace::regnamespace::text as schema
-from pg_class c
-where c.relkind in ('r', 'v')
-  and (
-    c.relnamespace = 'billing'::regnamespace
-    or c.relnamespace = 'public'::regnamespace and c.relname ~ '^billing_'
-  );
-
-create temporary view functions as
-select p.*, p.oid::regprocedure::text as signature, p.pronamespace::regnamespace::text as schema
-from pg_proc p
-where p.pronamespace = 'billing'::regnamespace
-  or p.pronamespace = 'public'::regnamespace and p.proname ~ '^billing_';
 
 -- Names and types.
 select is_empty(
@@ -219,7 +203,6 @@ declare
 begin
   perform pg_temp.add(table_name, good -> table_name || change);
 
-  -- Undoes it.
   raise exception 'It was taken.' using errcode = 'ZZ000';
 exception
   when sqlstate 'ZZ000' then

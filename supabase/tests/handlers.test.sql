@@ -3,7 +3,7 @@
  * and hurts nothing but its event.
  */
 begin;
-select plan(34);
+select plan(33);
 
 create table public.tap_effects (place integer generated always as identity, effect text);
 grant insert, select on public.tap_effects to service_role;
@@ -31,7 +31,6 @@ returns text language sql as $$
 $$;
 grant delete on public.tap_effects to service_role;
 
--- Makes a handler of a type.
 create function pg_temp.handler(type text, body text)
 returns void language plpgsql as $$
 begin
@@ -114,14 +113,14 @@ select is_empty(
   'settings that a handler changes are restored'
 );
 select is(current_user::text, 'service_role', 'a role that a handler changes is restored');
-select is_empty(
-  $$select from pg_locks where locktype = 'advisory' and objid = 7$$,
-  'locks of a handler are released'
-);
 select is(nullif(current_setting('tap.own'), ''), null, 'custom settings of a handler end with it');
 select is_empty(
-  $$select from pg_cursors where name = 'tap_left'$$,
-  'cursors of a handler end with it'
+  $$
+    select from pg_locks where locktype = 'advisory' and objid = 7
+    union all
+    select from pg_cursors where name = 'tap_left'
+  $$,
+  'so do its locks and cursors'
 );
 
 reset role;
@@ -168,10 +167,10 @@ select is_empty(
   $$,
   'whatever SQLSTATE a handler raises, it fails its event alone'
 );
-select is(pg_temp.effects(), null, 'a handler that raises has no effect');
+select is(pg_temp.effects(), null, 'it has no effect');
 select is_empty(
   $$select from billing.processed_events where event_id = 'tap_raises'$$,
-  'an event whose handler raises has no claim'
+  'its event has no claim'
 );
 
 reset role;
@@ -348,7 +347,6 @@ select is(
   'no handler runs for an erased subscription'
 );
 
--- A person tries a repair.
 select is(t.outcome, 'applied', 'a rehearsal runs the handler')
 from public.billing_try_event(
   '{

@@ -7,25 +7,6 @@
 begin;
 select plan(17);
 
-create temporary view relations as
-select c.*, c.relnamespace::regnamespace::text as schema
-from pg_class c
-where c.relkind in ('r', 'p', 'v', 'm', 'f', 'S')
-  and (
-    c.relnamespace = 'billing'::regnamespace
-    or c.relnamespace = 'public'::regnamespace and c.relname ~ '^billing_'
-  );
-
-create temporary view functions as
-select
-  p.*,
-  p.oid::regprocedure::text as signature,
-  coalesce(p.proacl, acldefault('f', p.proowner)) as acl,
-  p.pronamespace::regnamespace::text as schema
-from pg_proc p
-where p.pronamespace = 'billing'::regnamespace
-  or p.pronamespace = 'public'::regnamespace and p.proname ~ '^billing_';
-
 create temporary view outsiders as
 select rolname from pg_roles where rolname in ('anon', 'authenticated');
 
@@ -39,7 +20,6 @@ begin
   begin
     execute format('set local role %I', role);
     execute statement;
-    -- Undoes the statement and the role.
     raise exception 'The statement ran.' using errcode = 'ZZ000';
   exception
     when sqlstate 'ZZ000' then

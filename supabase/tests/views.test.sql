@@ -3,7 +3,6 @@
  */
 begin;
 select plan(9);
-set local timezone = 'UTC';
 truncate billing.failed_events, billing.notifications, billing.processed_events, billing.leases;
 
 create function pg_temp.health()

@@ -111,7 +111,6 @@ function harmless(from: string, to: string): Sent {
   return { event, body: withText(event, from, to), ...APPLIED };
 }
 
-/** Missing, null, of another type, empty and blank. */
 const NO_ID = [undefined, null, 12, "", " \t"];
 const NO_TIME = [undefined, null, "1793700000", {}];
 
@@ -137,7 +136,6 @@ const withoutAccount = [
   ...bad([creation], "data.object.metadata", [undefined, null]),
 ].map((sent) => ({ ...sent, ...UNKNOWN }));
 
-/** A whole number counts as its digits. */
 const ofNumberedAccounts = [0, 12, 2 ** 53 - 1].map((number): Sent => ({
   body: edited(creation(), { [ACCOUNT]: number }),
   record: { account_id: `${number}` },
@@ -338,7 +336,6 @@ export const BODIES: Rows = {
     ...INVALID,
     sent: [
       ...bad([creation], "created", [...NOT_OUR_TIME, "1793700000", null]),
-      // Unit tests hold the exact limit.
       ...bad(ALL, "created", [NOW + 3_600]),
       { body: creation({ created: YEAR_2000 }), ...APPLIED },
       {
@@ -402,7 +399,6 @@ function malformed(whole: string): string[] {
   ];
 }
 
-/** Puts the keys into every object of an event. */
 function polluted(): Sent {
   const keys = `"__proto__":{"id":"polluted","type":"polluted"},` +
     `"constructor":{"prototype":{"polluted":true}},"toString":1,`;
@@ -421,7 +417,6 @@ function inheriting(): Sent {
   return { event: { id }, body: `{"id":"${id}",${rest}}`, ...INVALID };
 }
 
-/** Nests an unused field, and a used one whose event is filed. */
 function nested(deep: string): Sent[] {
   const unowned = edited(creation(), { "data.object.metadata": {} });
   const unnamed = creation({ subscription: "sub_deep" });
@@ -432,7 +427,6 @@ function nested(deep: string): Sent[] {
   ];
 }
 
-/** A creation, and an update whose old items are nested deeply. */
 function inPreviousAttributes(deep: string): Sent[] {
   // Both have one time, or the update may be older than the creation.
   const same = { subscription: uniqueId("sub"), created: unixNow() };

@@ -1,4 +1,3 @@
-/** Makes the deliveries of a row, and checks the answer, the log, and what is stored. */
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { Buffer } from "node:buffer";
 import type { Sql } from "postgres";

@@ -103,7 +103,6 @@ export const ORDER: Rows = {
   },
   "52: two events of one second, either order": {
     ...APPLIED,
-    // rule.test.sql has every order.
     sent: about((at) => {
       const moved = (from: string, plan: string) =>
         update({ ...at(1), plan, status: "active", previous: { plan: from } });

@@ -251,7 +251,6 @@ export const OUTAGES: Rows = {
   },
 };
 
-/** Each fault has an event filed, which is applied when it is over. */
 function underFaults(...faults: readonly Fault[]): Sent[] {
   return faults.flatMap((fault) => {
     const body = creation();
@@ -265,7 +264,6 @@ function underFaults(...faults: readonly Fault[]): Sent[] {
   });
 }
 
-/** An event cannot be filed either, and is applied when the faults are over. */
 function storedNowhere(apply: Fault, record: Fault, logs: string): Sent[] {
   const body = creation();
   const faults = {

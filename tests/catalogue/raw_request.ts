@@ -4,9 +4,7 @@ import { limited } from "../support/hang_limit.ts";
 import type { Answer } from "../support/send.ts";
 
 export interface RawRequest {
-  /** The request line's first two words, such as `POST /billing-webhook`. */
   readonly line: string;
-  /** Header lines, in their order; two may have the same name. */
   readonly lines?: readonly string[];
   /** Sent as it is. It need not agree with Content-Length. */
   readonly body?: string | Uint8Array;

@@ -36,7 +36,6 @@ const MISSING = refused(401, "signature_missing");
 const MISCONFIGURED = refused(500, "provider_misconfigured");
 const TIMED = ["stripe", "standard"] as const;
 
-/** A MAC over something else, in hex and in base64. */
 const OTHER_HEX = "0123456789abcdef".repeat(4);
 const OTHER_BASE64 = "ASNFZ4mrze8BI0VniavN7wEjRWeJq83vASNFZ4mrze8=";
 const otherOf = ({ scheme }: SignatureParts) =>
@@ -61,7 +60,6 @@ function withMacs(...changes: readonly ((mac: string) => string)[]): Sent[] {
 const behindOthers = (count: number): Value => (parts) =>
   valueOf(parts, [...Array(count).fill(otherOf(parts)), parts.mac]);
 
-/** Padded to a length with an entry of another version. */
 const padded = (length: number): Value => (parts) => {
   const entry = { "stripe": ",v0=", "standard-webhooks": " v0," };
   const { scheme } = parts;
@@ -180,7 +178,6 @@ export const SIGNATURES: Rows = {
     ...MALFORMED,
     sent: signedAt(["123abc", "-1", "1e9", "0x1", " 1", "1.5", ""]),
   },
-  // Ten seconds are for a slow machine. Unit tests hold the exact limits.
   "17: 301 s old; 290 s passes": {
     ...refused(401, "signature_too_old"),
     sent: TIMED.flatMap((to) => [

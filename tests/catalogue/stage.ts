@@ -100,7 +100,6 @@ export async function openStage() {
   });
 }
 
-/** Everything that a row's check may use; what it `use`s is kept until the end. */
 export type Stage = Awaited<ReturnType<typeof openStage>>;
 
 /** In every body, so that a payload in a log is found. */

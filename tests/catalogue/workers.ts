@@ -32,7 +32,6 @@ import { serveHere } from "../support/machine.ts";
 import { setting } from "../support/test_environment.ts";
 import type { Rows } from "./deliver.ts";
 
-/** The time limit of an attempt, and some more. */
 const HANGS_FOR_MS = 11_000;
 
 /** How the notified endpoint answers, and what is left of the notification. */
@@ -46,7 +45,6 @@ interface Answered {
 }
 
 const FAILED = { status: "pending", attempts: 1, least: -60, most: 6 } as const;
-/** Unit tests of the channels have the other answers. */
 const ANSWERS: readonly Answered[] = [
   { answer: 302, ...FAILED },
   { answer: 410, status: "dead", attempts: 1 },

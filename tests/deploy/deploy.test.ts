@@ -38,7 +38,6 @@ const setLocalPort =
 const { secret } = await localKeys();
 
 const PAGE = "docs/deploy.md";
-/** The page's blocks of commands and of SQL that are not typed yet. */
 const left = new Set(
   ["sh", "sql"].flatMap((language) =>
     fencedBlocks(readPage(PAGE), { page: PAGE, language })
@@ -63,7 +62,7 @@ const runDoctor = block(
   "export SUPABASE_URL=https://<project-ref>.supabase.co\nread -rs SUPABASE_SECRET",
 );
 
-Deno.test("docs/deploy.md: a project of its own, in CI: by token and password, and nothing without a yes", async () => {
+Deno.test("docs/deploy.md: a project of its own, in CI, by token and password", async () => {
   await using opened = new AsyncDisposableStack();
   const hosted = opened.use(await createHostedProject({ port, name: "own" }));
   const project = opened.use(await makeProject({}));
@@ -129,7 +128,6 @@ const HELLO_FILES = {
   "functions/_shared/database.ts":
     "export const hello = { fetch: () => new Response() };\n",
 };
-/** "supabase functions new" writes this. */
 const HELLO = `
 [functions.hello]
 enabled = true
@@ -140,7 +138,6 @@ const MIGRATIONS = {
   "migrations/20240101000000_notes.sql":
     "create table public.notes (id int primary key, text text);\n",
   "migrations/20260101000000_profiles.sql": "",
-  // It is dated after the receiver's.
   "migrations/20990101000000_tags.sql":
     "create table public.tags (id int primary key);\n",
 };
@@ -198,7 +195,7 @@ const MINE_AWAY = `
   alter table billing.plan_features drop tag;
 `;
 
-Deno.test("docs/deploy.md: an app gets the receiver, updates it, has it beside its own functions, and leaves it", async (test) => {
+Deno.test("docs/deploy.md: an app gets the receiver, updates it, and leaves it", async (test) => {
   await using opened = new AsyncDisposableStack();
   const hosted = opened.use(await createHostedProject({ port, name: "app" }));
   const app = opened.use(await makeProject(MIGRATIONS));
@@ -278,7 +275,7 @@ Deno.test("docs/deploy.md: an app gets the receiver, updates it, has it beside i
 
   const firstTag = "migrations/20990201000000_first_tag.sql";
   const firstTagText = "insert into public.tags values (1);\n";
-  await test.step("1. and 2. Updated to a second release, after the app made a migration and a handler of its own", async () => {
+  await test.step("1. and 2. Updated, after the app made a migration and a handler", async () => {
     await sql`
       create function billing.on_charge_refunded(provider text, event jsonb)
       returns void language sql as ''`;
@@ -300,7 +297,7 @@ Deno.test("docs/deploy.md: an app gets the receiver, updates it, has it beside i
     await Deno.remove(`${clone.path}/${second}`);
   });
 
-  await test.step("3. The functions: each is one file, whose packages are in it; that of before is deployed byte for byte. 5. Secrets, 6. The schedule", async () => {
+  await test.step("3. The functions, 5. Secrets, 6. The schedule", async () => {
     assertEquals(await deployHello(), helloBefore);
     assertWorks(await type(deployFunctions, { env }));
     for (const name of FUNCTIONS) {
@@ -339,7 +336,6 @@ Deno.test("docs/deploy.md: an app gets the receiver, updates it, has it beside i
     assertEquals(health?.["open_failures"], "0");
   });
 
-  /** The commands that "remove" has printed. */
   let next: string[] = [];
   const typeNext = async (start: string) =>
     assertWorks(
@@ -347,7 +343,7 @@ Deno.test("docs/deploy.md: an app gets the receiver, updates it, has it beside i
         env,
       }),
     );
-  await test.step("Taken out: as long as something of the app is in the way, the push lists it, and changes nothing", async () => {
+  await test.step("Taken out: the push lists what of the app is in the way, and changes nothing", async () => {
     const remove = block(`${NPX} remove .`).trim();
     const output = assertWorks(await type(`${remove} --yes`));
     next = Array.from(
@@ -383,7 +379,7 @@ Deno.test("docs/deploy.md: an app gets the receiver, updates it, has it beside i
     assertEquals((await appliedNames()).at(-1), "billing_remove");
   });
 
-  await test.step("Taken out: and without them, when the history is repaired", async () => {
+  await test.step("Taken out: and without them, once the history is repaired", async () => {
     await typeNext("supabase migration repair");
     await typeNext("rm ");
     assertEquals(await app.tree(), {
@@ -401,14 +397,14 @@ Deno.test("docs/deploy.md: an app gets the receiver, updates it, has it beside i
   assertEquals(api.faults, []);
 });
 
-Deno.test("docs/deploy.md: every block is typed here, or by tests/stripe_sync or tests/docs", () => {
+Deno.test("docs/deploy.md: every block is typed here or in other tests", () => {
   const elsewhere = new RegExp(
     `^(npm pack|${NPX} (doctor --url|reconcile|start|trigger)|echo |export SUPABASE_URL=\\S+\nread -rs STRIPE)`,
   );
   assertEquals([...left].filter((text) => !elsewhere.test(text)), []);
 });
 
-Deno.test("an app with subscriptions and declarative schemas of its own, and short numbers, gets the receiver beside them", async () => {
+Deno.test("an app with its own subscriptions, declarative schemas and short numbers gets the receiver", async () => {
   const tables = "create table subscriptions (id int);";
   await using project = await makeProject({
     "config.toml": "",

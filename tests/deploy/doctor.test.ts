@@ -127,7 +127,7 @@ Deno.test("a working deployment passes, and nothing is stored", async () => {
   assertEquals(await rowCounts(sql), before);
 });
 
-Deno.test("functions that are older than the database say so, as the doctor does", async () => {
+Deno.test("functions older than the database say so, as does the doctor", async () => {
   const migrateTo = (version: number) =>
     sql.unsafe(`
       create or replace function billing.schema_version() returns int
@@ -220,7 +220,7 @@ async function startTlsDatabase() {
   };
 }
 
-Deno.test("a database's password goes to a server that proves its name, and to no other", async () => {
+Deno.test("a database's password goes only to a server that proves its name", async () => {
   const authority = await Deno.makeTempFile();
   await Deno.writeTextFile(authority, AUTHORITY);
   using server = await startTlsDatabase();
@@ -293,7 +293,7 @@ Deno.test("the migration counts by what it has created, also after a squash", as
   );
 });
 
-Deno.test("a server that is older than the migration takes is the one fault that is named", async () => {
+Deno.test("a server that is too old is the one fault that is named", async () => {
   const { url: dbUrl } = await createDatabase(port, {
     name: "doctor_too_old",
     sqlBefore: pretendVersion("doctor_too_old", 14),
@@ -319,7 +319,6 @@ Deno.test("the schedule fails until it wakes this project's worker", async () =>
   const owner = postgres(url, { max: 1, onnotice() {} });
   await using _owner = { [Symbol.asyncDispose]: () => owner.end() };
   const target = { dbUrl: url, projectUrl };
-  /** Answers as a worker to which only one key is known. */
   function fetch(_: unknown, { headers }: RequestInit = {}) {
     const { apikey } = headers as Record<string, string>;
     const status = apikey === "sb_secret_1" ? 200 : 401;
@@ -373,7 +372,7 @@ Deno.test("the schedule fails until it wakes this project's worker", async () =>
   assertStringIncludes(schedule!, ". The check needs the role postgres. ");
 });
 
-Deno.test("the command prints one line per check, and its exit code is 0, 1 or 2", async () => {
+Deno.test("the command prints a line per check, and exits with 0, 1 or 2", async () => {
   for (
     const [endpoint, wanted, says] of [
       [ENDPOINT, 0, /^ok {7}endpoint {8}http.*\n5 ok, 0 FAIL, 8 skipped\n$/s],

@@ -22,7 +22,6 @@ import { NPX, openTerminal, type Typed } from "../support/terminal.ts";
 import { setting } from "../support/test_environment.ts";
 
 export const SIGNING_SECRET = "whsec_deployed_0123456789";
-/** The secret of the endpoint in live mode. */
 export const LIVE_SECRET = "whsec_live_0123456789";
 
 export type HostedProject = Awaited<ReturnType<typeof createHostedProject>>;
@@ -143,7 +142,6 @@ async function serveUpload({ metadata, files }: Upload, env: Environment) {
   return Object.assign(opened.move(), { port });
 }
 
-/** Opens a terminal in a folder, whose npm package is as that of a clone. */
 export async function openDeployer(
   project: HostedProject,
   { folder, clone = folder }: { folder: string; clone?: string },
@@ -213,7 +211,6 @@ function startManagementApi(database: {
   /** Makes a role that may log in for a short while, and act as `postgres`. */
   createLoginRole(): Promise<{ role: string; password: string }>;
 }) {
-  /** What was asked, as `GET /v1/profile`, in order. */
   const requests: string[] = [];
   const faults: string[] = [];
   const uploads = new Map<string, Upload>();

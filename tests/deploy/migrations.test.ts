@@ -27,7 +27,7 @@ import { setting } from "../support/test_environment.ts";
 const migrated = setting("TEST_DATABASE_URL");
 const port = Number(new URL(migrated).port);
 
-Deno.test("the migration and the types are what the schema files make: deno task migration", async () => {
+Deno.test("the schema files make the migration and the types", async () => {
   assertEquals(await Deno.readTextFile(MIGRATION), await migrationText());
   const { url } = await createDatabase(port, { name: "types" });
   await migrate(url);
@@ -35,7 +35,7 @@ Deno.test("the migration and the types are what the schema files make: deno task
   assertEquals(await generateTypes(url), types);
 });
 
-Deno.test("all names that are taken are listed at once, and nothing is created", async () => {
+Deno.test("all taken names are listed at once, and nothing is created", async () => {
   const ours = await withDatabase(migrated, (sql) =>
     sql`
       select 'sequence ' || relname as taken, 'sequence ' || relname as made
@@ -67,7 +67,7 @@ Deno.test("all names that are taken are listed at once, and nothing is created",
   await assertRefused(url, [...ours.map((row) => row["taken"]), ...others]);
 });
 
-Deno.test("an empty schema billing is taken over from the same owner, and from no other", async () => {
+Deno.test("an empty schema billing is taken over from the same owner only", async () => {
   const sqlBefore = "create schema billing";
   const same = await createDatabase(port, { name: "of_the_same", sqlBefore });
   await migrate(same.url);
@@ -90,7 +90,7 @@ Deno.test("an empty schema billing is taken over from the same owner, and from n
   await assertRefused(url, ["schema billing of supabase_admin"]);
 });
 
-Deno.test("a server older than Postgres 15 is refused by the first statement, before anything is created", async () => {
+Deno.test("Postgres before 15 is refused before anything is created", async () => {
   const [first = ""] = (await Deno.readTextFile(MIGRATION))
     .replace(/^--.*\n/, "")
     .split(/(?<=;)\n\n?-- supabase\/schemas/);
@@ -116,7 +116,7 @@ Deno.test("a server older than Postgres 15 is refused by the first statement, be
   }
 });
 
-Deno.test("of a project's migrations, what fails is left out until it does not", async () => {
+Deno.test("a project's migration that fails is left out until it does not", async () => {
   const project = await Deno.makeTempDir({ prefix: "billing-webhook-own-" });
   const folder = `${project}/supabase/migrations`;
   await Deno.mkdir(folder, { recursive: true });

@@ -60,7 +60,6 @@ const typed = new Set<string>();
 const ofPage = (page: string) =>
   commands.filter(({ place }) => place.startsWith(`${page}:`));
 
-/** Returns the page's first block with a command that begins so, one command a line. */
 function blockOf(page: string, start: string): string {
   const found = ofPage(page).find(({ text }) => text.startsWith(start));
   assert(found !== undefined, `${page} has no command ${start}`);
@@ -70,7 +69,6 @@ function blockOf(page: string, start: string): string {
   return block.join("\n");
 }
 
-/** Returns the page's command that is so, or else its first that begins so. */
 function commandOf(page: string, start: string): string {
   const texts = ofPage(page).map(({ text }) => text);
   const text = texts.find((text) => text === start) ??
@@ -147,7 +145,7 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
     await stack.line(line);
   });
 
-  await test.step("a saved change is served, and so is what corrects a mistake", async () => {
+  await test.step("a saved change is served, also after a mistake", async () => {
     const file = `${path}/supabase/functions/billing-webhook/handle_webhook.ts`;
     const code = await Deno.readTextFile(file);
     /** Saves the file, if need be again: Deno misses some saves while it restarts. */
@@ -178,7 +176,7 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
     await saved(code, ({ body }) => body === "OK");
   });
 
-  await test.step("deploy.md and stripe.md: settings in a file, which are served at once", async () => {
+  await test.step("deploy.md and stripe.md: settings in a file", async () => {
     assertWorks(await tell("docs/deploy.md", "echo "), "");
     // The secret that is in use without any file would prove nothing.
     const text = await Deno.readTextFile(settings);
@@ -193,7 +191,7 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
     await stack.line(/ notified +payment of €\d+\.\d\d failed for acc_/);
   });
 
-  await test.step("the doctor, with what is pasted: its output has none of it", async () => {
+  await test.step("the doctor's output has nothing of what is pasted", async () => {
     const block = blockOf("docs/deploy.md", `${NPX} doctor --url`);
     const ofRewrites = commandOf(
       "docs/deploy.md",
@@ -314,7 +312,7 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
   });
 });
 
-Deno.test("every command in the docs is typed, or listed with the reason why not", () => {
+Deno.test("every command in the docs is typed, or listed with a reason", () => {
   const missing = commands.filter(({ text }) =>
     !typed.has(text) && text !== "deno task start" &&
     !ELSEWHERE.some(([commands]) => commands.test(text))

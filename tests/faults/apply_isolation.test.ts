@@ -37,7 +37,6 @@ const subscriptionsOf = (events: readonly WireEvent[]) =>
   events.map(({ subscription_id }) => subscription_id);
 
 interface Hold {
-  /** Comes before the lock. */
   readonly prepare?: (events: readonly WireEvent[]) => Promise<unknown>;
   readonly lock: (events: readonly WireEvent[]) => Lock;
 }
@@ -97,7 +96,7 @@ Deno.test("waits for other calls, one after the other, are one wait", async () =
   });
 });
 
-Deno.test("an event whose call took too long holds up no other the next time", async () => {
+Deno.test("an event that took too long holds up no other the next time", async () => {
   await using receiver = await startReceiver();
   const send = (subscription: string) =>
     deliver(
@@ -159,7 +158,7 @@ Deno.test("a row that refers to a subscription does not lock it", async () => {
   assertEquals(outcomes, ["applied"]);
 });
 
-Deno.test("checkouts are locked in one order, whatever their order in the call", async () => {
+Deno.test("checkouts are locked in one order", async () => {
   const customers = await sql<{ id: string; lock: string }[]>`
     select id, billing.customer_group_lock('a', id)::text as lock
     from unnest(array['cus_1', 'cus_2', 'cus_3', 'cus_4']) as id

@@ -1,4 +1,3 @@
-/** Calls of the SQL functions while other sessions hold locks. */
 import { assert } from "@std/assert";
 import type { ISql, TransactionSql } from "postgres";
 import { uniqueId } from "../../scripts/events/templates.ts";
@@ -76,7 +75,6 @@ export async function file(...eventIds: string[]): Promise<void> {
 /** Takes locks, which its connection holds until the end of the transaction. */
 export type Lock = (holder: TransactionSql) => Promise<unknown>;
 
-/** Locks failures, as an operator does who edits them. */
 export function lockFailures(...eventIds: string[]): Lock {
   return (holder) =>
     holder`
@@ -84,7 +82,6 @@ export function lockFailures(...eventIds: string[]): Lock {
       where event_id = any (${eventIds})`;
 }
 
-/** Locks rows of the ledger, as an operator does who prunes by hand. */
 export function lockLedger(...eventIds: string[]): Lock {
   return (holder) =>
     holder`
@@ -127,7 +124,6 @@ export async function callWhileHeld<T>(
   return await called;
 }
 
-/** Resolves as soon as a query with this text waits for a lock. */
 export async function waitsForLock(text: string): Promise<void> {
   await eventually(async () => {
     const rows = await sql`

@@ -1,4 +1,3 @@
-/** The app's own handlers, when they fail or take long. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { assert, assertEquals } from "@std/assert";
 import { functionEnvironment } from "../../scripts/common/environment.ts";
@@ -52,7 +51,7 @@ async function done() {
   return row as { runs: number; effects: number };
 }
 
-Deno.test("a handler whose function runs deallocate loses its connection, and no other event fails for it", async () => {
+Deno.test("a handler that runs deallocate fails no other event", async () => {
   await sql.unsafe(`
     create or replace function public.tidy() returns void
     language plpgsql as 'begin execute ''deallocate all''; end'`);
@@ -89,7 +88,7 @@ Deno.test("a handler whose function runs deallocate loses its connection, and no
 
 const TIMEOUT = /raised 57014: canceling statement due to statement timeout$/;
 
-Deno.test("60 handlers at once that sleep for 5 s hurt no other event", async () => {
+Deno.test("60 handlers that sleep for 5 s hurt no other event", async () => {
   const statuses: number[] = [];
   const send = async (event: object) => {
     statuses.push((await deliver(url, event)).status);

@@ -17,7 +17,7 @@ const SUBSCRIPTIONS = 60;
 /** The answer at which it is killed; there are three events per subscription. */
 const KILLED_AT = 100;
 
-Deno.test("no event is lost or applied twice if Postgres is killed in the middle of a run", async () => {
+Deno.test("no event is lost or applied twice if Postgres is killed", async () => {
   await using running = await startOwnStack({ fsync: true });
   const { stack: { postgres, urls }, sql } = running;
   const url = `${urls.webhookProcess}/billing-webhook`;
@@ -119,7 +119,7 @@ Deno.test("start leaves nothing when deno task is killed", async () => {
   assertEquals(await leftOf(stack.tree), []);
 });
 
-Deno.test("start ends what a killed start has left, goes on while nobody reads its output, and leaves nothing when the reader ends", async () => {
+Deno.test("start ends what a killed one has left, goes on unread, and leaves nothing", async () => {
   await using killed = await started();
   const [start] = [...killed.tree].find(([, { command }]) =>
     / scripts\/start\.ts$/.test(command)

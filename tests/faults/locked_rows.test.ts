@@ -24,7 +24,6 @@ import {
   withGate,
 } from "./calls.ts";
 
-/** The run of the worker that has both queues. */
 const LEASE = crypto.randomUUID();
 
 Deno.test.beforeEach(() => emptyTables(sql));
@@ -56,7 +55,6 @@ async function filed(
   return id;
 }
 
-/** Marks an event as applied, without an effect on its failure. */
 async function markApplied(id: string): Promise<void> {
   await sql`
     insert into billing.processed_events (provider, event_id, type)
@@ -69,7 +67,6 @@ async function claim(limit = 10): Promise<string[]> {
   return rows.map(({ event_id }) => event_id);
 }
 
-/** Settles retries with an outcome; returns how many have it now. */
 async function settle(
   ids: readonly string[],
   outcome: string,
@@ -95,7 +92,7 @@ async function isRequested(id: string): Promise<boolean> {
   return (await failureOf(sql, id)).retry_requested_at !== null;
 }
 
-Deno.test("a failure whose row is locked is not counted, and leaves nothing in the ledger", async () => {
+Deno.test("a failure whose row is locked leaves no trace", async () => {
   const id = await filed();
 
   const took: number[] = [];
@@ -173,7 +170,7 @@ async function changedInBetween<T>(
   );
 }
 
-Deno.test("a row that changes meanwhile is requested and settled all the same", async () => {
+Deno.test("a row that changes meanwhile is requested and settled", async () => {
   const id = await filed();
   await changedInBetween(id, retryAll);
   assert(await isRequested(id));
@@ -285,7 +282,6 @@ function applied(fields: Partial<WireEvent>): Lock {
   };
 }
 
-/** Adds a customer. A trigger retries the failures that wait for it. */
 function customerAdded(customer_id: string, account_id = "acc_1"): Lock {
   return async (via) => {
     await via`
@@ -342,7 +338,7 @@ for (const [what, [error_code, brought]] of Object.entries(LACKED)) {
   }
 }
 
-Deno.test("a failure that lacks an account is stored while a slow checkout brings it, and retried", async () => {
+Deno.test("a failure is stored while a slow checkout brings its account, and retried", async () => {
   const customer_id = uniqueId("cus");
   const slow = applied({ kind: "checkout", report: { customer_id } });
   await whileHeld(slow, async () => {
@@ -382,7 +378,6 @@ const granting: OfAccount = (_, named_account) => async (via) => {
   }
 };
 
-/** How the account is known, and the event that meets its erasure. */
 const OF_ACCOUNT: Record<string, [known: OfAccount, event: OfAccount]> = {
   "creation that is applied": [
     failure,
@@ -439,7 +434,6 @@ const OF_ACCOUNT: Record<string, [known: OfAccount, event: OfAccount]> = {
   "handler that grants a plan": [failure, granting],
 };
 
-/** Returns what is left of an account, and of IDs that begin with this one. */
 async function leftOf(id: string, account: string) {
   const ids = `${id}%`;
   return [
@@ -477,7 +471,7 @@ for (const [what, [known, event]] of Object.entries(OF_ACCOUNT)) {
   }
 }
 
-Deno.test("what is stored while an erasure waits for an event is erased too, and waits for nothing", async () => {
+Deno.test("what is stored while an erasure waits is erased too, and does not wait", async () => {
   const [id, account] = [uniqueId("id"), uniqueId("acc")];
   const first = applied({ subscription_id: id, account_id: account });
   await eraseWhileHeld(first, account, async () => {
@@ -558,7 +552,7 @@ Deno.test("no event of another account waits for an erasure", async () => {
   });
 });
 
-Deno.test("transactions that add different customers never wait for each other", async () => {
+Deno.test("transactions that add different customers never wait", async () => {
   const ids = (name: string) =>
     Array.from({ length: 200 }, () => uniqueId(name));
   const add = (via: ISql, customers: readonly string[]) =>
@@ -601,7 +595,7 @@ Deno.test("transactions that add different customers never wait for each other",
   });
 });
 
-Deno.test("a run that is asked for while the one before it ends is not lost", async () => {
+Deno.test("a run that is asked for while another ends is not lost", async () => {
   const [ends, asks] = [crypto.randomUUID(), crypto.randomUUID()];
   const holds = (via: ISql, run: string) =>
     via<{ held: boolean }[]>`

@@ -44,7 +44,6 @@ interface Delivery {
 
 const oneOf = (...texts: string[]) => fc.constantFrom(...texts);
 
-/** Parts of every delivery; the packages and the receiver accept these alone. */
 const sound = fc.record({
   signer: fc.nat(1),
   body: fc.string({ unit: "binary", minLength: 1, maxLength: 40 }),
@@ -231,7 +230,7 @@ async function isVerified(
 }
 
 for (const scheme of Object.keys(SCHEMES) as Scheme[]) {
-  Deno.test(`verifyDelivery() accepts what is signed well for ${scheme}, and nothing that the package refuses`, async () => {
+  Deno.test(`verifyDelivery() accepts for ${scheme} nothing that the package refuses`, async () => {
     const numRuns = Math.ceil(caseCount(5_000) / 2);
     const providers = await readProviders({
       PROVIDER_A_SIGNING_SECRET: SECRETS.join(),

@@ -78,7 +78,7 @@ async function shownTo(app: Client, account_id: string): Promise<unknown> {
   return error?.code ?? data;
 }
 
-Deno.test("a user is shown their own account as a server is, and nothing of another", async () => {
+Deno.test("a user is shown their own account, as a server is, and no other", async () => {
   const [ann, ben] = [crypto.randomUUID(), crypto.randomUUID()];
   const id = await subscribe(receiver.url, ann);
   const other = await subscribe(receiver.url, ben);
@@ -108,7 +108,7 @@ Deno.test("a user is shown their own account as a server is, and nothing of anot
   assertEquals(await seenBy(undefined), DENIED, "Nobody is signed in");
 });
 
-Deno.test("a user writes nothing, and reads no other column, view or function", async () => {
+Deno.test("a user writes nothing, and reads nothing else", async () => {
   const ann = crypto.randomUUID();
   const id = await subscribe(receiver.url, ann);
   const app = await appOf({ sub: ann });
@@ -135,7 +135,7 @@ Deno.test("a user writes nothing, and reads no other column, view or function", 
   );
 });
 
-Deno.test("an account has the features of all its items, for its users in policies and for the server", async () => {
+Deno.test("an account has the features of all its items, for users and the server", async () => {
   const pro = {
     items: sql.json([
       { price_id: "price_pro", quantity: 5 },
@@ -171,7 +171,7 @@ Deno.test("an account has the features of all its items, for its users in polici
   assertEquals((await written).error?.code, DENIED);
 });
 
-Deno.test("members of a team read its subscription, and its documents if it has access", async () => {
+Deno.test("members of a team read its subscription, and documents with access", async () => {
   const paying = await accountWith({ provider_status: "active" });
   const paused = await accountWith({ paused: "void" });
   const other = await accountWith({ provider_status: "active" });
@@ -223,7 +223,7 @@ Deno.test("the account in the token reads its subscription", async () => {
   assertEquals(await seen(own), []);
 });
 
-Deno.test("PostgREST lets no page of another origin use the key that everybody knows", async () => {
+Deno.test("PostgREST lets no page of another origin use the known key", async () => {
   await using postgrest = await startPostgrest(setting("TEST_DATABASE_URL"));
   const url = `${postgrest.url}/billing_subscriptions`;
   // A browser asks for this, as the Fetch standard says under "CORS protocol".

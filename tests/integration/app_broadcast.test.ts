@@ -52,13 +52,12 @@ function messages() {
     from realtime.messages order by inserted_at`;
 }
 
-Deno.test("the trigger sends each change to the topic of its account, and only which subscription it is", async () => {
+Deno.test("the trigger sends a change's subscription to its account's topic, and no more", async () => {
   await using _ = await broadcasting();
   const [ann, ben] = [crypto.randomUUID(), crypto.randomUUID()];
   const ofAnn = await subscribe(receiver.url, ann);
   const ofBen = await subscribe(receiver.url, ben);
   const event = await update(ofAnn);
-  // A duplicate changes nothing.
   assertEquals((await deliver(receiver.url, event)).status, 200);
 
   const message = (account: string, subscription_id: string) => ({
@@ -123,7 +122,7 @@ Deno.test("an event is applied although Realtime is not there", async () => {
   await update(subscription);
 });
 
-Deno.test("an event does not wait for a session that has locked the table of messages", async () => {
+Deno.test("an event does not wait for a locked table of messages", async () => {
   await using _ = await broadcasting();
   const subscription = await subscribe(receiver.url, crypto.randomUUID());
   const lock = await sql.reserve();

@@ -32,7 +32,6 @@ const PLANS = sqlOf("insert into billing.plan_features");
 
 const sql = connect();
 const receiver = await startReceiver();
-/** The requests to Stripe. */
 const asked: Record<string, string>[] = [];
 const stripe = serveHere(async (request) => {
   const { pathname } = new URL(request.url);
@@ -81,7 +80,6 @@ async function html(
   return `${await BillingPage({ searchParams }).toString()}`;
 }
 
-/** Returns where a route leads, or another status. */
 async function follow(route: Promise<Response>): Promise<string | number> {
   const { status, headers } = await route;
   return status === 303 ? headers.get("location")! : status;
@@ -103,7 +101,7 @@ Deno.test("without a user, all leads to the sign-in", async () => {
   await assertRejects(() => html("", none), Error, "no request");
 });
 
-Deno.test("a user subscribes, whose event comes after them, and sees each state", async () => {
+Deno.test("a user subscribes, and sees each state", async () => {
   await using _ = await applyPage();
   const accountId = await signIn();
   const subscription = uniqueId("sub");

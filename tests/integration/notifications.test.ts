@@ -17,7 +17,7 @@ import { connect } from "../support/tables.ts";
 const sql = connect();
 Deno.test.afterAll(() => sql.end());
 
-Deno.test("a worker delivers for callers with a secret key of its project, and for nobody else", async () => {
+Deno.test("a worker delivers only for callers with a secret key", async () => {
   const { secret, publishable, anon, serviceRole } = await localKeys();
   const second = "sb_secret_second_0123456789abcdefghij_klmnopqr";
   await using endpoint = startNotifiedEndpoint();
@@ -73,7 +73,7 @@ Deno.test("a worker delivers for callers with a secret key of its project, and f
   }
 });
 
-Deno.test("an account is mailed, woken by the webhook alone, and no log has the address", async () => {
+Deno.test("an account is mailed at the webhook's wake, and no log has the address", async () => {
   await using api = startMailApi();
   await using started = await startOwnStack({ env: api.env });
   const { stack, sql, log } = started;

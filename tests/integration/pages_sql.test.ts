@@ -209,7 +209,7 @@ Deno.test("the snippets, run as a whole by mistake, change nothing", async () =>
   );
 });
 
-Deno.test("docs/operate.md finds what a missing account ID made fail, and the customer", async () => {
+Deno.test("docs/operate.md finds what a missing account ID made fail", async () => {
   await tryOut(async (tx) => {
     const found = await tx.unsafe(blockWith("'creation_pending')"));
     assertEquals(

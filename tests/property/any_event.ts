@@ -1,4 +1,3 @@
-/** Random events as they are on the wire, and the rows that they leave. */
 import fc from "fast-check";
 import type { Sql } from "postgres";
 

@@ -110,7 +110,6 @@ Deno.test("billing_apply_events() ends in the state of the order of occurrence",
   await checkProperty(property, { numRuns: 10, endOnFailure: true });
 });
 
-/** Delivers events in calls of these lengths; returns all that they left. */
 async function leftBy(events: readonly AnyEvent[], lengths: readonly number[]) {
   const prefix = crypto.randomUUID();
   const wire = events.map((event, i) => wireOf(event, { prefix, i }));

@@ -1,4 +1,3 @@
-/** import and reconcile against a stand-in for Stripe, through Stripe's own package. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { invoiceEvent, uniqueId } from "../../scripts/events/templates.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
@@ -58,7 +57,7 @@ function kindsOf(differences: readonly Difference[]): string[] {
   return differences.map(({ kind }) => kind).sort();
 }
 
-Deno.test("import records many subscriptions in spite of rate limits, and a second run changes nothing", async () => {
+Deno.test("import records many subscriptions, in spite of rate limits, once", async () => {
   const statuses = ["active", "trialing", "past_due", "canceled", "unpaid"];
   const account = createStripeAccount(
     MANY,
@@ -96,7 +95,7 @@ Deno.test("import records many subscriptions in spite of rate limits, and a seco
   ]);
 });
 
-Deno.test("import lists subscriptions without an account ID, and --account-from names another source", async () => {
+Deno.test("import lists subscriptions without an account ID; --account-from names another source", async () => {
   const account = createStripeAccount(5);
   const [older, newer, early, unclear, late] = account.subscriptions.values();
   assert(older && newer && early && unclear && late);
@@ -243,7 +242,7 @@ Deno.test("reconcile lists each kind of difference, and fixes what it can", asyn
   assertEquals(Object.keys(errors), ["sub_odd", future.id]);
 });
 
-Deno.test("reconcile names a record whose marks are ahead of the clock, and its page's SQL sets them back", async () => {
+Deno.test("reconcile names marks ahead of the clock, and its page's SQL sets them back", async () => {
   const { account, ids: [one = ""] } = await recorded(1);
   // Marks are in quarters of microseconds.
   const day = 86_400e6 * 4;
@@ -296,7 +295,7 @@ Deno.test("what was erased is no difference, and is not recorded again", async (
   await sql`delete from billing.erasures`;
 });
 
-Deno.test("reconcile compares twice, so an event on its way is no difference", async () => {
+Deno.test("an event on its way is no difference", async () => {
   const { account, ids: [one = ""] } = await recorded(1);
   account.change(one, { status: "past_due" });
   await using api = serveStripeApi(account, {
@@ -311,7 +310,7 @@ Deno.test("reconcile compares twice, so an event on its way is no difference", a
   assertEquals(await found(testContext(api.url)), []);
 });
 
-Deno.test("reconcile records subscriptions without an account ID if their customers are known", async () => {
+Deno.test("reconcile records subscriptions without an account ID of known customers", async () => {
   const { account, ids: [one = ""] } = await recorded(1);
   const shown = account.subscriptions.get(one)!;
   const nameless = withoutAccount(shown);
@@ -348,7 +347,7 @@ Deno.test("reconcile records subscriptions without an account ID if their custom
   assertEquals(accounts, Array(5).fill("acc_0"));
 });
 
-Deno.test("reconcile applies the events of a subscription that Stripe no longer has, the oldest first", async () => {
+Deno.test("reconcile applies the events of a subscription that is gone, oldest first", async () => {
   const account = createStripeAccount();
   const subscription = uniqueId("sub");
   const event = (type: "created" | "updated", second: number) =>
@@ -363,7 +362,7 @@ Deno.test("reconcile applies the events of a subscription that Stripe no longer 
   assertEquals(kindsOf(await fixed(testContext(api.url))), ["missing_there"]);
 });
 
-Deno.test("reconcile fixes the record, and leaves events with a handler to a delivery or a retry", async () => {
+Deno.test("reconcile fixes the record, and leaves events with a handler alone", async () => {
   const { account, ids: [one = ""] } = await recorded(1);
   const about = { subscription: one, created: account.nowSeconds - 60 };
   const updated = "customer.subscription.updated" as const;

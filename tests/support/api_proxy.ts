@@ -3,7 +3,6 @@ import type { AddressInfo } from "node:net";
 import { limited } from "./hang_limit.ts";
 import { setting } from "./test_environment.ts";
 
-/** What happens to a call of a database function. */
 export type Fault =
   /** It is made, and the connection breaks before its answer. */
   | "reply lost"

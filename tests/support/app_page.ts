@@ -15,7 +15,6 @@ import { setting } from "./test_environment.ts";
 
 export type Client = SupabaseClient<Database>;
 
-/** What docs/app.md exports, as far as tests call it. */
 export interface AppCode extends AsyncDisposable {
   createClient(): Client;
 }

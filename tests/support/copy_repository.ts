@@ -2,7 +2,6 @@ import { cp } from "node:fs/promises";
 import { basename } from "node:path";
 import { REPOSITORY } from "../../scripts/common/how_started.ts";
 
-/** The parts that the receiver and its tests need. */
 const PARTS = [
   "LICENSE",
   "README.md",

@@ -22,8 +22,6 @@ import {
 } from "../../scripts/events/templates.ts";
 import { serveHere } from "./machine.ts";
 
-export type ListingFormat = "stripe" | "paddle";
-
 const SECOND = 1000;
 export const MINUTE = 60 * SECOND;
 export const HOUR = 60 * MINUTE;
@@ -56,13 +54,8 @@ export const LISTING_FORMATS = {
   },
 } as const;
 
-type What = keyof typeof LISTING_FORMATS["stripe"]["types"];
-
-interface Facts {
-  readonly at?: number;
-  readonly subscription?: string;
-  readonly account?: string;
-}
+export type ListingFormat = keyof typeof LISTING_FORMATS;
+export type What = keyof typeof LISTING_FORMATS["stripe"]["types"];
 
 export interface ListedEvent {
   readonly id: string;
@@ -71,26 +64,36 @@ export interface ListedEvent {
   readonly body: JsonObject;
 }
 
+interface Facts {
+  readonly subscription?: string;
+  readonly account?: string;
+}
+
+/** What is now for the events: they are made so long before. */
+export const clock = { now: Date.now() };
+
 let made = 0;
 
 /** Makes an event, in every other case of Stripe's older API version. */
 function makeEvent(
   format: ListingFormat,
   what: What,
-  { at = Date.now(), subscription = uniqueId("sub"), account = "acc_1" }: Facts,
+  agoMs: number,
+  { subscription = uniqueId("sub"), account = "acc_1" }: Facts,
 ): ListedEvent {
   const type = LISTING_FORMATS[format].types[what];
   const of = { subscription, account };
+  const atMs = clock.now - agoMs;
   if (format === "paddle") {
     // By the time at which it is stored, which is not the order of what happened.
-    const storedAt = Math.floor(at) + (made++ * 7) % 20;
+    const storedAt = Math.floor(atMs) + (made++ * 7) % 20;
     const id = `evt_01${storedAt.toString(32)}${uniqueId("")}`;
-    const occurredAt = new Date(at).toISOString();
+    const occurredAt = new Date(atMs).toISOString();
     const body = providerEvent("paddle", type, { ...of, id, occurredAt });
-    return { id, type, atMs: at, body };
+    return { id, type, atMs, body };
   }
 
-  const created = Math.floor(at / SECOND);
+  const created = Math.floor(atMs / SECOND);
   const options = { ...of, created, apiVersion: API_VERSIONS[made++ % 2]! };
   const body = what === "failed"
     ? invoiceEvent(options)
@@ -100,48 +103,26 @@ function makeEvent(
   return { id: body.id, type, atMs: created * SECOND, body: { ...body } };
 }
 
-export const FAULTS = {
-  "429": () => refusal(429),
-  "429 for seconds": () => refusal(429, { "retry-after": "120" }),
-  "429 until a date": () =>
-    refusal(429, {
-      "retry-after": new Date(Date.now() + 120 * SECOND).toUTCString(),
-    }),
-  "401": () => refusal(401),
-  "403": () => refusal(403),
-  "500": () => refusal(500),
-  "a redirect": () => refusal(302, { location: "https://elsewhere.test/" }),
-  "HTML": () =>
-    new Response("<html>", { headers: { "content-type": "text/html" } }),
-  "breaks off": () =>
-    new Response(new Blob(['{"data": [']).stream(), {
-      headers: { "content-length": "99" },
-    }),
-};
-
-export type Fault = keyof typeof FAULTS;
-
-function refusal(status: number, headers: HeadersInit = {}): Response {
-  return Response.json({ error: { message: `This is ${status}` } }, {
-    status,
-    headers,
-  });
+export function refusal(status: number, headers: HeadersInit = {}): Response {
+  const error = { message: `This is ${status}` };
+  return Response.json({ error }, { status, headers });
 }
 
 export function createEventApi(format: ListingFormat) {
-  const { key, page, keeps } = LISTING_FORMATS[format];
+  const { key, types, page, keeps } = LISTING_FORMATS[format];
   const api = {
     key,
+    types,
     events: [] as ListedEvent[],
     requests: [] as URL[],
-    /** What the next requests meet; undefined: their pages. */
-    faults: [] as (Fault | undefined)[],
+    /** What the next requests get instead of their pages, unless undefined. */
+    faults: [] as (Response | undefined)[],
     /** The longest page, whatever the request asks for. */
     maxPage: 7,
     /** That the API does not know. */
     unknownTypes: new Set<string>(),
-    make(what: What, facts: Facts = {}): ListedEvent {
-      const event = makeEvent(format, what, facts);
+    make(what: What, agoMs = 0, facts: Facts = {}): ListedEvent {
+      const event = makeEvent(format, what, agoMs, facts);
       api.events.push(event);
       return event;
     },
@@ -149,7 +130,7 @@ export function createEventApi(format: ListingFormat) {
     answer({ url, method, headers }: Request): Response {
       api.requests.push(new URL(url));
       const fault = api.faults.shift();
-      if (fault !== undefined) return FAULTS[fault]();
+      if (fault) return fault;
       if (headers.get("authorization") !== `Bearer ${key}`) return refusal(401);
       if (method !== "GET") return refusal(405);
 
@@ -162,17 +143,22 @@ export function createEventApi(format: ListingFormat) {
   return api;
 }
 
+/** As `fetch`, without a server. */
+export function fetchFrom(
+  { answer }: ReturnType<typeof createEventApi>,
+): typeof fetch {
+  return (...request) => Promise.resolve(answer(new Request(...request)));
+}
+
 export function serveEventApi(format: ListingFormat) {
   const api = createEventApi(format);
-  const server = serveHere((request) => api.answer(request));
-  return Object.assign(api, {
-    env: {
-      PROVIDER_A_FORMAT: format,
-      PROVIDER_A_API_KEY: api.key,
-      PROVIDER_A_API_URL: server.url,
-    },
-    [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
-  });
+  const server = serveHere(api.answer);
+  const env = {
+    PROVIDER_A_FORMAT: format,
+    PROVIDER_A_API_KEY: api.key,
+    PROVIDER_A_API_URL: server.url,
+  };
+  return { ...server, api, env };
 }
 
 interface Limits {

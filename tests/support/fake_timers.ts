@@ -1,4 +1,3 @@
-/** Timers whose time passes only when a test says so. */
 export interface FakeTimers extends Disposable {
   /** How many timers have been started and neither ended nor fired. */
   pending(): number;

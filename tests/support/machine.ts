@@ -1,4 +1,3 @@
-/** Ports, servers, processes and memory of this machine. */
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
 import * as fs from "node:fs/promises";

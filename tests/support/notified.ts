@@ -60,7 +60,6 @@ export function startNotifiedEndpoint() {
     arrivals,
     /** Why requests were refused: nothing the worker sends should be. */
     refused,
-    /** Changes what is answered from now on; 200 until then. */
     answerWith: (changed: Answer) => {
       answer = changed;
     },

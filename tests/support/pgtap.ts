@@ -51,7 +51,8 @@ export async function installPgtap(
 }
 
 async function runTap(url: string, text: string): Promise<string[]> {
-  const sql = postgres(url, { max: 1, onnotice() {} });
+  const connection = { TimeZone: "UTC" };
+  const sql = postgres(url, { max: 1, onnotice() {}, connection });
   try {
     await sql`create extension if not exists pgtap with schema extensions`;
     await sql.unsafe(await Deno.readTextFile(HELPERS)).simple();

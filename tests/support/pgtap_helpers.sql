@@ -66,6 +66,16 @@ returns billing.failed_events language sql as $$
   where f.provider = failed.provider and f.event_id = failed.event_id
 $$;
 
+-- Returns these fields of a failure.
+create function pg_temp.fields(event_id text, names text[], provider text default 'a')
+returns jsonb language sql as $$
+  select jsonb_agg(
+    case when to_jsonb(f) ? n.name then to_jsonb(f) -> n.name else '"unknown"' end
+    order by n.place
+  )
+  from pg_temp.failed(event_id, provider) as f, unnest(names) with ordinality as n (name, place)
+$$;
+
 create function pg_temp.requested()
 returns text language sql as $$
   select string_agg(event_id, ' ' order by event_id)
@@ -94,4 +104,44 @@ begin
     (select string_agg(quote_ident(c), ', ') from jsonb_object_keys(fields) as c)
   ) using fields;
 end;
+$$;
+
+create temporary view relations as
+select c.*, c.relnamespace::regnamespace::text as schema
+from pg_class c
+where c.relkind in ('r', 'p', 'v', 'm', 'f', 'S')
+  and (
+    c.relnamespace = 'billing'::regnamespace
+    or c.relnamespace = 'public'::regnamespace and c.relname ~ '^billing_'
+  );
+
+create temporary view functions as
+select
+  p.*,
+  p.oid::regprocedure::text as signature,
+  coalesce(p.proacl, acldefault('f', p.proowner)) as acl,
+  p.pronamespace::regnamespace::text as schema
+from pg_proc p
+where p.pronamespace = 'billing'::regnamespace
+  or p.pronamespace = 'public'::regnamespace and p.proname ~ '^billing_';
+
+-- As docs/app.md grants it, with another claim.
+create function pg_temp.let_users_read()
+returns void language sql as $$
+  grant select on
+    billing.subscriptions,
+    public.billing_subscriptions,
+    billing.plan_features,
+    public.billing_plan_features
+  to authenticated;
+  grant execute on function
+    public.billing_default_grace,
+    public.billing_has_access,
+    public.billing_account,
+    public.billing_feature_amount,
+    public.billing_has_feature
+  to authenticated;
+  create policy "Own" on billing.subscriptions for select to authenticated
+  using (account_id = (select auth.jwt() ->> 'account'));
+  create policy "All" on billing.plan_features for select to authenticated using (true);
 $$;

@@ -1,10 +1,15 @@
-import { signatureHeaders } from "../../scripts/common/sign.ts";
-import { LOCAL_SIGNING_SECRETS } from "../../scripts/common/environment.ts";
+import {
+  type Environment,
+  LOCAL_SIGNING_SECRETS,
+} from "../../scripts/common/environment.ts";
+import {
+  type ProviderName,
+  providerSettings,
+  signatureHeaders,
+} from "../../scripts/common/sign.ts";
 import { limited } from "./hang_limit.ts";
 
-export type ProviderName = "a" | "b";
-
-const SCHEMES = { a: "stripe", b: "hmac-sha256-hex" } as const;
+export type { ProviderName };
 
 export interface Answer {
   readonly status: number;
@@ -12,23 +17,22 @@ export interface Answer {
   readonly headers: Headers;
 }
 
-/** Signs a body as a provider with the default configuration, and delivers it. */
+/** Signs a body as a provider with these settings, and delivers it. */
 export async function deliver(
   url: string,
   body: object | string | Uint8Array<ArrayBuffer>,
-  { provider = "a", signal = null }: {
+  { provider = "a", env = {}, signal = null }: {
     provider?: ProviderName;
+    env?: Environment;
     signal?: AbortSignal | null;
   } = {},
 ): Promise<Answer> {
   const bytes = typeof body === "string" || body instanceof Uint8Array
     ? body
     : JSON.stringify(body);
-  const letter = provider === "a" ? "A" : "B";
+  const settings = { ...LOCAL_SIGNING_SECRETS, ...env };
   const headers = signatureHeaders({
-    scheme: SCHEMES[provider],
-    header: `provider-${provider}-signature`,
-    secret: LOCAL_SIGNING_SECRETS[`PROVIDER_${letter}_SIGNING_SECRET`],
+    ...providerSettings(settings, provider),
     body: bytes,
   });
   return await post(url, { headers, body: bytes, signal });

@@ -1,4 +1,3 @@
-/** Stacks, and parts of one, that only one test uses. */
 import { LEGACY_DEFAULT_PRIVILEGES_SQL } from "../../scripts/local_stack/migrations.ts";
 import postgres from "postgres";
 import { createCommand } from "../../scripts/common/create_command.ts";
@@ -46,7 +45,6 @@ export async function makeStackTemplate(
   });
 }
 
-/** Starts a stack for runs of tests; `env` has their settings. */
 export async function openLane(template: string, signal: AbortSignal) {
   await using opened = new AsyncDisposableStack();
   const dataDir = await temporaryFolder(opened);

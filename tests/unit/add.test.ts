@@ -27,7 +27,6 @@ const ATTRIBUTES = [...receiver.files.keys(), MIGRATION]
   .map((path) => `/${path} linguist-generated\n`).join("");
 const UP_TO_DATE = { changes: [], kept: [], todo: [], notes: [], blockers: [] };
 
-/** A first release, and a second one, which adds a migration. */
 const first = {
   ...receiver,
   version: "0.9.0",
@@ -271,7 +270,7 @@ const OBSTACLES = [
   ["functions/.git", "file", "functions is a git repository of its own"],
 ] as const;
 
-Deno.test("add writes through no link, into no other repository, and over nothing else", async () => {
+Deno.test("add writes through no link, and into no other repository", async () => {
   for (const [place, kind, says] of OBSTACLES) {
     await using project = await makeProject(DECLARATIVE);
     const path = `${project.path}/supabase/${place}`;
@@ -445,7 +444,6 @@ Deno.test("add leaves sections as they are, and says what they lack", () => {
 });
 
 const FUNCTIONS = "supabase/functions/billing-{webhook,worker}/**";
-/** Files of tools, and the line that is missing. */
 const TOOLS = [
   ["package.json", '"prettier": "3"', "supabase/**/billing[.-][jw]*"],
   ["deno.jsonc", '"npm:@supabase/ssr"', "supabase/billing.json"],

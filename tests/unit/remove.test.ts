@@ -1,4 +1,3 @@
-/** What `remove` does to a project, and what it prints. */
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import {
   planConfig,

@@ -70,7 +70,7 @@ Deno.test("options and variables name the account and the project", () => {
   }
 });
 
-Deno.test("what is missing or does not fit is refused, and no key repeated", () => {
+Deno.test("what does not fit is refused, and no key repeated", () => {
   for (
     const [line, says] of [
       ["", "STRIPE_API_KEY must begin"],
@@ -137,7 +137,6 @@ const RECORD: SubscriptionRecord = {
   changed_by_update: true,
   canceled_as_of: null,
 };
-/** A deletion sets the status, and provider_status stays. */
 const CANCELED = { status: "canceled", canceled_at: "2026-01-01" };
 const CREATED = { provider_status: "trialing", changed_by_update: false };
 const AHEAD = "2026-11-21T10:05:01+00:00";
@@ -421,7 +420,7 @@ Deno.test("callStripe() waits as Retry-After says, and repeats what failed", asy
   }
 });
 
-Deno.test("callStripe() gives up after seven tries, and at once after a refusal", async () => {
+Deno.test("callStripe() gives up after seven tries, or a refusal", async () => {
   for (const status of [503, 400, 401, 403, 404]) {
     const { result, waits } = await asked(Array(7).fill(fault(status)));
     assert(result.status === "rejected");

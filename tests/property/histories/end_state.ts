@@ -3,7 +3,6 @@ import type { Sql } from "postgres";
 import type { History } from "./history.ts";
 import { modelState } from "./model.ts";
 
-/** Compares the tables with the model, after all deliveries of a history. */
 export async function assertEndState(
   { events }: Pick<History, "events">,
   sql: Sql,

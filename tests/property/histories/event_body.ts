@@ -5,7 +5,6 @@ import { stripe } from "../../../supabase/functions/_shared/billing/events/strip
 import { parseEvent } from "../../../supabase/functions/_shared/billing/events/parse_event.ts";
 import type { HistoryEvent } from "./model.ts";
 
-/** Returns the full-size body that a provider sends for an event. */
 function eventBody(event: HistoryEvent): object {
   const { type, account, namesAccount, values, ...rest } = event;
   if (type === "invoice.payment_failed") {
@@ -21,7 +20,6 @@ function eventBody(event: HistoryEvent): object {
 /** Events come again, and take longer to make and read than to apply. */
 const read = new WeakMap<HistoryEvent, BillingEvent>();
 
-/** Returns what the receiver reads from an event's body. */
 export function wireEvent(event: HistoryEvent): BillingEvent {
   const known = read.get(event);
   if (known) return known;

@@ -301,7 +301,6 @@ export const history: fc.Arbitrary<History> = fc
     })
   );
 
-/** Returns the first event of each subscription. */
 function births(events: readonly HistoryEvent[]): HistoryEvent[] {
   const lives = Map.groupBy(events, ({ subscription }) => subscription);
   return [...lives.values()].map(([birth]) => birth!);

@@ -1,6 +1,6 @@
 /**
  * The specification's table of transitions, taken literally: events go in one
- * by one, in the order in which they occurred, each exactly once.
+ * by one, in the order in which they occurred, each exactly once. Times are Unix seconds.
  */
 import type { AddOn } from "../../../scripts/events/subscription_event.ts";
 import {
@@ -11,19 +11,15 @@ import {
 const ITEM = TEMPLATES["customer.subscription.created"].data.object.items
   .data[0]!;
 
-/** The values that an update can change, as the provider sends them. */
 export interface Values {
   readonly status: string;
   readonly plan: string;
-  /** Unix seconds. */
   readonly periodEnd: number;
   readonly customer: string | null;
   readonly quantity: number | null;
   readonly addOns: readonly AddOn[];
-  /** Unix seconds. */
   readonly cancelAt: number | null;
   readonly cancelAtPeriodEnd: boolean;
-  /** Unix seconds. */
   readonly trialEnd: number | null;
   readonly paused: string | null;
   readonly livemode: boolean | null;
@@ -38,7 +34,6 @@ export interface HistoryEvent {
     | "customer.subscription.deleted"
     | "invoice.payment_failed";
   readonly apiVersion: ApiVersion;
-  /** Unix seconds. */
   readonly created: number;
   readonly subscription: string;
   readonly account: string;
@@ -52,7 +47,7 @@ export interface HistoryEvent {
   readonly previous: Partial<Values>;
 }
 
-/** The values as the record has them after an update; times in Unix seconds. */
+/** The values as the record has them after an update. */
 export type RecordedValues = ReturnType<typeof recorded>;
 
 export function recorded(values: Values) {
@@ -84,7 +79,6 @@ export function recorded(values: Values) {
 export interface ModelRecord extends RecordedValues {
   readonly id: string;
   readonly account_id: string;
-  /** Unix seconds. */
   readonly past_due_since: number | null;
   readonly had_trial: boolean;
   readonly canceled: boolean;

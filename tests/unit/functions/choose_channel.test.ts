@@ -53,7 +53,6 @@ const ALERTS_TO = { ALERT_URL: "https://hooks.slack.com.x.test/LEAKED" };
 
 const NO_HTTPS = "must be an https URL";
 const WITH_USER = "must not contain a user name or password";
-// The catalogue has more.
 const BAD_URLS = [
   "http://hooks.test/LEAKED",
   "http://127.0.0.1.hooks.test/",

@@ -222,7 +222,7 @@ const BODIES: Record<string, (string | Uint8Array<ArrayBuffer>)[]> = {
     bytes('{"id":"evt_1","a":"x\0"}'),
   ],
 };
-Deno.test("describeFailedBody() files a body under its id or hash, and loses no byte", async () => {
+Deno.test("describeFailedBody() files every byte, under an id or hash", async () => {
   for (const [id, bodies] of Object.entries(BODIES)) {
     for (const body of bodies) {
       const isText = typeof body === "string";
@@ -305,7 +305,7 @@ const OUTCOMES: [answer: object | undefined, result: string][] = [
     "database_unavailable: Database call failed: the answer is not a list of outcomes",
   ],
 ];
-Deno.test("applyEvents() returns each event's own outcome, by place and not by order", async () => {
+Deno.test("applyEvents() returns each event's own outcome, by place", async () => {
   const rows = OUTCOMES.flatMap(([answer], i) =>
     answer ? { place: i + 1, ...answer } : []
   ).reverse();

@@ -34,7 +34,6 @@ const NO_NUMBER = "must be a whole number above 0";
 const CUT = '{"default":"LEAKED';
 const BROKEN = "the project's secret key contains a line break";
 
-/** What the values of a setting change, or why they are refused. */
 const SETTINGS: Record<
   string,
   [expected: object | string, ...values: (string | undefined)[]][]

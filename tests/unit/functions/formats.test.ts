@@ -1,4 +1,3 @@
-/** What is read of each provider's events: what the receiver sends to the database. */
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import {
   type Provider,
@@ -159,7 +158,6 @@ const PAYMENTS: Record<Provider, object> = {
   "lemon-squeezy": PAID,
 };
 
-/** Returns what the account is told, if anything, of an event of this kind. */
 function paymentOf(provider: Provider, kind: string, status?: string) {
   if (kind === "payment_failed") return { kind, ...PAYMENTS[provider] };
   if (kind === "deletion") return { kind: "ended" };
@@ -210,7 +208,6 @@ Deno.test("each format knows its types; further ones are for handlers", () => {
   }
 });
 
-/** A status of the provider that has no type of its own. */
 const STATUSES: [Provider, string, given: string, expected: string][] = [
   ["dodo", "subscription.updated", "pending", "incomplete"],
   ["dodo", "subscription.updated", "expired", "incomplete_expired"],
@@ -231,7 +228,7 @@ Deno.test("statuses are in the words that the access rule knows", () => {
   }
 });
 
-Deno.test("Lemon Squeezy states a quantity of 0 for a price by usage: it has none", () => {
+Deno.test("Lemon Squeezy's quantity of 0 for a price by usage is none", () => {
   const type = "subscription_updated";
   const { report } = eventOf("lemon-squeezy", type, { quantity: 0 });
   const [item] = report.items!;

@@ -37,7 +37,6 @@ const checkout = (client_reference_id: unknown) =>
 const dated = (created: number) => event(DELETED, { created });
 
 interface Setting {
-  /** What becomes of the event: its outcome, or what is thrown. */
   apply?: unknown;
   record?: () => Response;
   ignores?: boolean;
@@ -302,7 +301,6 @@ const encoded = (encoding: string) => (request: Request) => {
   return request;
 };
 
-/** What becomes of requests; the catalogue has more. */
 const REQUESTS: [code: string, ...edits: ((one: Request) => Request)[]][] = [
   ["applied", ...PATHS.map(at), encoded(""), encoded("Identity")],
   ["path_unknown", at("/"), at("/billing-webhook//")],

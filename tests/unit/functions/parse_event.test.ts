@@ -120,7 +120,7 @@ const IGNORED: [reason: string, types: string[], object, EventMode?][] = [
   ["not_handled", ["ping"], { livemode: null }, "test"],
   ["not_handled", ["ping"], { livemode: false }, "test"],
 ];
-Deno.test("parseEvent() says why an event has no effect, whatever else is in it", () => {
+Deno.test("parseEvent() says why an event has no effect", () => {
   for (const [reason, types, changes, mode] of IGNORED) {
     for (const type of types) {
       const ids = { type, id: "evt_1" };
@@ -294,7 +294,7 @@ function idOf(provider: Provider, event: unknown, types: string[] = []) {
   });
 }
 
-Deno.test("readEventId() takes an ID from the body, the header, or what is kept of the event", async () => {
+Deno.test("readEventId() reads the body, the header, or what is kept", async () => {
   const occurredAt = "2026-11-03T10:00:00Z";
   assertEquals(await idOf("paddle", {}), undefined);
   assertEquals(await idOf("polar", 1), "msg_1");

@@ -122,7 +122,6 @@ const MISFIT = "does not fit the signature scheme";
 
 type Row = [expected: object | string, ...values: string[]];
 
-/** What the values of a setting of provider A change, or why they are refused. */
 const SETTINGS: Record<string, Row[]> = {
   FORMAT: [
     [{}, "", "stripe"],
@@ -197,7 +196,6 @@ const SETTINGS: Record<string, Row[]> = {
     [PUBLIC, ...LOCAL, `${SECRET},${LOCAL[1]}`],
   ],
 };
-/** The same, of settings that depend on another one. */
 const DEPENDENT: [beside: Environment, name: string, ...Row][] = [
   [STANDARD, "SIGNATURE_HEADER", {
     ...OF_STANDARD,

@@ -105,7 +105,6 @@ const EVENTS: {
   callMs?: number;
   result?: string;
   calls: number;
-  /** All pauses together. */
   pausesMs: number;
 }[] = [
   { failures: [], result: "evt_1", calls: 1, pausesMs: 0 },
@@ -143,7 +142,7 @@ Deno.test("retryWhileLocked() tries a locked event for about a second", async ()
   }
 });
 
-Deno.test("isolateSlow() sends alone what was in a slow call, and nothing else", async () => {
+Deno.test("isolateSlow() sends alone only what was in a slow call", async () => {
   const log: string[] = [];
   const send = (how: string) => (item: string) => {
     log.push(`${how} ${item}`);

@@ -51,11 +51,9 @@ const LARGE = "body_too_large";
 interface Body {
   chunks?: number[];
   then: End;
-  /** The header Content-Length. */
   length?: string;
   code?: string;
   sentBytes: number;
-  /** How long the receiver waits. */
   afterMs?: number;
 }
 const TOO_LARGE: Body = {

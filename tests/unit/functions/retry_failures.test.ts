@@ -29,7 +29,6 @@ import {
 
 type Settled = Readonly<Record<string, string>>;
 
-/** Returns the results of the first batch that a run settles. */
 function settledBy({ named }: Awaited<ReturnType<typeof wake>>): Settled[] {
   const [settle] = named(/settle_failed/);
   return (settle?.[1]["results"] ?? []) as Settled[];
@@ -44,7 +43,7 @@ const WHOLE: [Answer, events: number, status: number, settled?: string][] = [
   [() => refusal("PGRST001"), 1, 200, "database_unavailable"],
   [() => refusal("PGRST202"), 2, 200, "deployment_fault"],
 ];
-Deno.test("a run leaves events to the next if a fault says nothing of them", async () => {
+Deno.test("a run leaves events to the next if a fault is not theirs", async () => {
   for (const [fails, count, status, expected] of WHOLE) {
     using timers = useFakeTimers();
     const failures = Array<Failure>(count).fill(["", INVOICE]);
@@ -215,7 +214,7 @@ Deno.test("a run leaves open what is no longer handled, and says why", async () 
   assertEquals(settledBy(typeless)[0]?.["error_code"], "event_invalid");
 });
 
-Deno.test("a run retries events with a handler alone, for a second per batch", async () => {
+Deno.test("a run retries events with a handler one by one, for a second", async () => {
   const types = new Set([DELETED]);
   const deletion = eventOf(DELETED);
   const failures: Failure[] = [

@@ -1,6 +1,11 @@
 import { assert, assertEquals } from "@std/assert";
 import { readKeyedProviders } from "../../../supabase/functions/billing-worker/sweep/event_sources.ts";
-import { createEventApi, HOUR } from "../../support/event_apis.ts";
+import {
+  clock,
+  createEventApi,
+  fetchFrom,
+  HOUR,
+} from "../../support/event_apis.ts";
 import { wake } from "./worker_run.ts";
 
 type Settled = Record<"swept_until" | "types", string> & {
@@ -8,31 +13,28 @@ type Settled = Record<"swept_until" | "types", string> & {
   rests_seconds: number;
 };
 
-Deno.test("sweep() goes on just where its time was over, and begins an hour before where all was read", async () => {
+Deno.test("sweep() goes on where its time was over, and begins an hour before the end", async () => {
   const api = createEventApi("stripe");
   api.maxPage = 1;
-  const start = Date.now();
-  for (let i = 1; i <= 40; i++) api.make("created", { at: start - i * HOUR });
+  for (let i = 1; i <= 40; i++) api.make("created", i * HOUR);
   // Each page takes a second.
-  const clock = () => start + api.requests.length * 1000;
+  const readClock = () => clock.now + api.requests.length * 1000;
   const keyedProviders = readKeyedProviders({
     PROVIDER_A_API_KEY: api.key,
     PROVIDER_A_MODE: "test",
-  }, {
-    fetch: (...request) => Promise.resolve(api.answer(new Request(...request))),
-    clock,
-  });
+  }, { fetch: fetchFrom(api), clock: readClock });
 
   let state: Partial<Settled> = { goes_on: true };
-  let expected = start - 50 * HOUR;
+  const start = clock.now - 50 * HOUR;
+  const not_before = new Date(start).toISOString();
+  let expected = start;
   const rests: number[] = [];
   do {
-    const not_before = new Date(start - 50 * HOUR).toISOString();
     const { named } = await wake({
       queue: "sweep",
       due: { claim_sweep: [[{ ...state, not_before }]] },
       answers: { settle_sweep: () => Response.json(true) },
-      worker: { keyedProviders, clock },
+      worker: { keyedProviders, clock: readClock },
     });
     const [url] = api.requests.splice(0);
     const from = url!.searchParams.get("created[gte]");

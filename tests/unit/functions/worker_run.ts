@@ -54,7 +54,6 @@ export function claimed([, body]: Failure, index: number) {
     : { ...row, body: body.toBase64(), body_encoding: "base64" };
 }
 
-/** Returns what the database answers of the events of failures, in another order. */
 function outcomesOf(events: readonly Applied[], failures: readonly Failure[]) {
   return events.map(({ retry: { event_id } }, i) => {
     const [, , said = "applied"] = failures[Number(event_id.slice(4))] ?? [];
@@ -66,14 +65,12 @@ function outcomesOf(events: readonly Applied[], failures: readonly Failure[]) {
 
 const words = (text: string) => text.split(" ").filter(Boolean);
 
-/** Returns notifications whose attempts have these results. */
 export function notifications(results: string): Notification[] {
   return words(results).map((result, i) => {
     return { ...NOTIFICATION, id: `${i} ${result}` };
   });
 }
 
-/** Returns what the ID of a notification says; an alert is sent. */
 function attemptOf(id: string): Attempt {
   const [, result = "sent"] = words(id);
   return result === "sent"

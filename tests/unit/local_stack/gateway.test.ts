@@ -67,7 +67,7 @@ Deno.test("gateway passes bodies and headers on as they are", async () => {
   assert(body === packed);
 });
 
-Deno.test("gateway replaces the key by its role's token, and refuses other keys", async () => {
+Deno.test("gateway replaces keys by their role's token, and refuses others", async () => {
   // The tokens of every local stack.
   assert(keys.anon.endsWith(".CRXP1A7WOeoJeXxjNni43kdQwgnWNReilDMblYTn_I0"));
   const service = ".EGIM96RAZx35lJzdJsyH-qQwv8Hdp7fsn3W0YpN81IU";

@@ -77,7 +77,6 @@ const BESIDES = [
   "scripts/npx/main.mjs",
 ];
 
-/** What a maintainer's clone may hold, and the package must not. */
 const PLANTED = [
   ".env",
   ".stack/database/x",
@@ -88,7 +87,7 @@ const PLANTED = [
   "supabase/functions/billing-webhook/.env",
 ];
 
-Deno.test("the npm package has what commands import and add copies, nothing else", async () => {
+Deno.test("the npm package has only what commands import and add copies", async () => {
   await using clone = await copyRepository();
   for (const path of PLANTED) {
     const file = join(clone.path, path);
