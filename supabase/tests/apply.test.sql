@@ -324,9 +324,7 @@ set status = case event_id when 'once_first' then 'sent' else 'withdrawn' end
 where event_id in ('once_first', 'once_action_1');
 select pg_temp.apply(
   pg_temp.once('once_third', 'in_2'),
-  pg_temp.once('once_action_2', 'in_2', told => 'action_required')
-);
-select pg_temp.apply(
+  pg_temp.once('once_action_2', 'in_2', told => 'action_required'),
   pg_temp.event('creation_of_b', 'creation', 'tap_other_b', 10, '{"provider": "b"}'),
   pg_temp.once('once_of_b', 'in_2', 'tap_other_b') || '{"provider": "b"}'
 );

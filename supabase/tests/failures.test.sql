@@ -3,7 +3,7 @@
  * repaired, and resolved by hand.
  */
 begin;
-select plan(74);
+select plan(72);
 
 create function pg_temp.store(
   event_id text,
@@ -158,11 +158,7 @@ set
   resolution_note = 'A test',
   resolved_by = 'somebody'
 where event_id = 'tap_1';
-select is(
-  pg_temp.store('tap_1', '{"id": "tap_1"', error => 'Unreadable again'),
-  'stored',
-  'an event that fails again is stored again'
-);
+select pg_temp.store('tap_1', '{"id": "tap_1"', error => 'Unreadable again');
 select is(
   (select jsonb_strip_nulls(to_jsonb(f)) from pg_temp.failed('tap_1') as f),
   jsonb_build_object(
@@ -216,11 +212,7 @@ select pg_temp.created('tap_3');
 select is(pg_temp.store('tap_3', '{}'), 'applied', 'nor is one that was stale');
 select is((pg_temp.failed('tap_3')).event_id, null, 'it has no failure');
 
-select is(
-  pg_temp.store('tap_3', '{}', provider => 'b'),
-  'stored',
-  'the other provider''s event of that id is stored'
-);
+select is(pg_temp.store('tap_3', '{}', provider => 'b'), 'stored', 'the other provider''s is');
 select set_eq(
   $$select provider from billing.processed_events where event_id = 'tap_3'$$,
   array['a'],
@@ -230,11 +222,10 @@ select set_eq(
 select pg_temp.store('tap_2', '{}'), pg_temp.store('tap_4', '{}');
 select pg_temp.created('tap_2');
 select is(
-  (pg_temp.failed('tap_2')).resolution,
-  'stale',
-  'a stored event that is stale is resolved'
+  array[(pg_temp.failed('tap_2')).resolution, (pg_temp.failed('tap_4')).resolution],
+  '{stale,null}',
+  'a stored event that is stale is resolved, and no other'
 );
-select is((pg_temp.failed('tap_4')).resolution, null, 'other failures stay open');
 select is(
   pg_temp.apply(pg_temp.event('tap_4', 'update', 'tap_none', null)),
   'failed BW001',

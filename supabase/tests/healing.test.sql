@@ -373,7 +373,7 @@ update public.billing_failed_events set payload = '{"n": 2}';
 select is(pg_temp.waits('scheduled_1'), '/ 0', 'a repaired failure has no retry');
 
 select pg_temp.file('scheduled_1', 'apply_failed');
-select is(pg_temp.waits('scheduled_1'), '/ 0', 'the old body gives a repaired failure no retry');
+select is(pg_temp.waits('scheduled_1'), '/ 0', 'the old body gives it none');
 
 select billing.retry_failed_events();
 select is(pg_temp.waits('scheduled_1'), '/ 0', 'nor does a retry of all');

@@ -31,10 +31,7 @@ $$;
 -- Off.
 select is(pg_temp.extensions(), null, 'there are no extensions yet');
 select ok(not billing.wake_worker(), 'without extensions, a wake does nothing');
-select lives_ok(
-  'select billing.unschedule_worker()',
-  'without extensions, unscheduling does nothing'
-);
+select lives_ok('select billing.unschedule_worker()', 'nor does unscheduling');
 
 select pg_temp.file('tap_1', 'tap_code'), pg_temp.file('tap_2', 'tap_code');
 select matches(

@@ -44,7 +44,6 @@ const YEAR_2200 = 7_258_118_400;
 /** The default of SIGNATURE_TOLERANCE_SECONDS. */
 const TOLERANCE_SECONDS = 300;
 
-/** Returns the newest shape, with the fields where Stripe moved them. */
 const moved = () => creation(NEWEST);
 const ALL = [creation, moved, update, deletion, failedInvoice];
 

@@ -27,7 +27,6 @@ const SECRETS = {
   dodo: ["whsec_c2VjcmV0LW9mLWRvZG8tcGF5bWVudHM="],
 };
 
-/** Returns the type of an event that a package accepts. */
 type Judge = (
   body: string,
   headers: Record<string, string>,

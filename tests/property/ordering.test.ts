@@ -72,7 +72,6 @@ async function deliverTogether(
   }
 }
 
-/** Makes one call, and stores and returns the events that failed. */
 async function apply(
   events: readonly HistoryEvent[],
 ): Promise<HistoryEvent[]> {

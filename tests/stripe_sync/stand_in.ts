@@ -76,7 +76,6 @@ interface ApiOptions {
   readonly busy?: readonly number[];
   /** IDs that the list leaves out, as it does for test clocks. */
   readonly unlisted?: ReadonlySet<string>;
-  /** The longest page, even if the request asks for more. */
   readonly maxPage?: number;
   /** Awaited after the account was read. */
   readonly beforeAnswer?: (path: string) => Promise<void>;
@@ -121,7 +120,6 @@ function refusal(status: number, message: string, code?: string) {
   return { status, body: { error: { type, message, code } } };
 }
 
-/** Looks up a subscription or a page of a list, the newest first. */
 function lookUp(
   { pathname, searchParams: query }: URL,
   { account, maxPage = 100, unlisted }: ApiOptions & { account: StripeAccount },

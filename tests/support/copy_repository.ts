@@ -16,7 +16,6 @@ const PARTS = [
   "tests",
 ];
 
-/** Files of a developer's own machine, which git ignores. */
 const LEFT_OUT = /^\.(env|env\.local|temp|branches)$/;
 
 /** Copies the repository as it stands, for a test to edit; shares its packages. */

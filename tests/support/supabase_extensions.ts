@@ -1,7 +1,6 @@
 /** Stand-ins for what Supabase's Postgres has and a plain one does not. */
 const FOLDER = new URL("./extensions/", import.meta.url);
 
-/** What Realtime keeps in Postgres. */
 export const REALTIME_SQL = Deno.readTextFileSync(
   new URL("realtime.sql", FOLDER),
 );

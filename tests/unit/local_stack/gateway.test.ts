@@ -11,7 +11,6 @@ const WEBHOOK = "/api/billing/webhook";
 const REST = "/rest/v1/billing_subscriptions";
 const HERE = { hostname: "127.0.0.1", port: 0, onListen() {} };
 
-/** What all three services do, in each test. */
 let serve: (request: Request) => Response | Promise<Response>;
 const services = Deno.serve(HERE, (request) => serve(request));
 const { port } = services.addr;
