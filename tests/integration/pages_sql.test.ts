@@ -96,6 +96,11 @@ async function makeFixtures(tx: postgres.TransactionSql): Promise<void> {
   await tx`
     create table public.customers (account_id uuid, stripe_customer_id text, id uuid)`;
   await tx.unsafe(STARTER).simple();
+  // Another test may be using these.
+  await tx.unsafe(`
+    drop table if exists public.credits;
+    drop function if exists billing.on_checkout_session_completed(text, jsonb)`)
+    .simple();
 }
 
 async function makeExtensions(tx: postgres.TransactionSql): Promise<void> {
