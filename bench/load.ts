@@ -8,8 +8,7 @@
  */
 import { createHmac } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { StripeEvent } from "../scripts/events/event_types.ts";
-import { invoiceEvent } from "../scripts/events/invoice_event.ts";
+import { invoiceEvent, type StripeEvent } from "../scripts/events/templates.ts";
 import {
   subscriptionEvent,
   type SubscriptionEventOptions,

@@ -24,7 +24,7 @@ written outside of that folder, nor through a link.`,
     `A file of the receiver that you have changed is kept and named. add cannot see
 your database: "supabase db push" refuses if a name is taken there.`,
   exitCodes: "0 if nothing is left for you to do, else 1",
-} as const satisfies CommandLine;
+} satisfies CommandLine;
 
 const FIRST = [
   ...(isFromPackage ? [`Try it on this machine: ${asTyped("start")}`] : []),

@@ -6,10 +6,10 @@ import {
   reportEnd,
   UsageError,
 } from "./common/cli.ts";
-import { createCommand } from "./common/create_command.ts";
 import { requireDeno } from "./common/deno_version.ts";
-import { LOCAL_PROJECT_URL } from "./common/loopback.ts";
 import {
+  PROJECT_ENVIRONMENT,
+  PROJECT_OPTION,
   projectKey,
   readProject,
   type Surroundings,
@@ -26,34 +26,23 @@ const HOSTNAME = "127.0.0.1";
 const COMMAND_LINE = {
   usage: "console",
   summary:
-    `Opens a page on this machine that shows what is failing, and repairs, retries
+    `Serves a page on this machine that shows what is failing, and repairs, retries
 and resolves it; and what an account has. Only the browser that opens the
 printed link has access.`,
   options: {
-    "--project-url URL":
-      `https://<project-ref>.supabase.co, also SUPABASE_URL (default: the running local stack, else ${LOCAL_PROJECT_URL})`,
+    ...PROJECT_OPTION,
     "--port NUMBER":
       `the port of 127.0.0.1 to listen on (default: ${DEFAULT_PORT}; 0: any free one)`,
-    "--no-open": "print the link without opening a browser",
   },
-  environment: {
-    SUPABASE_SECRET_KEY:
-      "sb_secret_..., if a URL is given (default for a local project: the local stack's). It stays in this process.",
-  },
-} as const satisfies CommandLine;
-
-const OPENERS: Partial<Record<typeof Deno.build.os, readonly string[]>> = {
-  linux: ["xdg-open"],
-  darwin: ["open"],
-  windows: ["rundll32", "url.dll,FileProtocolHandler"],
-};
+  environment: PROJECT_ENVIRONMENT,
+} satisfies CommandLine;
 
 requireDeno("2.9.5"); // util.diff
 if (import.meta.main) Deno.exit(await main(Deno.args).catch(reportEnd));
 
 async function main(args: readonly string[]): Promise<number> {
   const env = Deno.env.toObject();
-  const { port, opensBrowser, ...access } = parseConsoleArguments(args, {
+  const { port, ...access } = parseConsoleArguments(args, {
     env,
     warn: printError,
     local: await findRunningStack(env),
@@ -67,7 +56,6 @@ async function main(args: readonly string[]): Promise<number> {
     `  ${running.link}`,
     "Stop with Ctrl-C",
   );
-  if (opensBrowser && Deno.stdout.isTerminal()) openBrowser(running.link);
   await aborted(ending.signal);
   return 0;
 }
@@ -82,7 +70,6 @@ export function parseConsoleArguments(
     projectUrl,
     secretKey: projectKey(projectUrl, secrets),
     port: readPort(values.port),
-    opensBrowser: values["no-open"] === undefined,
   };
 }
 
@@ -120,27 +107,5 @@ function listen(port: number, handler: Deno.ServeHandler) {
     throw new Error(
       `Port ${port} is in use. Choose another one with --port, or --port=0 for any.`,
     );
-  }
-}
-
-/** The browser does not get the secret key, and Ctrl-C does not end it. */
-export function openBrowser(url: string): void {
-  const [command, ...args] = OPENERS[Deno.build.os] ?? [];
-  if (command === undefined) return;
-
-  const env = Deno.env.toObject();
-  delete env["SUPABASE_SECRET_KEY"];
-  try {
-    createCommand(command, {
-      args: [...args, url],
-      clearEnv: true,
-      env,
-      detached: true,
-      stdin: "null",
-      stdout: "null",
-      stderr: "null",
-    }).spawn().unref();
-  } catch (error) {
-    if (!(error instanceof Deno.errors.NotFound)) throw error;
   }
 }

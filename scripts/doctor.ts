@@ -42,7 +42,7 @@ const COMMAND_LINE = {
     `Without a URL, it checks the running local stack with the stack's own key and
 database, and ignores those in the environment.`,
   exitCodes: "0 if no check fails, else 1",
-} as const satisfies CommandLine;
+} satisfies CommandLine;
 
 if (import.meta.main) Deno.exit(await doctor(Deno.args).catch(reportEnd));
 

@@ -25,7 +25,7 @@ as it is, and a different one is corrected unless a newer event changed it.`,
   environment: TARGET_ENVIRONMENT,
   exitCodes:
     "0 if every subscription is recorded, 1 if one is not, 3 if the import could not finish, 130 if it was interrupted",
-} as const satisfies CommandLine;
+} satisfies CommandLine;
 
 if (import.meta.main) {
   await runCommand(

@@ -34,7 +34,7 @@ could not deliver in the last 30 days with the ledger.`,
   },
   exitCodes:
     "0 if nothing differs (with --apply: any more), 1 if something does, 3 if the comparison could not finish, 130 if it was interrupted",
-} as const satisfies CommandLine;
+} satisfies CommandLine;
 
 if (import.meta.main) {
   await runCommand(parseReconcileArguments, reconcile);

@@ -3,6 +3,7 @@
  * goes to standard output, progress to standard error.
  */
 import type Stripe from "stripe";
+import { settingsPrefix } from "../supabase/functions/_shared/billing/settings/providers.ts";
 import { abortOnEnd } from "./common/abort_on_end.ts";
 import {
   type CommandLine,
@@ -10,10 +11,15 @@ import {
   UsageError,
 } from "./common/cli.ts";
 import { isLoopback } from "./common/loopback.ts";
-import { endpointUrl, type Surroundings } from "./common/option_values.ts";
+import { nextStep } from "./common/next_step.ts";
+import {
+  endpointUrl,
+  PROJECT_ENVIRONMENT,
+  type Surroundings,
+} from "./common/option_values.ts";
 import { print, printError } from "./common/print.ts";
 import { openApi } from "./common/project_api.ts";
-import type { Finding, Findings } from "./doctor/check.ts";
+import type { Findings } from "./doctor/check.ts";
 import { checkEndpoint } from "./doctor/endpoint.ts";
 import { checkProject } from "./doctor/project.ts";
 import {
@@ -22,10 +28,14 @@ import {
   PLACE_OPTIONS,
   readTarget,
   runCommand,
-  TARGET_ENVIRONMENT,
 } from "./stripe_sync/command.ts";
-import { openLife } from "./stripe_sync/life.ts";
-import { reasons, rehearse, type StepResult } from "./stripe_sync/rehearsal.ts";
+import { differenceLine } from "./stripe_sync/differences.ts";
+import {
+  isApplied,
+  openLife,
+  rehearse,
+  type StepResult,
+} from "./stripe_sync/rehearsal.ts";
 
 const INTERRUPTED = 130;
 
@@ -44,13 +54,13 @@ Ctrl-C. It was never run against Stripe itself: please send us its output.`,
     ...PLACE_OPTIONS,
   },
   environment: {
-    SUPABASE_SECRET_KEY: TARGET_ENVIRONMENT.SUPABASE_SECRET_KEY,
+    ...PROJECT_ENVIRONMENT,
     STRIPE_API_KEY:
       "sk_test_... or rk_test_... A restricted key (rk_) may write customers, payment methods, products, prices, subscriptions and invoices, and read events and webhook endpoints.",
   },
   exitCodes:
     "0 if every step and check succeeded, 1 if one did not, 3 if the rehearsal could not begin or end, 130 if it was interrupted",
-} as const satisfies CommandLine;
+} satisfies CommandLine;
 
 type Arguments = ReturnType<typeof parseRehearseArguments>;
 
@@ -58,11 +68,6 @@ if (import.meta.main) await runCommand(parseRehearseArguments, run);
 
 function parseRehearseArguments(args: readonly string[], here: Surroundings) {
   const { values } = parseCommandLine(args, COMMAND_LINE);
-  if (/^.k_live_/.test(here.env["STRIPE_API_KEY"] ?? "")) {
-    throw new UsageError(
-      "STRIPE_API_KEY is a live key. Use a sandbox's: sk_test_... or rk_test_...",
-    );
-  }
   const target = readTarget({ ...values, mode: "test" }, here);
   const { projectUrl } = target;
 
@@ -72,10 +77,8 @@ function parseRehearseArguments(args: readonly string[], here: Surroundings) {
   }
   const name = `rehearsal_${crypto.randomUUID().slice(0, 8)}`;
   const { account = name, wait = "90", json = false } = values;
-  if (!/^[\w-]{1,255}$/.test(account) || !/^[1-9]\d{0,3}$/.test(wait)) {
-    throw new UsageError(
-      "--account takes letters, digits, _ and -; --wait takes seconds.",
-    );
+  if (!/^[1-9]\d{0,3}$/.test(wait)) {
+    throw new UsageError("--wait takes seconds, such as 90.");
   }
 
   return {
@@ -97,11 +100,12 @@ async function run(context: Context & Arguments): Promise<number> {
 
   // All that refuses comes before anything is made.
   const target = { ...context, dbUrl: undefined };
-  const checks = await failedOf(checkEndpoint(target, doctor));
-  const down = checks.find(({ name }) => /endpoint|unsigned/.test(name));
-  if (down) throw new Error(`${url} is not the receiver: ${down.text}`);
-  const registered = await findEndpoint(context);
+  const checks = await faultsOf(checkEndpoint(target, doctor));
+  const down = checks.find((text) => /^(endpoint|unsigned)/.test(text));
+  if (down) throw new Error(`${url} is not the receiver. ${down}`);
+  const endpoint = await findEndpoint(context);
   await checkAccount(context);
+  checks.push(...await faultsOf(checkProject(target, doctor)));
 
   const ending = new AbortController();
   const { signal } = ending;
@@ -123,14 +127,9 @@ async function run(context: Context & Arguments): Promise<number> {
   const left = await life.remove();
   if (fault !== undefined) printError(`Not finished: ${fault}`);
 
-  if (!signal.aborted) {
-    checks.push(...await failedOf(checkProject(target, doctor)));
-  }
   const faults = new Set([
-    ...checks.map(({ name, text }) => `${name}: ${text}`),
-    ...steps.flatMap((result) =>
-      reasons(result, { ...context, ...registered })
-    ),
+    ...checks,
+    ...steps.flatMap((result) => reasons(result, { ...context, endpoint })),
   ]);
   const passed = fault === undefined && faults.size + left.length === 0;
 
@@ -141,7 +140,7 @@ async function run(context: Context & Arguments): Promise<number> {
       url,
       provider,
       account_id: account,
-      api_version: registered.endpoint?.api_version,
+      api_version: endpoint?.api_version,
       steps,
       faults: [...faults],
       left_at_stripe: left,
@@ -156,7 +155,7 @@ async function run(context: Context & Arguments): Promise<number> {
       "Left at Stripe: paid invoices, and an archived product",
       ...left.map((text) => `- ${text}`),
       "Left in the project: the account's rows. To delete them, in the SQL editor:",
-      `select billing.erase_account('${account}');`,
+      `select billing.erase_account('${account.replaceAll("'", "''")}');`,
     );
   }
   if (fault !== undefined) return signal.aborted ? INTERRUPTED : FAILED;
@@ -169,59 +168,74 @@ async function checkAccount({ account, ...project }: Arguments) {
   await call("account", { account_id: account });
   const query = { account_id: `eq.${account}` };
   const records = await read("billing_records", query);
-  const failures = await read("billing_failed_events", query);
-  if (records.length + failures.length > 0) {
+  if (records.length > 0) {
     throw new Error(`The project has rows of account ${account}.`);
   }
 }
 
-async function failedOf(findings: Findings): Promise<Finding[]> {
+async function faultsOf(findings: Findings): Promise<string[]> {
   const all = await Array.fromAsync(findings);
-  return all.filter(({ state }) => state === "FAIL");
+  return all.filter(({ state }) => state === "FAIL")
+    .map(({ name, text }) => `${name}: ${text}`);
 }
 
-/** Finds the endpoint at Stripe, and counts the others. */
 async function findEndpoint(
   { stripe, url, isRegistered }: Context & Arguments,
-) {
+): Promise<Stripe.WebhookEndpoint | undefined> {
   const place = (address: string) => address.split("?")[0];
-  const isThis = ({ url: other }: Stripe.WebhookEndpoint) =>
-    place(other) === place(url);
-
   const all = (await stripe.endpoints())
     .filter(({ status }) => status === "enabled");
-  const endpoint = all.find(isThis);
-  const others = all.filter((other) => !isThis(other));
-  if (!endpoint && isRegistered) {
-    throw new Error(
-      `${url} is not an enabled endpoint of this sandbox. Add it (docs/stripe.md, "The endpoint"), or name with --url the one that is meant: ${
-        others.map(({ url }) => url).join(", ")
-      }`,
-    );
-  }
-  return { endpoint, others: others.length };
+  const endpoint = all.find((other) => place(other.url) === place(url));
+  if (endpoint || !isRegistered) return endpoint;
+  throw new Error(
+    `${url} is not an enabled endpoint of this sandbox. Add it (docs/stripe.md, "The endpoint"), or name with --url the one that is meant: ${
+      all.map(({ url }) => url).join(", ")
+    }`,
+  );
 }
 
 function stepLines(
   { step, state, ms, events = [], account, refusal }: StepResult,
 ): string[] {
-  const shown = [
-    "access",
-    "status",
-    "plan_id",
-    "quantity",
-    "paused",
-    "cancel_at",
-  ];
   const details = [
     ...events.map(({ type, outcome }) => `${type} ${outcome}`),
-    account
-      ? shown.map((name) => `${name} ${account[name]}`).join(", ")
-      : `Stripe refuses it: ${refusal}`,
+    account ? JSON.stringify(account) : `Stripe refuses it: ${refusal}`,
   ];
   const time = ms === undefined ? "" : `${ms} ms`;
   return [
     `${state.padEnd(9)}${step.padEnd(20)}${time}`.trim(),
     ...details.map((line) => `         ${line}`),
   ];
+}
+
+/** Returns why a step did not hold, and what to do. */
+function reasons(
+  { step, state, events = [], account, difference }: StepResult,
+  { url, provider, endpoint }: Arguments & {
+    endpoint: Stripe.WebhookEndpoint | undefined;
+  },
+): string[] {
+  if (state !== "FAIL") return [];
+  const open = events.filter((event) => !isApplied(event));
+  if (open.length === 0) {
+    const what = difference
+      ? differenceLine(difference).replace(/ +/, " ")
+      : `access is ${account?.access}`;
+    return [
+      `After "${step}", what came was applied, but ${what}. Look for a trigger of your app on billing.subscriptions, or a function that it has replaced.`,
+    ];
+  }
+
+  const prefix = settingsPrefix(provider);
+  const { enabled_events: selected = ["*"] } = endpoint ?? {};
+  return open.map(({ type, outcome, error }) => {
+    if (outcome !== "missing") {
+      const todo = nextStep(outcome, provider) ?? "";
+      return `${type} failed with ${outcome}: ${error} ${todo}`.trimEnd();
+    }
+    if (!selected.includes("*") && !selected.includes(type)) {
+      return `The endpoint does not select ${type}. Select it at Stripe: docs/stripe.md, "The endpoint".`;
+    }
+    return `The receiver accepts no event. If its log has signature_mismatch, set ${prefix}SIGNING_SECRET to the secret that the endpoint's page or stripe listen shows; if it has "event of the other mode ignored", set ${prefix}MODE=test; if it has nothing, let stripe listen forward to ${url}.`;
+  });
 }

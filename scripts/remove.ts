@@ -16,7 +16,7 @@ folder is the one that holds supabase/, and all in it must be committed in git.`
     "--dry-run": "show what it would do, and write nothing",
   },
   exitCodes: "as with add",
-} as const satisfies CommandLine;
+} satisfies CommandLine;
 
 const NEXT = [
   "Next: delete the endpoint at the provider, review and commit this, and then",

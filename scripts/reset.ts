@@ -11,7 +11,7 @@ const COMMAND_LINE = {
     `Deletes the local data: every record, event and notification of the local
 stack. Ends processes that a killed stack left behind.`,
   options: DATA_OPTION,
-} as const satisfies CommandLine;
+} satisfies CommandLine;
 
 if (import.meta.main) Deno.exit(await reset(Deno.args).catch(reportEnd));
 

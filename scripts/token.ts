@@ -24,17 +24,16 @@ const COMMAND_LINE = {
 with the local stack's public secret, so nothing else accepts it.`,
   options: {
     "--user ID": "the user's ID, which auth.uid() returns",
-    "--email ADDRESS": "the user's e-mail address",
     "--account ID": "account_id in app_metadata, for a policy that reads it",
   },
   details: "Use it as Authorization, beside the publishable key as apikey.",
-} as const satisfies CommandLine;
+} satisfies CommandLine;
 
 if (import.meta.main) Deno.exit(await token(Deno.args).catch(reportEnd));
 
 async function token(args: readonly string[]): Promise<number> {
   const { values } = parseCommandLine(args, COMMAND_LINE);
-  const { user, email, account } = values;
+  const { user, account } = values;
   if (!user) throw new UsageError("The user is missing: --user=ID.");
 
   // auth.uid() casts the ID to uuid, so any other text makes queries fail.
@@ -59,7 +58,6 @@ async function token(args: readonly string[]): Promise<number> {
       aud: "authenticated",
       role: "authenticated",
       sub: user,
-      ...(email !== undefined && { email }),
       app_metadata: account === undefined ? {} : { account_id: account },
       user_metadata: {},
       iat: nowSeconds,

@@ -4,7 +4,7 @@ import { reportEnd } from "./common/cli.ts";
 import { functionEnvironment, readEnvFile } from "./common/environment.ts";
 import { asTyped } from "./common/how_started.ts";
 import { isLoopback, LOCAL_WEBHOOK_URL } from "./common/loopback.ts";
-import { print, printError, wrap } from "./common/print.ts";
+import { print, printError } from "./common/print.ts";
 import { providerSettings, signatureHeaders } from "./common/sign.ts";
 import { findRunningStack } from "./common/running_stack.ts";
 import type { ProjectAccess } from "./common/project_api.ts";
@@ -52,8 +52,7 @@ async function trigger(args: readonly string[]): Promise<number> {
     ? source.payload
     : `${event.type} ${event.id}${about}`;
   const signed = `signed as provider ${provider} (${settings.scheme})`;
-  const sending = `Sending ${title}, ${signed}, to ${url}`;
-  printError(...wrap(sending, results.MAX_COLUMNS));
+  printError(`Sending ${title}, ${signed}, to ${url}`);
 
   const reply = await sendRequest(url, { method: "POST", headers, body });
   if ("fault" in reply) {

@@ -13,7 +13,6 @@ export interface Config {
   readonly content: unknown; // undefined if it is not TOML
 }
 
-/** Why each needs no JWT. */
 const CHECKS: Readonly<Record<string, string>> = {
   "billing-webhook": "Its callers have no JWT: it checks their signature.",
   "billing-worker": "Its caller has no JWT: it checks for a secret key.",

@@ -52,10 +52,8 @@ export async function makePlan(
   }
 
   const recorded: Record<string, string> = { ...migrations.recorded };
-  /** Paths that the project has changed. */
   const kept: string[] = [];
   const notes: string[] = [];
-  /** Why nothing can be done, each with what to do first. */
   const blockers: string[] = [];
 
   const order = { numeric: true };

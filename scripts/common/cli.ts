@@ -42,7 +42,6 @@ export class FaultInLines extends Error {
 
 const HELP = { "--help": "show this text" };
 
-/** The column at which the texts of options begin. */
 const TEXT_COLUMN = 23;
 
 /** No error repeats a value: it may be secret. */
@@ -72,11 +71,7 @@ export function reportEnd(
   if (error instanceof UsageError) {
     const isList = message.includes("\n");
     const text = `${message}${isList ? "\n" : " "}See --help.`;
-    for (const line of text.split("\n")) {
-      // The others keep their indentation.
-      const parts = line.length > 80 ? wrap(line, 80) : [line];
-      parts.forEach((part) => err(part));
-    }
+    for (const line of text.split("\n")) err(line);
     return 2;
   }
 

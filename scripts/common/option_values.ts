@@ -21,6 +21,16 @@ export const PROVIDER_OPTION = {
   } (default: a)`,
 } as const;
 
+export const PROJECT_OPTION = {
+  "--project-url URL":
+    `https://<project-ref>.supabase.co, also SUPABASE_URL (default: the running local stack, else ${LOCAL_PROJECT_URL})`,
+} as const;
+
+export const PROJECT_ENVIRONMENT = {
+  SUPABASE_SECRET_KEY:
+    "sb_secret_... (default for a local project: the local stack's)",
+};
+
 export function readProvider(value: string = "a"): ProviderName {
   return oneOf(PROVIDER_NAMES, { value, what: "provider" });
 }

@@ -73,7 +73,6 @@ export function accountSection(account: Account): Child {
   ];
 }
 
-/** Shows what the database tells apps. */
 function accessCard({ id, answer, grants }: Account) {
   const { access, access_until, subscriptions, paused, features } = answer;
   const until = access_until

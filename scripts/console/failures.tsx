@@ -142,9 +142,7 @@ function retryForm(filter: Filter, count: number) {
     <details>
       <summary>Retry all that match</summary>
       <p>
-        Events are retried in the order in which they occurred. None is applied
-        twice: a retry uses the same ledger as a delivery. Failures whose
-        payload was deleted are left out.
+        None is applied twice. Failures whose payload was deleted are left out.
       </p>
       {ui.form("/failures/retry", filter, button)}
     </details>

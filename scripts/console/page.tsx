@@ -8,7 +8,6 @@ import { isLoopback } from "../common/loopback.ts";
 import { HIDDEN } from "../common/print.ts";
 import { type Notice, visibleLines } from "./ui.tsx";
 
-/** Pico's style sheet, and the console's additions. */
 export const STYLE = `${pico}
 :root { --pico-font-size: 95%; }
 h1 { --pico-font-size: 1.4rem; }

@@ -7,7 +7,6 @@ import { type RequestTools, sendRequest } from "../common/requests.ts";
 type TrialResult =
   Database["public"]["Functions"]["billing_try_event"]["Returns"][number];
 
-/** What the console itself reads of it. */
 interface AccountAnswer {
   readonly access: boolean;
   readonly access_until: string | null;

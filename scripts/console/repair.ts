@@ -7,7 +7,7 @@ import {
   withPlaces,
 } from "../../supabase/functions/_shared/billing/events/format.ts";
 import { FORMATS } from "../../supabase/functions/_shared/billing/events/formats.ts";
-import type { EventToApply } from "../../supabase/functions/_shared/billing/events/event.ts";
+import type { WireEvent } from "../../supabase/functions/_shared/billing/events/event.ts";
 import {
   type ParsedEvent,
   parseEvent,
@@ -81,7 +81,7 @@ function readRepair(
   json: string,
   failure: Failure,
   settings: Settings,
-): EventToApply {
+): WireEvent {
   const { provider, event_id, payload } = failure;
   const parsed = parseRepair(json, failure, settings);
 

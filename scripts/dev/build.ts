@@ -36,7 +36,7 @@ const COMMAND_LINE = {
   summary:
     "Writes each function as one file into dist, which add and the npm package take.",
   options: {},
-} as const satisfies CommandLine;
+} satisfies CommandLine;
 
 if (import.meta.main) {
   await writeAll().catch((error) => Deno.exit(reportEnd(error)));

@@ -34,7 +34,7 @@ const COMMAND_LINE = {
     "--latest":
       "first take the newest versions of the dependencies, in every file that names them",
   },
-} as const satisfies CommandLine;
+} satisfies CommandLine;
 
 if (import.meta.main) {
   await writeLock().catch((error) => Deno.exit(reportEnd(error)));

@@ -29,10 +29,8 @@ export const SCHEMA_FILES: readonly string[] = Array.from(
   ({ name }) => join(SCHEMAS, name),
 ).sort();
 
-/** The migration of the first release. */
 const FIRST = join(MIGRATIONS, "20261125000000_billing.sql");
 
-/** The newest migration. */
 export const MIGRATION = join(
   MIGRATIONS,
   Array.from(Deno.readDirSync(MIGRATIONS), ({ name }) => name).sort().at(-1)!,
@@ -55,7 +53,7 @@ const COMMAND_LINE = {
   summary:
     `Writes the newest migration and the functions' types from supabase/schemas.`,
   options: {},
-} as const satisfies CommandLine;
+} satisfies CommandLine;
 
 if (import.meta.main) {
   await writeMigration().catch((error) => Deno.exit(reportEnd(error)));

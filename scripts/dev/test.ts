@@ -41,7 +41,7 @@ only their tests. Those in tests/unit need no database and start none.`,
     "--filter TEXT":
       "only tests whose names contain this text; /.../ is a regular expression",
   },
-} as const satisfies CommandLine;
+} satisfies CommandLine;
 
 interface Run {
   readonly name: string;

@@ -45,6 +45,7 @@ export async function* checkProject(
   const project = () => orSkip(projectUrl, "needs SUPABASE_URL");
   const key = () => orSkip(secretKey, "needs SUPABASE_SECRET_KEY");
   const workerUrl = () => `${project()}/functions/v1/billing-worker`;
+  const to = () => instructionsFor(project(), "billing-webhook billing-worker");
 
   const worker = await check("worker", () => checkWorker(workerUrl(), here));
   yield worker;
@@ -78,18 +79,19 @@ export async function* checkProject(
     const fault = ranAt
       ? `not woken it successfully since ${ranAt}`
       : "never woken it";
-    const { schedule } = instructionsFor(project(), "billing-worker");
-    throw new Failed(`the schedule has ${fault}. ${schedule}`);
+    throw new Failed(`the schedule has ${fault}. ${to().schedule}`);
   });
 
   const { acknowledging = [], hasAlerts = false } = settings ?? {};
   if (acknowledging.length > 0) {
     yield check("acknowledged", async () => {
-      const danger = whyUnsafeToAcknowledge({
-        lastScheduledRunAt: (await health)?.last_scheduled_run_at ?? null,
+      const { last_scheduled_run_at } = (await health) ?? {};
+      const nowMs = here.clock();
+      const danger = whyUnsafeToAcknowledge(
+        last_scheduled_run_at,
         hasAlerts,
-        nowMs: here.clock(),
-      });
+        nowMs,
+      );
       if (danger === undefined) return "failures are retried, and reported";
       throw new Failed(
         `failed events are answered 200, so providers do not send them again, but ${danger}`,
@@ -109,11 +111,10 @@ export async function* checkProject(
   const listsEvents = format && SWEPT_FORMATS.includes(format);
   if (settings?.sweeps && format && (listsEvents || keyFault)) {
     yield check("sweep", async () => {
-      const { set } = instructionsFor(project());
       const key = `${settingsPrefix(provider)}API_KEY`;
       if (keyFault === undefined) {
         throw new Skipped(
-          `off: nothing finds events that never arrive. Set ${key} ${set}: docs/sweep.md`,
+          `off: nothing finds events that never arrive. Set ${key} ${to().set}: docs/sweep.md`,
         );
       }
       if (keyFault !== null) {
@@ -129,8 +130,7 @@ export async function* checkProject(
   const version = known?.schema_version;
   if (expected && version && expected !== version) {
     yield check("version", () => {
-      const functions = "billing-webhook billing-worker";
-      const { migrate, deploy } = instructionsFor(project(), functions);
+      const { migrate, deploy } = to();
       throw new Failed(
         expected > version
           ? `the worker is newer than the database: ${migrate}`
@@ -143,7 +143,7 @@ export async function* checkProject(
   const functions = known?.handlers;
   if (settings && functions && (fault || types.length + functions.length > 0)) {
     yield check("handlers", () => {
-      const { set } = instructionsFor(project());
+      const { set } = to();
       if (!fault) return checkHandlers(types, functions, set);
       throw new Failed(
         `${fault}. Until you correct it ${set}, events of types that the receiver does not handle itself fail`,
@@ -162,35 +162,24 @@ export async function* checkProject(
     "notifications",
     async () => checkNotifications(await health, read, here),
   );
-  const purchases = known?.erased_purchases;
-  if (purchases) {
-    yield {
-      name: "erased accounts",
-      state: "warning",
-      text:
-        `events of erased accounts that would have made records: ${purchases}. Someone may be paying for nothing: docs/operate.md, "Delete an account"`,
-    };
-  }
-  const payTwice = known?.double_subscribed;
-  if (payTwice) {
-    yield {
-      name: "paid twice",
-      state: "warning",
-      text:
-        `accounts that pay for more than one subscription: ${payTwice}. select * from billing.double_subscribed;`,
-    };
-  }
+  const { erased_purchases: purchases, double_subscribed: payTwice } = known ??
+    {};
   // If the API fails, another check says so.
   const lost = known ? await onlyFree(read).catch(() => []) : [];
-  if (lost.length > 0) {
-    yield {
-      name: "features",
-      state: "warning",
-      text: `only the plan free has ${
+  const warnings = {
+    "erased accounts": purchases &&
+      `events of erased accounts that would have made records: ${purchases}. Someone may be paying for nothing: docs/operate.md, "Delete an account"`,
+    "paid twice": payTwice &&
+      `accounts that pay for more than one subscription: ${payTwice}. select * from billing.double_subscribed;`,
+    features: lost.length > 0 &&
+      `only the plan free has ${
         lost.join(", ")
       }, so subscribers lack it. Each plan lists all that it includes: add rows to billing.plan_features`,
-    };
+  };
+  for (const [name, text] of Object.entries(warnings)) {
+    if (text) yield { name, state: "warning", text };
   }
+
   yield check("live and test", async () => {
     await health;
     return await checkModes(provider, read, project());

@@ -1,5 +1,5 @@
 /** Events with the fields that the formats, the providers' packages and handlers read. */
-import type { JsonObject } from "./event_types.ts";
+import type { JsonObject } from "./templates.ts";
 
 /** Times are in ISO 8601. */
 export interface EventFacts {

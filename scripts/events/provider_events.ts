@@ -3,26 +3,12 @@ import {
   type FormatName,
   FORMATS,
 } from "../../supabase/functions/_shared/billing/events/formats.ts";
-import type { JsonObject } from "./event_types.ts";
 import * as bodies from "./provider_bodies.ts";
-import { EVENT_TYPES } from "./templates.ts";
-import { uniqueId } from "./unique_id.ts";
+import { EVENT_TYPES, type JsonObject, uniqueId } from "./templates.ts";
 
 export type ProviderEventOptions = Partial<
   Omit<bodies.EventFacts, "startedAt">
 >;
-
-/** Stripe's statuses, and Polar's. */
-const STATUSES = [
-  "incomplete",
-  "incomplete_expired",
-  "trialing",
-  "active",
-  "past_due",
-  "canceled",
-  "unpaid",
-  "paused",
-];
 
 /**
  * `types` ends with one that people write a handler for. `words` are for statuses that
@@ -42,7 +28,16 @@ export const PROVIDERS = {
     types: [...Object.keys(FORMATS.polar.kinds), "order.paid"],
     subscription: "e5149aae-e521-42b9-b24c-abb3d71eea2e",
     plan: "d8dd2de1-21b7-4a41-8bc3-ce909c0cfe23",
-    statuses: STATUSES,
+    statuses: [
+      "incomplete",
+      "incomplete_expired",
+      "trialing",
+      "active",
+      "past_due",
+      "canceled",
+      "unpaid",
+      "paused",
+    ],
     words: {},
   },
   dodo: {
@@ -86,10 +81,6 @@ export const PROVIDERS = {
 
 export function eventTypesOf(format: FormatName): readonly string[] {
   return format === "stripe" ? EVENT_TYPES : PROVIDERS[format].types;
-}
-
-export function statusesOf(format: FormatName): readonly string[] {
-  return format === "stripe" ? STATUSES : PROVIDERS[format].statuses;
 }
 
 export type Provider = keyof typeof PROVIDERS;

@@ -1,14 +1,18 @@
-import type {
-  JsonObject,
-  StripeEvent,
-  SubscriptionItemObject,
-  SubscriptionObject,
-} from "./event_types.ts";
-import * as templates from "./templates.ts";
-import { uniqueId } from "./unique_id.ts";
+import {
+  customerOf,
+  eventFrom,
+  type EventOptions,
+  type EventType,
+  type JsonObject,
+  type StripeEvent,
+  type SubscriptionItemObject,
+  type SubscriptionObject,
+  templateOf,
+  uniqueId,
+} from "./templates.ts";
 
 /** For null, the event has null or lacks the field. Times are in Unix seconds. */
-export interface SubscriptionEventOptions extends templates.EventOptions {
+export interface SubscriptionEventOptions extends EventOptions {
   readonly subscription?: string;
   readonly account?: string | null;
   /** By default, the subscription's. */
@@ -42,12 +46,12 @@ export interface AddOn {
 
 export type PreviousValues = Omit<
   SubscriptionEventOptions,
-  | keyof templates.EventOptions
+  | keyof EventOptions
   | ("subscription" | "account" | "usageType" | "livemode" | "previous")
 >;
 
 export type SubscriptionEventType = Extract<
-  templates.EventType,
+  EventType,
   `customer.subscription.${string}`
 >;
 
@@ -55,14 +59,14 @@ export function subscriptionEvent(
   type: SubscriptionEventType,
   options: SubscriptionEventOptions = {},
 ): StripeEvent<SubscriptionObject> {
-  const template = templates.templateOf<SubscriptionObject>(type);
+  const template = templateOf<SubscriptionObject>(type);
   const { id, customer, metadata, items } = template.data.object;
   const subscription = options.subscription ?? uniqueId("sub");
-  const event = templates.eventFrom(template, {
+  const event = eventFrom(template, {
     options,
     values: [
       [id, subscription],
-      [customer, templates.customerOf(subscription)],
+      [customer, customerOf(subscription)],
       [metadata.accountId, options.account ?? undefined],
       [items.data[0].price.id, options.plan],
       [items.data[0].current_period_end, options.periodEnd],

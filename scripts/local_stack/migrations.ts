@@ -33,9 +33,6 @@ export const LEGACY_DEFAULT_PRIVILEGES_SQL = `
     grant all on functions to anon, authenticated, service_role;
 `;
 
-/** How many of a project's migrations that fail are printed. */
-const MAX_PRINTED = 5;
-
 const RESET = `run with the same --data: ${asTyped("reset")}`;
 
 /**
@@ -108,12 +105,12 @@ export async function updateProjectDatabase(
       await sql.unsafe(LEGACY_DEFAULT_PRIVILEGES_SQL).simple();
     }
 
-    const failures: string[][] = [];
+    const failures: string[] = [];
     for (const migration of pending) {
       const failure = await failureOf(applyMigration(sql, migration));
       if (failure === undefined) continue;
       const lines = [`  ${migration.file}`, ...failure];
-      failures.push(lines);
+      failures.push(...lines);
       if (`migrations/${migration.file}` in ours) {
         const title = "Cannot start, because the receiver's migration failed:";
         const hint = `To delete the local data, ${RESET}`;
@@ -123,8 +120,13 @@ export async function updateProjectDatabase(
 
     const versions = migrations.map(({ version }) => version);
     const gone = [...applied.keys()].filter((it) => !versions.includes(it));
+    if (failures.length > 0) {
+      const title =
+        "These failed and are left out. Each start tries them again:";
+      failures.unshift(title);
+    }
     return [
-      ...summary(failures),
+      ...failures,
       ...gone.map((version) => `${version} is still applied, without a file`),
     ];
   });
@@ -190,14 +192,4 @@ async function failureOf(applied: Promise<void>) {
     const reason = wrap(printable(error.message), 74).slice(0, 12);
     return reason.map((line) => `    ${line}`);
   }
-}
-
-function summary(failures: readonly (readonly string[])[]) {
-  if (failures.length === 0) return [];
-  const more = failures.length - MAX_PRINTED;
-  return [
-    "These failed and are left out. Each start tries them again:",
-    ...failures.slice(0, MAX_PRINTED).flat(),
-    ...(more > 0 ? [`  and ${more} more`] : []),
-  ];
 }

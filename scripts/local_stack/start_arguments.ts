@@ -41,16 +41,15 @@ const START = {
     ...DATA_OPTION,
   },
   details:
-    `On a terminal, it shows one line per delivery: time, status, outcome, type,
-subscription, event and milliseconds; otherwise, the functions' log lines. A
-saved change of a function, or of supabase/functions/.env, is served at once; a
-request in progress is cut off.
+    `On a terminal, it shows one line per delivery; otherwise, the functions' log
+lines. A saved change of a function, or of supabase/functions/.env, is served at
+once.
 
 The functions get the environment of this command, and supabase/functions/.env
 for variables that are not set there. The other commands find the stack by
 themselves; if its data is elsewhere, they need the same BILLING_STACK_DATA. Two
 stacks need two folders and two bases.`,
-} as const satisfies CommandLine;
+} satisfies CommandLine;
 
 export function parseStartArguments(
   args: readonly string[],

@@ -114,6 +114,7 @@ export async function applyMissed(
         toleranceSeconds: DEFAULT_TOLERANCE_SECONDS,
         planItem: context.planItem,
         notify: context.notify,
+        oncePerInvoice: context.oncePerInvoice,
       });
       if (parsed.isIgnored) continue;
       groups.push([{ ...parsed.event, provider: context.provider }]);

@@ -8,9 +8,11 @@ import {
 } from "../../supabase/functions/_shared/billing/settings/providers.ts";
 import { reportEnd, UsageError, type Values } from "../common/cli.ts";
 import { functionEnvironment, readEnvFile } from "../common/environment.ts";
-import { isLoopback, LOCAL_PROJECT_URL } from "../common/loopback.ts";
+import { isLoopback } from "../common/loopback.ts";
 import {
   oneOf,
+  PROJECT_ENVIRONMENT,
+  PROJECT_OPTION,
   projectKey,
   PROVIDER_OPTION,
   readProject,
@@ -28,8 +30,7 @@ import { openTables, type Tables } from "./tables.ts";
 /** Where a command reads and writes. */
 export const PLACE_OPTIONS = {
   ...PROVIDER_OPTION,
-  "--project-url URL":
-    `https://<project-ref>.supabase.co, also SUPABASE_URL (default: the local stack that runs, else ${LOCAL_PROJECT_URL})`,
+  ...PROJECT_OPTION,
   "--stripe-url URL": "a stand-in for Stripe on this machine, for tests",
 } as const;
 
@@ -42,8 +43,7 @@ export const TARGET_OPTIONS = {
 } as const;
 
 export const TARGET_ENVIRONMENT = {
-  SUPABASE_SECRET_KEY:
-    "sb_secret_... (default for a local project: the local stack's).",
+  ...PROJECT_ENVIRONMENT,
   STRIPE_API_KEY:
     "sk_test_..., rk_test_..., sk_live_... or rk_live_... A restricted key (rk_) needs permission to read subscriptions and events.",
   UNMAPPED_SUBSCRIPTIONS:
@@ -56,7 +56,12 @@ export type Target = Readonly<ReturnType<typeof readTarget>>;
 export interface Context extends
   Pick<
     Target,
-    "provider" | "accountFrom" | "unmappedSubscriptions" | "planItem" | "notify"
+    | "provider"
+    | "accountFrom"
+    | "unmappedSubscriptions"
+    | "planItem"
+    | "notify"
+    | "oncePerInvoice"
   > {
   readonly stripe: StripeSource;
   readonly tables: Tables;
@@ -150,7 +155,7 @@ function readMode(
   if ((confirmed ?? (isLocal && "test")) === mode) return mode;
   const key = `STRIPE_API_KEY is a ${mode} key`;
   if (confirmed !== undefined) {
-    throw new UsageError(`${key}, but --mode is ${confirmed}.`);
+    throw new UsageError(`${key}, but ${confirmed} mode is wanted.`);
   }
   const project = isLocal
     ? "but the project is local"

@@ -1,51 +1,173 @@
-/** What a project makes of the life of a subscription. */
+/** The life of a subscription at Stripe, and what a project makes of it. */
 import { setTimeout as sleep } from "node:timers/promises";
 import Stripe from "stripe";
 import { typesOf } from "../../supabase/functions/_shared/billing/events/format.ts";
 import { stripe as format } from "../../supabase/functions/_shared/billing/events/stripe.ts";
-import {
-  type ErrorCode,
-  ERRORS,
-} from "../../supabase/functions/_shared/billing/errors.ts";
-import { settingsPrefix } from "../../supabase/functions/_shared/billing/settings/providers.ts";
 import { printError } from "../common/print.ts";
 import { openApi } from "../common/project_api.ts";
 import type { Context, Target } from "./command.ts";
-import { type Difference, differenceLine } from "./differences.ts";
+import type { Difference } from "./differences.ts";
 import { comparePage } from "./find_differences.ts";
-import type { openLife, Step } from "./life.ts";
 
-export interface SeenEvent {
+/** `access`: whether the account has it then; null if the app's grace decides. */
+type Step = readonly [
+  name: string,
+  access: boolean | null,
+  act: () => Promise<unknown>,
+];
+
+/** What is read of Stripe's answers. */
+interface Made {
+  readonly id: string;
+  readonly items: { readonly data: readonly [{ readonly id: string }] };
+  readonly latest_invoice: string;
+  readonly data: readonly Made[];
+}
+
+/** @param name The name of all that is made, by which it is found again. */
+export function openLife(
+  { stripe, name, account }: { stripe: Stripe; name: string; account: string },
+) {
+  const email = `${name}@example.com`;
+  let customer = "";
+  let subscription: Made | undefined;
+
+  /** The package repeats a request with the same key, so it has one effect. */
+  function send(method: string, path: string, params = {}): Promise<Made> {
+    const options = { maxNetworkRetries: 2 };
+    return stripe.rawRequest(method, `/v1/${path}`, params, options);
+  }
+
+  const make = (path: string, params = {}) => send("POST", path, params);
+  const path = (action = "") => `subscriptions/${subscription!.id}${action}`;
+
+  /** The price that this makes is for this subscription only, and never active. */
+  const item = (unit_amount: number, quantity: number) => ({
+    price_data: {
+      product: name,
+      currency: "usd",
+      unit_amount,
+      recurring: { interval: "month" },
+    },
+    quantity,
+  });
+
+  async function create() {
+    await make("products", { id: name, name });
+    ({ id: customer } = await make("customers", { email, name }));
+    subscription = await make("subscriptions", {
+      customer,
+      default_payment_method: await attach("pm_card_visa"),
+      items: [item(1_000, 1)],
+      metadata: { accountId: account },
+    });
+  }
+
+  async function attach(testCard: string): Promise<string> {
+    return (await make(`payment_methods/${testCard}/attach`, { customer })).id;
+  }
+
+  async function update(params: object) {
+    const all = { proration_behavior: "none", ...params };
+    subscription = await make(path(), all);
+  }
+
+  function updateItem(changes: object) {
+    const [{ id }] = subscription!.items.data;
+    return update({ items: [{ id, ...changes }] });
+  }
+
+  async function failToPay() {
+    await update({
+      default_payment_method: await attach("pm_card_chargeCustomerFail"),
+      // Begins a period, which is charged at once.
+      billing_cycle_anchor: { type: "now" },
+      payment_behavior: "allow_incomplete",
+    });
+  }
+
+  async function pay() {
+    const card = await attach("pm_card_visa");
+    const invoice = subscription!.latest_invoice;
+    await make(`invoices/${invoice}/pay`, { payment_method: card });
+    await update({ default_payment_method: card });
+  }
+
+  const steps: readonly Step[] = [
+    ["created", true, create],
+    ["another quantity", true, () => updateItem({ quantity: 3 })],
+    ["another plan", true, () => updateItem(item(2_000, 3))],
+    ["payment fails", null, failToPay],
+    ["payment succeeds", true, pay],
+    [
+      "collection paused",
+      false,
+      () => update({ pause_collection: { behavior: "void" } }),
+    ],
+    ["collection resumed", true, () => update({ pause_collection: "" })],
+    ["paused", false, () => make(path("/pause"))],
+    ["resumed", true, () => make(path("/resume"))],
+    ["end planned", true, () => update({ cancel_at_period_end: true })],
+    ["end withdrawn", true, () => update({ cancel_at_period_end: false })],
+    ["ended", false, () => send("DELETE", path())],
+  ];
+
+  /**
+   * Deletes the customer, with the subscription, and archives the product, which Stripe
+   * does not delete. It looks the customer up, because an answer may have been lost.
+   *
+   * @returns what is left, with the reason.
+   */
+  async function remove(): Promise<string[]> {
+    const left: string[] = [];
+    const attempt = (method: string, path: string, params = {}) =>
+      send(method, path, params).catch(({ code, message }) => {
+        if (code !== "resource_missing") left.push(`${path}: ${message}`);
+      });
+
+    const customers = await attempt("GET", `customers?email=${email}`);
+    for (const { id } of customers?.data ?? []) {
+      await attempt("DELETE", `customers/${id}`);
+    }
+    await attempt("POST", `products/${name}`, { active: false });
+    return left;
+  }
+
+  return {
+    steps,
+    remove,
+    /** Empty texts before they are made. */
+    ids: () => ({ customer, subscription: subscription?.id ?? "" }),
+  };
+}
+
+export interface StepResult {
+  readonly step: string;
+  readonly state: "ok" | "FAIL" | "skipped";
+  /** Why Stripe refused the step. */
+  readonly refusal?: string;
+  /** Since Stripe's answer. */
+  readonly ms?: number;
+  readonly events?: readonly SeenEvent[];
+  /** What `billing_account` answers. */
+  readonly account?: Readonly<Record<string, string | boolean | null>>;
+  /** Between the record and the subscription. */
+  readonly difference?: Difference | undefined;
+}
+
+interface SeenEvent {
   readonly id: string;
   readonly type: string;
   /** `applied`, `stale`, the code of its failure, or `missing`. */
   readonly outcome: string;
-  readonly error?: string | null;
-  /** How many endpoints have not acknowledged it. */
-  readonly pending: number;
+  readonly error: string | null | undefined;
 }
 
-interface Observed {
-  readonly events: readonly SeenEvent[];
-  /** What `billing_account` answers. */
-  readonly account: Readonly<Record<string, string | boolean | null>>;
-  /** Between the record and the subscription. */
-  readonly difference: Difference | undefined;
-}
-
-export interface StepResult extends Partial<Observed> {
-  readonly step: string;
-  readonly state: "ok" | "FAIL" | "skipped";
-  /** Since Stripe's answer. */
-  readonly ms?: number;
-  /** Why Stripe refused the step. */
-  readonly refusal?: string;
+export function isApplied({ outcome }: SeenEvent): boolean {
+  return /^(applied|stale)$/.test(outcome);
 }
 
 const POLL_MS = 250;
-
-/** For the steps after one that has failed. */
-const SHORT_LIMIT_MS = 10_000;
 
 /** Does the steps one after the other. If the first fails, the others would too. */
 export async function* rehearse(
@@ -57,19 +179,16 @@ export async function* rehearse(
     readonly signal: AbortSignal;
   },
 ): AsyncGenerator<StepResult> {
-  const { stripe, account, provider, life, signal } = context;
+  const { stripe, account, provider, life, limitMs, signal } = context;
   const api = openApi(context);
   const since = Math.floor(Date.now() / 1000) - 300;
   const seen = new Set<string>();
-  let { limitMs } = context;
 
   for (const step of life.steps) {
     const result = await take(step);
     for (const { id } of result.events ?? []) seen.add(id);
     yield result;
-    if (result.state !== "FAIL") continue;
-    if (step === life.steps[0]) return;
-    limitMs = Math.min(limitMs, SHORT_LIMIT_MS);
+    if (result.state === "FAIL" && step === life.steps[0]) return;
   }
 
   async function take([step, access, act]: Step): Promise<StepResult> {
@@ -98,10 +217,11 @@ export async function* rehearse(
     }
   }
 
-  async function observe(): Promise<Observed> {
-    const answer = await api.call<Observed["account"]>("account", {
-      account_id: account,
-    });
+  async function observe() {
+    const answer = await api.call<NonNullable<StepResult["account"]>>(
+      "account",
+      { account_id: account },
+    );
     const { subscription } = life.ids();
     const [page] = await Array.fromAsync(
       stripe.someSubscriptions([subscription]),
@@ -126,68 +246,11 @@ export async function* rehearse(
     };
     const applied = await api.read("billing_processed_events", query);
     const failed = await api.read("billing_failed_events", query);
-    return events.map(({ id, type, pending_webhooks: pending }) => {
+    return events.map(({ id, type }) => {
       const row = applied.find(({ event_id }) => event_id === id);
       const failure = failed.find(({ event_id }) => event_id === id);
       const outcome = row?.outcome ?? failure?.error_code ?? "missing";
-      const event = { id, type, outcome, pending };
-      return row || !failure ? event : { ...event, error: failure.error };
+      return { id, type, outcome, error: failure?.error };
     });
   }
-}
-
-function isApplied({ outcome }: SeenEvent): boolean {
-  return /^(applied|stale)$/.test(outcome);
-}
-
-interface Delivery {
-  readonly url: string;
-  readonly provider: string;
-  /** Stripe's endpoint; undefined with `stripe listen` or a tunnel. */
-  readonly endpoint: Stripe.WebhookEndpoint | undefined;
-  /** How many more endpoints get the events. */
-  readonly others: number;
-}
-
-/** Returns why a step did not hold, and what to do. */
-export function reasons(
-  { step, state, events = [], account, difference }: StepResult,
-  delivery: Delivery,
-): string[] {
-  if (state !== "FAIL") return [];
-  const open = events.filter((event) => !isApplied(event));
-  if (open.length > 0) return open.map((event) => whyOpen(event, delivery));
-
-  const what = difference
-    ? differenceLine(difference).replace(/ +/, " ")
-    : `access is ${account?.access}`;
-  return [
-    `After "${step}", what came was applied, but ${what}. Look for a trigger of your app on billing.subscriptions, or a function that it has replaced.`,
-  ];
-}
-
-function whyOpen(
-  { type, outcome, error, pending }: SeenEvent,
-  { url, provider, endpoint, others }: Delivery,
-): string {
-  if (outcome !== "missing") {
-    const { todo } = ERRORS[outcome as ErrorCode] ?? {};
-    return `${type} failed with ${outcome}: ${
-      error?.replace(/\.$/, "")
-    }. ${todo}`;
-  }
-  const { enabled_events: selected = ["*"] } = endpoint ?? {};
-  if (!selected.includes("*") && !selected.includes(type)) {
-    return `The endpoint does not select ${type}. Select it at Stripe: docs/stripe.md, "The endpoint".`;
-  }
-
-  const prefix = settingsPrefix(provider);
-  if (pending > others) {
-    return `The receiver refuses Stripe's events. Its log has the code, most likely signature_mismatch: set ${prefix}SIGNING_SECRET to the secret on the endpoint's page.`;
-  }
-  const mode =
-    `if its log has "event of the other mode ignored", set ${prefix}MODE=test.`;
-  return endpoint
-    ? `The receiver ignores Stripe's events: ${mode}`
-    : `No event is accepted. Does stripe listen run, forward to ${url}, and is its secret ${prefix}SIGNING_SECRET? Else, ${mode}`;
 }

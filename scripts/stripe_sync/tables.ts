@@ -36,11 +36,7 @@ function* parts<T>(items: readonly T[], size: number): Generator<T[]> {
 
 /** Each call has a time limit, and is repeated while the database has trouble. */
 export function openTables(
-  { database, provider, oncePerInvoice }: {
-    database: DatabaseClient;
-    provider: string;
-    oncePerInvoice: boolean;
-  },
+  { database, provider }: { database: DatabaseClient; provider: string },
   wait: Wait,
 ) {
   /** @param query Builds the query; each try sends a new one. */
@@ -169,7 +165,7 @@ export function openTables(
 
         let outcomes: Awaited<ReturnType<typeof applyEvents>> = [];
         await retry(async () => {
-          outcomes = await applyEvents(events, { database, oncePerInvoice });
+          outcomes = await applyEvents(events, { database });
           const transient = outcomes.find(isTransient);
           if (transient !== undefined) throw transient;
         }, wait).catch((error) => {

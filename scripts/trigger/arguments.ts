@@ -10,7 +10,6 @@ import {
   parseCommandLine,
   UsageError,
 } from "../common/cli.ts";
-import { closest } from "../common/closest.mjs";
 import type { Environment } from "../common/environment.ts";
 import { LOCAL_WEBHOOK_URL } from "../common/loopback.ts";
 import {
@@ -19,18 +18,13 @@ import {
   PROVIDER_OPTION,
   readProvider,
 } from "../common/option_values.ts";
-import type { ProviderName } from "../common/sign.ts";
-import type { JsonObject } from "../events/event_types.ts";
-import { invoiceEvent } from "../events/invoice_event.ts";
-import {
-  eventTypesOf,
-  providerEvent,
-  statusesOf,
-} from "../events/provider_events.ts";
+import { eventTypesOf, providerEvent } from "../events/provider_events.ts";
 import { subscriptionEvent } from "../events/subscription_event.ts";
 import {
   API_VERSIONS,
   type EventType,
+  invoiceEvent,
+  type JsonObject,
   paymentEvent,
 } from "../events/templates.ts";
 import {
@@ -72,8 +66,6 @@ const COMMAND_LINE = {
 Values without an option stay as in the record, if it can be read. Without any
 option, customer.subscription.updated is the change to an unpaid yearly plan.
 
-To test your own handler, use --print: docs/handlers.md.
-
 Standard output has the status and the body of the answer. Standard error has
 the result of the event, and the row: on the local stack, or with SUPABASE_URL
 and SUPABASE_SECRET_KEY for a --url of that project.
@@ -81,7 +73,7 @@ and SUPABASE_SECRET_KEY for a --url of that project.
 The signing secrets are those of the functions: from the environment, from
 supabase/functions/.env, or else the local stack's.`,
   exitCodes: "0 for a 2xx answer, else 1",
-} as const satisfies CommandLine;
+} satisfies CommandLine;
 
 export function parseTriggerArguments(
   args: readonly string[],
@@ -120,17 +112,13 @@ export function parseTriggerArguments(
   const { quantity, "cancel-at": cancelAt, ...texts } = event;
   const source = {
     type,
-    subscription: defaultSubscription(provider),
+    // A subscription belongs to one provider.
+    subscription: `sub_local_${provider}`,
     ...texts,
     ...(quantity !== undefined && { quantity: readQuantity(quantity) }),
     ...(cancelAt !== undefined && { cancelAt: readTime(cancelAt) }),
   };
   return { provider, format, url, print, source };
-}
-
-/** A subscription belongs to one provider. */
-export function defaultSubscription(provider: ProviderName): string {
-  return `sub_local_${provider}`;
 }
 
 function eventType(
@@ -166,8 +154,6 @@ function readTime(text: string): number | null {
 
 type EventSource = Extract<TriggerArguments["source"], { type: string }>;
 
-const CHECKOUT_STATUSES = ["paid", "unpaid", "no_payment_required"];
-
 /** The types that have an option, besides those that change a subscription. */
 const TYPES_WITH = {
   "status": /\bsubscription\.|^checkout\./,
@@ -176,10 +162,10 @@ const TYPES_WITH = {
   "cancel-at": /^$/,
 };
 
-/** Refuses options that do not fit the type, and a misspelt status. */
+/** Refuses options that do not fit the type. */
 function requireFitting(
   type: string,
-  options: { readonly status?: string },
+  options: object,
   format: FormatName,
 ): void {
   const isChange = isOfSubscription(format, type);
@@ -188,14 +174,6 @@ function requireFitting(
       throw new UsageError(`${type} takes no --${name}.`);
     }
   }
-  const { status } = options;
-  if (status === undefined) return;
-
-  const known = isChange ? statusesOf(format) : CHECKOUT_STATUSES;
-  // An unknown status may be intended, to see how the receiver handles it.
-  const meant = known.includes(status) ? undefined : closest(status, known);
-  if (meant === undefined) return;
-  throw new UsageError(`Unknown status "${status}". Did you mean ${meant}?`);
 }
 
 /** @param options.created Unix time in seconds, by default now. */

@@ -13,7 +13,7 @@ import { LOCAL_SECRET_KEY } from "../../supabase/functions/_shared/billing/setti
 import { describeFailedBody } from "../../supabase/functions/_shared/billing/database/record_failure.ts";
 import { settingsPrefix } from "../../supabase/functions/_shared/billing/settings/providers.ts";
 import type { Environment } from "../common/environment.ts";
-import { asTyped, shellWord } from "../common/how_started.ts";
+import { asTyped } from "../common/how_started.ts";
 import { isLoopback } from "../common/loopback.ts";
 import { givenProjectUrl, readSecret } from "../common/option_values.ts";
 import { openApi, type ProjectAccess } from "../common/project_api.ts";
@@ -21,11 +21,11 @@ import type { RunningStack } from "../common/running_stack.ts";
 import { nextStep } from "../common/next_step.ts";
 import { wrap } from "../common/print.ts";
 import { eventTypesOf } from "../events/provider_events.ts";
-import { defaultSubscription, type TriggerArguments } from "./arguments.ts";
+import type { TriggerArguments } from "./arguments.ts";
 import type { SubscriptionRecord } from "./stated_event.ts";
 
 /** The longest line that a terminal of 80 columns does not wrap. */
-export const MAX_COLUMNS = 79;
+const MAX_COLUMNS = 79;
 
 type SentEvent = Awaited<ReturnType<typeof sentEvent>>;
 
@@ -70,17 +70,14 @@ export async function sentEvent(
     deliveryId,
     handlerTypes: { types: new Set<string>() },
   });
-  const { eventId: id, event } = await describeFailedBody(body, {
-    format,
-    derivedId,
-  });
+  const { failed } = await describeFailedBody(body, { format, derivedId });
   return {
     provider,
     format,
-    id,
-    type: event.type ?? "",
-    subscription: event.subscription_id ?? "",
-    customer: event.customer_id ?? "",
+    id: failed.event_id,
+    type: failed.type ?? "",
+    subscription: failed.subscription_id ?? "",
+    customer: failed.customer_id ?? "",
   };
 }
 
@@ -228,12 +225,12 @@ export function advice(
     lines.push(`The receiver needs ${setting}: docs/providers.md.`);
   }
   const todo = nextStep(errorCode, sent.provider);
-  if (todo) lines.push(...wrap(`${errorCode}: ${todo}`, MAX_COLUMNS));
+  if (todo) lines.push(`${errorCode}: ${todo}`);
   // With a code, the failure's row was printed, and has the reason.
   if (!errorCode) return [...lines, "The receiver's log has the reason."];
 
   if (/^(?:subscription_unknown|creation_pending)$/.test(errorCode)) {
-    lines.push(...creationOf(sent));
+    lines.push(`  ${creationOf(sent.format)}, with the same options`);
   }
   return [
     ...lines,
@@ -254,12 +251,11 @@ function afterSuccess(
 
   const notice = format.notices?.[type];
   const handler = handlerName(type);
-  return wrap(
+  return [
     notice
       ? `To notify the account of it, add ${notice} to NOTIFY: docs/notifications.md.`
       : `To handle this type, add it to HANDLE_EVENT_TYPES, and create the function billing.${handler}: docs/handlers.md.`,
-    MAX_COLUMNS,
-  );
+  ];
 }
 
 function projectOption(url = ""): string {
@@ -269,24 +265,9 @@ function projectOption(url = ""): string {
     : "";
 }
 
-/** Returns the command that sends the subscription's creation to the same place. */
-function creationOf(
-  { provider, format, source, url }: TriggerArguments,
-): string[] {
-  if (!("type" in source)) return [];
-  const { subscription } = source;
+function creationOf(format: FormatName): string {
   const type = eventTypesOf(format).find((type) =>
     /^(?:creation|opening_update)$/.test(kindOf(FORMATS[format], type) ?? "")
   );
-
-  const command = [
-    asTyped(`trigger ${type}`),
-    ...(provider === "a" ? [] : [`--provider ${provider}`]),
-    ...(format === "stripe" ? [] : [`--format ${format}`]),
-    ...(subscription === defaultSubscription(provider)
-      ? []
-      : [`--subscription ${shellWord(subscription)}`]),
-    ...(url === undefined ? [] : [`--url ${shellWord(url)}`]),
-  ];
-  return [command.join(" ")];
+  return asTyped(`trigger ${type}`);
 }

@@ -8,7 +8,7 @@ import {
   FORMATS,
 } from "../../supabase/functions/_shared/billing/events/formats.ts";
 import type { Row } from "../common/project_api.ts";
-import type { JsonObject } from "../events/event_types.ts";
+import type { JsonObject } from "../events/templates.ts";
 import {
   type Provider,
   providerEvent,

@@ -1709,15 +1709,13 @@ begin
       else excluded.error
     end,
 
-    -- The schedule begins anew if it was resolved; else it goes on.
-    next_retry_at = case
-      when excluded.next_retry_at is null or f.original_payload is not null then null
-      when f.resolved_at is not null then excluded.next_retry_at
-      else coalesce(
-        f.next_retry_at,
-        billing.next_retry(excluded.error_code, false, f.scheduled_retries)
-      )
-    end,
+    -- The schedule goes on; one that was resolved has none, and begins anew.
+    next_retry_at = billing.next_retry(
+      excluded.error_code,
+      f.original_payload is not null,
+      case when f.resolved_at is null then f.scheduled_retries else 0 end,
+      planned => f.next_retry_at
+    ),
     scheduled_retries = case when f.resolved_at is null then f.scheduled_retries else 0 end,
 
     resolved_at = null,
@@ -1726,9 +1724,8 @@ begin
     resolved_by = null
   returning f.attempts = 1 into is_new;
 
-  if is_new and failed.is_missed then
-    perform billing.count_missed(failed.provider, array[failed.type]);
-  end if;
+  perform billing.count_missed(failed.provider, array[failed.type])
+  where is_new and failed.is_missed;
 
   delete from billing.processed_events p
   where (p.provider, p.event_id) = (failed.provider, failed.event_id);
@@ -1843,25 +1840,21 @@ begin
       using errcode = 'BW004';
   end if;
 
-  update billing.failed_events f set
+  merge into billing.failed_events as f
+  using unnest(steps) as s
+  on f.provider = (s.event).provider
+    and f.event_id = any (array[(s.event).event_id, (s.event).retry ->> 'event_id'])
+    and f.resolution is null
+
+  -- Nothing of an erased account is kept.
+  when matched and s.outcome = 'erased' then delete
+
+  when matched and s.outcome <> 'failed' then update set
     resolved_at = now(),
     resolution = s.outcome,
     next_retry_at = null,
     retry_requested_at = null,
-    retry_lease_id = null
-  from unnest(steps) as s
-  where f.provider = (s.event).provider
-    and f.event_id = any (array[(s.event).event_id, (s.event).retry ->> 'event_id'])
-    and f.resolution is null
-    and s.outcome not in ('failed', 'erased');
-
-  -- Nothing of an erased account is kept.
-  delete from billing.failed_events f
-  using unnest(steps) as s
-  where f.provider = (s.event).provider
-    and f.event_id = any (array[(s.event).event_id, (s.event).retry ->> 'event_id'])
-    and f.resolution is null
-    and s.outcome = 'erased';
+    retry_lease_id = null;
 end;
 $$;
 
@@ -2029,11 +2022,10 @@ language plpgsql volatile
 set search_path = ''
 as $$
 begin
-  return format('Retry requested: %s. The worker %s. See: ', requested, case
+  return format('Retry requested: %s. The worker %s.', requested, case
     when billing.wake_worker('retries') then 'is on its way'
     else 'retries it at its next run'
-  end) || 'select event_id, error, attempts, resolved_at from billing.failed_events '
-    || 'order by last_failed_at desc;';
+  end);
 end;
 $$;
 
@@ -2094,13 +2086,10 @@ begin
     scheduled_retries = 0
   where (f.provider, f.event_id) = (named.provider, named.event_id);
 
-  return 'It is open again. ' || case
-    when named.payload is null then
-      'Its payload was pruned: have the provider send the event again.'
-    else format(
-      'Retry it with: select billing.retry_failed_event(%L, %L);', named.event_id, named.provider
-    )
-  end;
+  return format(
+    'It is open again. Retry it with: select billing.retry_failed_event(%L, %L);',
+    named.event_id, named.provider
+  );
 end;
 $$;
 
@@ -2110,13 +2099,14 @@ comment on function billing.reopen_failed_event is
 -- Retries of failures: by the schedule, by what cures them, and at the request of a person. A run
 -- of the worker claims them, tries their events in calls as deliveries make them, and settles them.
 
--- Returns when the schedule retries a failure. Null if no retry can help: the code is permanent,
--- the payload was repaired, or the last retry has failed. retries: how many of the schedule have
--- failed.
+-- Returns when the schedule retries a failure: as planned, or else after its next wait. Null if no
+-- retry can help: the code is permanent, the payload was repaired, or the last retry has failed.
+-- retries: how many of the schedule have failed.
 create function billing.next_retry(
   error_code text,
   is_repaired boolean,
-  retries integer
+  retries integer,
+  planned timestamptz default null
 )
 returns timestamptz
 language sql stable
@@ -2126,8 +2116,10 @@ return case
     'creation_pending', 'handler_missing', 'deployment_fault', 'internal_error'
   )
   -- Each wait is from the attempt before it.
-  then clock_timestamp()
-    + ('{1 min,5 min,30 min,2 h,6 h,12 h,24 h}'::interval[])[retries + 1]
+  then coalesce(
+    planned,
+    clock_timestamp() + ('{1 min,5 min,30 min,2 h,6 h,12 h,24 h}'::interval[])[retries + 1]
+  )
 end;
 
 -- Requests a retry of the failures that lacked one of these subscriptions, or the account of one of
@@ -2231,11 +2223,11 @@ begin
     return true;
   end if;
 
-  if error_code = 'account_unknown' and customer_id is not null then
-    perform pg_advisory_xact_lock(billing.customer_group_lock(provider, customer_id));
-    return billing.is_known_customer(provider, customer_id);
+  if error_code <> 'account_unknown' then
+    return false;
   end if;
-  return false;
+  perform pg_advisory_xact_lock(billing.customer_group_lock(provider, customer_id));
+  return billing.is_known_customer(provider, customer_id);
 end;
 $$;
 
@@ -2441,12 +2433,12 @@ begin
         resolution = nullif(r.outcome, 'failed'),
         attempts = f.attempts + (r.outcome = 'failed')::integer,
         last_failed_at = case when r.outcome = 'failed' then now() else f.last_failed_at end,
-        next_retry_at = case
-          when f.retry_requested_at is null then
-            billing.next_retry(r.fault, f.original_payload is not null, f.scheduled_retries + 1)
-          when billing.next_retry(r.fault, f.original_payload is not null, 0) is not null then
-            coalesce(f.next_retry_at, billing.next_retry(r.fault, false, f.scheduled_retries))
-        end,
+        next_retry_at = billing.next_retry(
+          r.fault,
+          f.original_payload is not null,
+          f.scheduled_retries + (f.retry_requested_at is null)::integer,
+          planned => case when f.retry_requested_at is not null then f.next_retry_at end
+        ),
         scheduled_retries = f.scheduled_retries
           + (r.outcome = 'failed' and f.retry_requested_at is null)::integer,
         retry_lease_id = null,
@@ -2846,14 +2838,15 @@ create table billing.alerts (
 comment on table billing.alerts is
   'What the operator was told about failures, per error code, and about handlers.';
 
--- Claims the alerts that are due.
+-- Claims the alerts that are due: what is news now, if the operator was last told of it long enough
+-- ago (rests).
 --   failure_opened: counts the open failures of a code that have no retry ahead, or whose first
---     scheduled retry failed. Sent if there are more than the operator was told, or a newer one; at
---     most once per code and hour.
+--     scheduled retry failed. News if there are more than the operator was told, or a newer one.
 --   failures_resolved: the operator was told, and no failure of the code is open any more.
---   handler_not_listed: functions of the app that no listed type calls; at most once a day. The
---     argument has the functions that listed types call; null: not compared.
---   those of billing.sweep_alerts (13), per provider.
+--   handler_not_listed: functions of the app that no listed type calls. The argument has the
+--     functions that listed types call; null: not compared.
+--   events_missed: what sweeps have found, per provider.
+--   api_key_refused, sweep_failed: a provider's sweeps have not succeeded.
 create function public.billing_claim_alerts(
   lease_id uuid,
   destination text,
@@ -2887,6 +2880,7 @@ begin
     window alike as (partition by f.error_code)
     order by f.error_code, f.first_failed_at desc
   ),
+
   -- If fewer are open than were reported, the next one is new.
   fewer as (
     update billing.alerts a
@@ -2895,68 +2889,100 @@ begin
       coalesce((select n.open from newest n where n.error_code = a.error_code), 0)
     )
     where a.reported > 0
-  )
-  select
-    md5(concat_ws('/', 'failure_opened', n.error_code, a.alerted_at))::uuid,
-    'failure_opened',
-    jsonb_strip_nulls(
+  ),
+
+  news as (
+    select
+      'failure_opened' as kind,
+      n.error_code as code,
+      null as provider, -- of a sweep
+      interval '1 hour' as rests,
       to_jsonb(n) - 'newest_at'
-        || jsonb_build_object('new', greatest(n.open - coalesce(a.reported, 0), 1))
-    ),
-    now()
-  from newest n
-  left join billing.alerts a using (error_code)
-  where (n.open > coalesce(a.reported, 0) or n.newest_at > a.alerted_at)
-    and (a.alerted_at <= now() - interval '1 hour') is not false
+        || jsonb_build_object('new', greatest(n.open - coalesce(a.reported, 0), 1)) as alert
+    from newest n
+    left join billing.alerts a using (error_code)
+    where n.open > coalesce(a.reported, 0) or n.newest_at > a.alerted_at
 
-  union all
-  select
-    md5(concat_ws('/', 'failures_resolved', a.error_code, a.opened_at))::uuid,
-    'failures_resolved',
-    jsonb_build_object(
-      'error_code', a.error_code,
-      'opened_at', a.opened_at,
-      'resolved', (
-        select count(*)
-        from billing.failed_events f
-        where f.resolved_at >= a.opened_at and f.error_code = a.error_code
+    union all
+    select
+      'failures_resolved',
+      a.error_code,
+      null,
+      '0',
+      jsonb_build_object(
+        'opened_at', a.opened_at,
+        'resolved', (
+          select count(*)
+          from billing.failed_events f
+          where f.resolved_at >= a.opened_at and f.error_code = a.error_code
+        )
       )
-    ),
-    now()
-  from billing.alerts a
-  where a.opened_at is not null
-    and not exists (
-      select
-      from billing.failed_events f
-      where f.error_code = a.error_code and f.resolved_at is null
-    )
+    from billing.alerts a
+    where a.opened_at is not null
+      and not exists (
+        select
+        from billing.failed_events f
+        where f.error_code = a.error_code and f.resolved_at is null
+      )
 
-  union all
-  select
-    md5(concat_ws('/', 'handler_not_listed', a.alerted_at))::uuid,
-    'handler_not_listed',
-    jsonb_build_object(
-      'error_code', 'handler_not_listed',
-      'handlers', array_agg('billing.' || h.name order by h.name)
-    ),
-    now()
-  from unnest(billing.handlers()) as h (name)
-  left join billing.alerts a on a.error_code = 'handler_not_listed'
-  where h.name <> all (handlers)
-    and (a.alerted_at <= now() - interval '1 day') is not false
-  group by a.alerted_at
+    union all
+    select
+      'handler_not_listed',
+      'handler_not_listed',
+      null,
+      '1 day',
+      jsonb_build_object('handlers', array_agg('billing.' || h.name order by h.name))
+    from unnest(billing.handlers()) as h (name)
+    where h.name <> all (handlers)
+    having count(*) > 0
 
-  union all
+    union all
+    select
+      'events_missed',
+      'events_missed',
+      m.provider,
+      '1 hour',
+      jsonb_build_object(
+        'missed', sum(m.events),
+        'types', jsonb_object_agg(m.type, m.events),
+        'found_until', max(m.found_until)
+      )
+    from (
+      select f.provider, f.type, sum(f.events) as events, max(f.found_at) as found_until
+      from billing.missed_events f
+      where not f.is_reported and f.found_at > now() - interval '7 days'
+      group by f.provider, f.type
+    ) as m
+    group by m.provider
+
+    union all
+    select
+      c.code,
+      c.code,
+      s.provider,
+      '1 day',
+      jsonb_build_object('error', s.last_error, 'last_success_at', s.last_success_at)
+    from billing.sweeps s
+    cross join lateral (
+      select coalesce(substring(s.last_error from '^api_key_refused'), 'sweep_failed') as code
+    ) as c
+    where s.wanted_at > now() - interval '1 hour'
+      and (
+        c.code = 'api_key_refused'
+        or greatest(s.last_success_at, s.wanted_since) < now() - interval '3 hours'
+      )
+  )
+
   select
-    md5(concat_ws('/', s.kind, s.provider, a.alerted_at))::uuid,
-    s.kind,
+    md5(concat_ws('/', n.kind, n.code, n.provider, a.alerted_at))::uuid,
+    n.kind,
     jsonb_strip_nulls(
-      s.alert || jsonb_build_object('error_code', s.kind, 'provider', s.provider)
+      jsonb_build_object('error_code', n.code, 'provider', n.provider) || n.alert
     ),
     now()
-  from billing.sweep_alerts s
-  left join billing.alerts a on a.error_code = s.kind || '/' || s.provider
-  where (a.alerted_at <= now() - s.rests) is not false;
+  from news n
+  left join billing.alerts a on a.error_code = concat_ws('/', n.code, n.provider)
+  where (a.alerted_at <= now() - n.rests) is not false;
 end;
 $$;
 
@@ -2971,9 +2997,12 @@ returns integer
 language plpgsql volatile
 set search_path = ''
 as $$
+declare
+  sent constant jsonb := jsonb_path_query_array(
+    billing.accept_results(lease_id, destination, results),
+    '$[*] ? (@.result == "sent")'
+  );
 begin
-  results := billing.accept_results(lease_id, destination, results);
-
   insert into billing.alerts as a (error_code, opened_at, alerted_at, reported)
   select
     -- Sweeps have alerts of their own for each provider.
@@ -2983,8 +3012,7 @@ begin
     case when r.kind = 'failure_opened' then now() end,
     now(),
     coalesce(r.alert -> 'open', '0')::integer -- only failure_opened has it
-  from jsonb_to_recordset(results) as r (result text, kind text, alert jsonb)
-  where r.result = 'sent'
+  from jsonb_to_recordset(sent) as r (kind text, alert jsonb)
   on conflict (error_code) do update set
     opened_at = case
       when excluded.opened_at is not null then coalesce(a.opened_at, excluded.opened_at)
@@ -2998,13 +3026,12 @@ begin
 
   update billing.missed_events m
   set is_reported = true
-  from jsonb_to_recordset(results) as r (result text, kind text, alert jsonb)
-  where r.result = 'sent'
-    and r.kind = 'events_missed'
+  from jsonb_to_recordset(sent) as r (kind text, alert jsonb)
+  where r.kind = 'events_missed'
     and m.provider = r.alert ->> 'provider'
     and m.found_at <= (r.alert ->> 'found_until')::timestamptz;
 
-  return (select count(*) from jsonb_path_query(results, '$[*] ? (@.result == "sent")'));
+  return jsonb_array_length(sent);
 end;
 $$;
 -- supabase/schemas/billing_10_worker.sql
@@ -3131,9 +3158,9 @@ $$;
 -- Wakes the worker without waiting for it: it claims its work in the database, so a lost or
 -- duplicate call does no harm. Without a queue, it is the schedule that wakes it.
 --
--- Returns false if nothing is scheduled, or if the caller may not use Vault or pg_net; the schedule
--- may. What fails besides, such as Vault in a project that was restored elsewhere, is a warning: it
--- must not undo its caller.
+-- Returns false if nothing is scheduled, or if the caller has no Vault or pg_net, or may not use
+-- it; the schedule may. What fails besides, such as Vault in a project that was restored elsewhere,
+-- is a warning: it must not undo its caller.
 create function billing.wake_worker(queue text default null)
 returns boolean
 language plpgsql volatile
@@ -3143,16 +3170,6 @@ as $$
 declare
   call bigint;
 begin
-  if to_regclass('vault.decrypted_secrets') is null
-    or not exists (
-      select
-      from pg_proc p
-      where p.pronamespace = to_regnamespace('net') and p.proname = 'http_post'
-    )
-  then
-    return false;
-  end if;
-
   -- A longer timeout may delay the project's other calls through pg_net.
   execute $sql$
     select net.http_post(
@@ -3172,7 +3189,7 @@ begin
   $sql$ into call using queue;
   return call is not null;
 exception
-  when insufficient_privilege then
+  when undefined_table or undefined_function or insufficient_privilege then
     return false;
   when others or query_canceled or assert_failure then
     raise warning 'The worker was not woken: %', sqlerrm
@@ -3217,9 +3234,7 @@ begin
     where e.name not in (select x.extname from pg_extension x)
   ), '');
 
-  execute $sql$
-    delete from vault.secrets where name in ('billing_worker_url', 'billing_worker_key')
-  $sql$;
+  perform billing.unschedule_worker();
   execute $sql$
     select
       vault.create_secret($1, 'billing_worker_url'),
@@ -4052,7 +4067,6 @@ as 'select billing.end_grant(grant_id, reason, who)';
 -- applies those that no delivery has brought.
 
 create table billing.installation (
-  is_only boolean primary key default true check (is_only),
   installed_at timestamptz not null default now(),
   -- billing.prune has deleted what was known of events from before.
   pruned_until timestamptz
@@ -4172,33 +4186,28 @@ $$;
 -- it: both may be the same account.
 create function public.billing_missing_events(event_ids text[])
 returns text[]
-language plpgsql stable
+language sql stable
 set search_path = ''
-set plan_cache_mode = force_custom_plan -- one that is kept may suit an empty table
 as $$
-declare
-  providers constant text[] := '{a, b}';
-begin
-  return array(
+  select array(
     select e.id
     from unnest(event_ids) with ordinality as e (id, place)
     where not exists (
         select
         from billing.processed_events p
-        where p.provider = any (providers) and p.event_id = e.id
+        where p.provider in ('a', 'b') and p.event_id = e.id
       )
       and not exists (
         select
         from billing.failed_events f
-        where f.provider = any (providers) and f.event_id = e.id
+        where f.provider in ('a', 'b') and f.event_id = e.id
       )
     order by e.place
-  );
-end;
+  )
 $$;
 
--- Counts what a sweep has found in the transaction that applies it, so that the number is right even
--- if the worker is killed.
+-- Counts what a sweep has found in the transaction that applies it, so that the number is right
+-- even if the worker is killed.
 create function billing.count_missed(provider text, types text[])
 returns void
 language sql volatile
@@ -4224,13 +4233,11 @@ language plpgsql volatile
 set search_path = ''
 as $$
 #variable_conflict use_column
-declare
-  of_provider constant text := billing_settle_sweep.provider;
 begin
   update billing.sweeps s set
     swept_until = coalesce(r.swept_until, s.swept_until),
     types = s.types || r.types,
-    position = coalesce(r.position, s.position),
+    position = r.position,
     goes_on = r.goes_on,
     last_success_at = case when r.has_failed then s.last_success_at else now() end,
     last_error = r.error,
@@ -4238,7 +4245,7 @@ begin
     found = (
       select coalesce(sum(m.events), 0)
       from billing.missed_events m
-      where m.provider = of_provider
+      where m.provider = billing_settle_sweep.provider
     )
   from jsonb_to_record(result) as r (
     swept_until timestamptz,
@@ -4249,7 +4256,7 @@ begin
     has_failed boolean,
     rests_seconds integer
   )
-  where s.provider = of_provider;
+  where s.provider = billing_settle_sweep.provider;
 
   insert into billing.pauses as p (destination, paused_until)
   select
@@ -4261,46 +4268,6 @@ begin
   return billing.hold_lease('sweep', lease_id);
 end;
 $$;
-
--- What billing_claim_alerts (09) sends, each again after `rests` if it is still so.
-create view billing.sweep_alerts
-with (security_invoker = true)
-as
-select
-  'events_missed' as kind,
-  m.provider,
-  interval '1 hour' as rests,
-  jsonb_build_object(
-    'missed', sum(m.events),
-    'types', jsonb_object_agg(m.type, m.events),
-    'found_until', max(m.found_until)
-  ) as alert
-from (
-  select f.provider, f.type, sum(f.events) as events, max(f.found_at) as found_until
-  from billing.missed_events f
-  where not f.is_reported and f.found_at > now() - interval '7 days'
-  group by f.provider, f.type
-) as m
-group by m.provider
-
-union all
-select
-  k.kind,
-  s.provider,
-  interval '1 day',
-  jsonb_build_object('error', s.last_error, 'last_success_at', s.last_success_at)
-from billing.sweeps s
-cross join lateral (
-  select coalesce(substring(s.last_error from '^api_key_refused'), 'sweep_failed') as kind
-) as k
-where s.wanted_at > now() - interval '1 hour'
-  and (
-    k.kind = 'api_key_refused'
-    or greatest(s.last_success_at, s.wanted_since) < now() - interval '3 hours'
-  );
-
-comment on view billing.sweep_alerts is
-  'What is to be told about sweeps: events_missed, api_key_refused, sweep_failed.';
 -- supabase/schemas/billing_14_access.sql
 -- What else the Data API reaches, and who may do what. Default privileges on it are worth nothing:
 -- only service_role may use schema billing.
@@ -4603,37 +4570,34 @@ $$;
 -- What an app grants to its users is in docs/nextjs/billing.sql.
 do $$
 declare
-  name text;
+  object text;
+  needed text;
 begin
-  foreach name in array '{
-    subscriptions, subscription_items, records, plan_features, processed_events, failed_events,
-    customers, notifications, health, events_per_hour, grants, sweeps
-  }'::text[] loop
-    execute format(
-      'revoke all on public.billing_%s from public, anon, authenticated, service_role',
-      name
-    );
-    execute format('grant select on public.billing_%s to service_role', name);
+  for object, needed in
+    select 'public.billing_' || name, 'select'
+    from unnest('{
+      subscriptions, subscription_items, records, plan_features, processed_events, failed_events,
+      customers, notifications, health, events_per_hour, grants, sweeps
+    }'::text[]) as name
+
+    union all
+    select 'function public.billing_' || name, 'execute'
+    from unnest('{
+      apply_events, apply_handled_event, try_event, record_failed_event,
+      claim_failed_events, settle_failed_events, claim_notifications, settle_notifications,
+      claim_alerts, settle_alerts, release_lease,
+      request_sweep, claim_sweep, missing_events, settle_sweep,
+      retry_failed_event, retry_failed_events, resolve_failed_event, reopen_failed_event,
+      account_of_customer, account_email, is_erased,
+      has_access, account, feature_amount, has_feature, grant_plan, end_grant
+    }'::text[]) as name
+  loop
+    execute format('revoke all on %s from public, anon, authenticated, service_role', object);
+    execute format('grant %s on %s to service_role', needed, object);
   end loop;
 
-  foreach name in array '{
-    apply_events, apply_handled_event, try_event, record_failed_event,
-    claim_failed_events, settle_failed_events, claim_notifications, settle_notifications,
-    claim_alerts, settle_alerts, release_lease,
-    request_sweep, claim_sweep, missing_events, settle_sweep,
-    retry_failed_event, retry_failed_events, resolve_failed_event, reopen_failed_event,
-    account_of_customer, account_email, is_erased,
-    has_access, account, feature_amount, has_feature, grant_plan, end_grant
-  }'::text[] loop
-    execute format(
-      'revoke all on function public.billing_%s from public, anon, authenticated, service_role',
-      name
-    );
-    execute format('grant execute on function public.billing_%s to service_role', name);
-  end loop;
-
-  for name in select t.tablename from pg_catalog.pg_tables t where t.schemaname = 'billing' loop
-    execute format('alter table billing.%I enable row level security', name);
+  for object in select t.tablename from pg_catalog.pg_tables t where t.schemaname = 'billing' loop
+    execute format('alter table billing.%I enable row level security', object);
   end loop;
 end;
 $$;

@@ -212,15 +212,13 @@ begin
       else excluded.error
     end,
 
-    -- The schedule begins anew if it was resolved; else it goes on.
-    next_retry_at = case
-      when excluded.next_retry_at is null or f.original_payload is not null then null
-      when f.resolved_at is not null then excluded.next_retry_at
-      else coalesce(
-        f.next_retry_at,
-        billing.next_retry(excluded.error_code, false, f.scheduled_retries)
-      )
-    end,
+    -- The schedule goes on; one that was resolved has none, and begins anew.
+    next_retry_at = billing.next_retry(
+      excluded.error_code,
+      f.original_payload is not null,
+      case when f.resolved_at is null then f.scheduled_retries else 0 end,
+      planned => f.next_retry_at
+    ),
     scheduled_retries = case when f.resolved_at is null then f.scheduled_retries else 0 end,
 
     resolved_at = null,
@@ -229,9 +227,8 @@ begin
     resolved_by = null
   returning f.attempts = 1 into is_new;
 
-  if is_new and failed.is_missed then
-    perform billing.count_missed(failed.provider, array[failed.type]);
-  end if;
+  perform billing.count_missed(failed.provider, array[failed.type])
+  where is_new and failed.is_missed;
 
   delete from billing.processed_events p
   where (p.provider, p.event_id) = (failed.provider, failed.event_id);
@@ -346,25 +343,21 @@ begin
       using errcode = 'BW004';
   end if;
 
-  update billing.failed_events f set
+  merge into billing.failed_events as f
+  using unnest(steps) as s
+  on f.provider = (s.event).provider
+    and f.event_id = any (array[(s.event).event_id, (s.event).retry ->> 'event_id'])
+    and f.resolution is null
+
+  -- Nothing of an erased account is kept.
+  when matched and s.outcome = 'erased' then delete
+
+  when matched and s.outcome <> 'failed' then update set
     resolved_at = now(),
     resolution = s.outcome,
     next_retry_at = null,
     retry_requested_at = null,
-    retry_lease_id = null
-  from unnest(steps) as s
-  where f.provider = (s.event).provider
-    and f.event_id = any (array[(s.event).event_id, (s.event).retry ->> 'event_id'])
-    and f.resolution is null
-    and s.outcome not in ('failed', 'erased');
-
-  -- Nothing of an erased account is kept.
-  delete from billing.failed_events f
-  using unnest(steps) as s
-  where f.provider = (s.event).provider
-    and f.event_id = any (array[(s.event).event_id, (s.event).retry ->> 'event_id'])
-    and f.resolution is null
-    and s.outcome = 'erased';
+    retry_lease_id = null;
 end;
 $$;
 
@@ -532,11 +525,10 @@ language plpgsql volatile
 set search_path = ''
 as $$
 begin
-  return format('Retry requested: %s. The worker %s. See: ', requested, case
+  return format('Retry requested: %s. The worker %s.', requested, case
     when billing.wake_worker('retries') then 'is on its way'
     else 'retries it at its next run'
-  end) || 'select event_id, error, attempts, resolved_at from billing.failed_events '
-    || 'order by last_failed_at desc;';
+  end);
 end;
 $$;
 
@@ -597,13 +589,10 @@ begin
     scheduled_retries = 0
   where (f.provider, f.event_id) = (named.provider, named.event_id);
 
-  return 'It is open again. ' || case
-    when named.payload is null then
-      'Its payload was pruned: have the provider send the event again.'
-    else format(
-      'Retry it with: select billing.retry_failed_event(%L, %L);', named.event_id, named.provider
-    )
-  end;
+  return format(
+    'It is open again. Retry it with: select billing.retry_failed_event(%L, %L);',
+    named.event_id, named.provider
+  );
 end;
 $$;
 

@@ -1,13 +1,14 @@
 -- Retries of failures: by the schedule, by what cures them, and at the request of a person. A run
 -- of the worker claims them, tries their events in calls as deliveries make them, and settles them.
 
--- Returns when the schedule retries a failure. Null if no retry can help: the code is permanent,
--- the payload was repaired, or the last retry has failed. retries: how many of the schedule have
--- failed.
+-- Returns when the schedule retries a failure: as planned, or else after its next wait. Null if no
+-- retry can help: the code is permanent, the payload was repaired, or the last retry has failed.
+-- retries: how many of the schedule have failed.
 create function billing.next_retry(
   error_code text,
   is_repaired boolean,
-  retries integer
+  retries integer,
+  planned timestamptz default null
 )
 returns timestamptz
 language sql stable
@@ -17,8 +18,10 @@ return case
     'creation_pending', 'handler_missing', 'deployment_fault', 'internal_error'
   )
   -- Each wait is from the attempt before it.
-  then clock_timestamp()
-    + ('{1 min,5 min,30 min,2 h,6 h,12 h,24 h}'::interval[])[retries + 1]
+  then coalesce(
+    planned,
+    clock_timestamp() + ('{1 min,5 min,30 min,2 h,6 h,12 h,24 h}'::interval[])[retries + 1]
+  )
 end;
 
 -- Requests a retry of the failures that lacked one of these subscriptions, or the account of one of
@@ -122,11 +125,11 @@ begin
     return true;
   end if;
 
-  if error_code = 'account_unknown' and customer_id is not null then
-    perform pg_advisory_xact_lock(billing.customer_group_lock(provider, customer_id));
-    return billing.is_known_customer(provider, customer_id);
+  if error_code <> 'account_unknown' then
+    return false;
   end if;
-  return false;
+  perform pg_advisory_xact_lock(billing.customer_group_lock(provider, customer_id));
+  return billing.is_known_customer(provider, customer_id);
 end;
 $$;
 
@@ -332,12 +335,12 @@ begin
         resolution = nullif(r.outcome, 'failed'),
         attempts = f.attempts + (r.outcome = 'failed')::integer,
         last_failed_at = case when r.outcome = 'failed' then now() else f.last_failed_at end,
-        next_retry_at = case
-          when f.retry_requested_at is null then
-            billing.next_retry(r.fault, f.original_payload is not null, f.scheduled_retries + 1)
-          when billing.next_retry(r.fault, f.original_payload is not null, 0) is not null then
-            coalesce(f.next_retry_at, billing.next_retry(r.fault, false, f.scheduled_retries))
-        end,
+        next_retry_at = billing.next_retry(
+          r.fault,
+          f.original_payload is not null,
+          f.scheduled_retries + (f.retry_requested_at is null)::integer,
+          planned => case when f.retry_requested_at is not null then f.next_retry_at end
+        ),
         scheduled_retries = f.scheduled_retries
           + (r.outcome = 'failed' and f.retry_requested_at is null)::integer,
         retry_lease_id = null,

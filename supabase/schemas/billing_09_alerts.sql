@@ -16,14 +16,15 @@ create table billing.alerts (
 comment on table billing.alerts is
   'What the operator was told about failures, per error code, and about handlers.';
 
--- Claims the alerts that are due.
+-- Claims the alerts that are due: what is news now, if the operator was last told of it long enough
+-- ago (rests).
 --   failure_opened: counts the open failures of a code that have no retry ahead, or whose first
---     scheduled retry failed. Sent if there are more than the operator was told, or a newer one; at
---     most once per code and hour.
+--     scheduled retry failed. News if there are more than the operator was told, or a newer one.
 --   failures_resolved: the operator was told, and no failure of the code is open any more.
---   handler_not_listed: functions of the app that no listed type calls; at most once a day. The
---     argument has the functions that listed types call; null: not compared.
---   those of billing.sweep_alerts (13), per provider.
+--   handler_not_listed: functions of the app that no listed type calls. The argument has the
+--     functions that listed types call; null: not compared.
+--   events_missed: what sweeps have found, per provider.
+--   api_key_refused, sweep_failed: a provider's sweeps have not succeeded.
 create function public.billing_claim_alerts(
   lease_id uuid,
   destination text,
@@ -57,6 +58,7 @@ begin
     window alike as (partition by f.error_code)
     order by f.error_code, f.first_failed_at desc
   ),
+
   -- If fewer are open than were reported, the next one is new.
   fewer as (
     update billing.alerts a
@@ -65,68 +67,100 @@ begin
       coalesce((select n.open from newest n where n.error_code = a.error_code), 0)
     )
     where a.reported > 0
-  )
-  select
-    md5(concat_ws('/', 'failure_opened', n.error_code, a.alerted_at))::uuid,
-    'failure_opened',
-    jsonb_strip_nulls(
+  ),
+
+  news as (
+    select
+      'failure_opened' as kind,
+      n.error_code as code,
+      null as provider, -- of a sweep
+      interval '1 hour' as rests,
       to_jsonb(n) - 'newest_at'
-        || jsonb_build_object('new', greatest(n.open - coalesce(a.reported, 0), 1))
-    ),
-    now()
-  from newest n
-  left join billing.alerts a using (error_code)
-  where (n.open > coalesce(a.reported, 0) or n.newest_at > a.alerted_at)
-    and (a.alerted_at <= now() - interval '1 hour') is not false
+        || jsonb_build_object('new', greatest(n.open - coalesce(a.reported, 0), 1)) as alert
+    from newest n
+    left join billing.alerts a using (error_code)
+    where n.open > coalesce(a.reported, 0) or n.newest_at > a.alerted_at
 
-  union all
-  select
-    md5(concat_ws('/', 'failures_resolved', a.error_code, a.opened_at))::uuid,
-    'failures_resolved',
-    jsonb_build_object(
-      'error_code', a.error_code,
-      'opened_at', a.opened_at,
-      'resolved', (
-        select count(*)
-        from billing.failed_events f
-        where f.resolved_at >= a.opened_at and f.error_code = a.error_code
+    union all
+    select
+      'failures_resolved',
+      a.error_code,
+      null,
+      '0',
+      jsonb_build_object(
+        'opened_at', a.opened_at,
+        'resolved', (
+          select count(*)
+          from billing.failed_events f
+          where f.resolved_at >= a.opened_at and f.error_code = a.error_code
+        )
       )
-    ),
-    now()
-  from billing.alerts a
-  where a.opened_at is not null
-    and not exists (
-      select
-      from billing.failed_events f
-      where f.error_code = a.error_code and f.resolved_at is null
-    )
+    from billing.alerts a
+    where a.opened_at is not null
+      and not exists (
+        select
+        from billing.failed_events f
+        where f.error_code = a.error_code and f.resolved_at is null
+      )
 
-  union all
-  select
-    md5(concat_ws('/', 'handler_not_listed', a.alerted_at))::uuid,
-    'handler_not_listed',
-    jsonb_build_object(
-      'error_code', 'handler_not_listed',
-      'handlers', array_agg('billing.' || h.name order by h.name)
-    ),
-    now()
-  from unnest(billing.handlers()) as h (name)
-  left join billing.alerts a on a.error_code = 'handler_not_listed'
-  where h.name <> all (handlers)
-    and (a.alerted_at <= now() - interval '1 day') is not false
-  group by a.alerted_at
+    union all
+    select
+      'handler_not_listed',
+      'handler_not_listed',
+      null,
+      '1 day',
+      jsonb_build_object('handlers', array_agg('billing.' || h.name order by h.name))
+    from unnest(billing.handlers()) as h (name)
+    where h.name <> all (handlers)
+    having count(*) > 0
 
-  union all
+    union all
+    select
+      'events_missed',
+      'events_missed',
+      m.provider,
+      '1 hour',
+      jsonb_build_object(
+        'missed', sum(m.events),
+        'types', jsonb_object_agg(m.type, m.events),
+        'found_until', max(m.found_until)
+      )
+    from (
+      select f.provider, f.type, sum(f.events) as events, max(f.found_at) as found_until
+      from billing.missed_events f
+      where not f.is_reported and f.found_at > now() - interval '7 days'
+      group by f.provider, f.type
+    ) as m
+    group by m.provider
+
+    union all
+    select
+      c.code,
+      c.code,
+      s.provider,
+      '1 day',
+      jsonb_build_object('error', s.last_error, 'last_success_at', s.last_success_at)
+    from billing.sweeps s
+    cross join lateral (
+      select coalesce(substring(s.last_error from '^api_key_refused'), 'sweep_failed') as code
+    ) as c
+    where s.wanted_at > now() - interval '1 hour'
+      and (
+        c.code = 'api_key_refused'
+        or greatest(s.last_success_at, s.wanted_since) < now() - interval '3 hours'
+      )
+  )
+
   select
-    md5(concat_ws('/', s.kind, s.provider, a.alerted_at))::uuid,
-    s.kind,
+    md5(concat_ws('/', n.kind, n.code, n.provider, a.alerted_at))::uuid,
+    n.kind,
     jsonb_strip_nulls(
-      s.alert || jsonb_build_object('error_code', s.kind, 'provider', s.provider)
+      jsonb_build_object('error_code', n.code, 'provider', n.provider) || n.alert
     ),
     now()
-  from billing.sweep_alerts s
-  left join billing.alerts a on a.error_code = s.kind || '/' || s.provider
-  where (a.alerted_at <= now() - s.rests) is not false;
+  from news n
+  left join billing.alerts a on a.error_code = concat_ws('/', n.code, n.provider)
+  where (a.alerted_at <= now() - n.rests) is not false;
 end;
 $$;
 
@@ -141,9 +175,12 @@ returns integer
 language plpgsql volatile
 set search_path = ''
 as $$
+declare
+  sent constant jsonb := jsonb_path_query_array(
+    billing.accept_results(lease_id, destination, results),
+    '$[*] ? (@.result == "sent")'
+  );
 begin
-  results := billing.accept_results(lease_id, destination, results);
-
   insert into billing.alerts as a (error_code, opened_at, alerted_at, reported)
   select
     -- Sweeps have alerts of their own for each provider.
@@ -153,8 +190,7 @@ begin
     case when r.kind = 'failure_opened' then now() end,
     now(),
     coalesce(r.alert -> 'open', '0')::integer -- only failure_opened has it
-  from jsonb_to_recordset(results) as r (result text, kind text, alert jsonb)
-  where r.result = 'sent'
+  from jsonb_to_recordset(sent) as r (kind text, alert jsonb)
   on conflict (error_code) do update set
     opened_at = case
       when excluded.opened_at is not null then coalesce(a.opened_at, excluded.opened_at)
@@ -168,12 +204,11 @@ begin
 
   update billing.missed_events m
   set is_reported = true
-  from jsonb_to_recordset(results) as r (result text, kind text, alert jsonb)
-  where r.result = 'sent'
-    and r.kind = 'events_missed'
+  from jsonb_to_recordset(sent) as r (kind text, alert jsonb)
+  where r.kind = 'events_missed'
     and m.provider = r.alert ->> 'provider'
     and m.found_at <= (r.alert ->> 'found_until')::timestamptz;
 
-  return (select count(*) from jsonb_path_query(results, '$[*] ? (@.result == "sent")'));
+  return jsonb_array_length(sent);
 end;
 $$;

@@ -121,9 +121,9 @@ $$;
 -- Wakes the worker without waiting for it: it claims its work in the database, so a lost or
 -- duplicate call does no harm. Without a queue, it is the schedule that wakes it.
 --
--- Returns false if nothing is scheduled, or if the caller may not use Vault or pg_net; the schedule
--- may. What fails besides, such as Vault in a project that was restored elsewhere, is a warning: it
--- must not undo its caller.
+-- Returns false if nothing is scheduled, or if the caller has no Vault or pg_net, or may not use
+-- it; the schedule may. What fails besides, such as Vault in a project that was restored elsewhere,
+-- is a warning: it must not undo its caller.
 create function billing.wake_worker(queue text default null)
 returns boolean
 language plpgsql volatile
@@ -133,16 +133,6 @@ as $$
 declare
   call bigint;
 begin
-  if to_regclass('vault.decrypted_secrets') is null
-    or not exists (
-      select
-      from pg_proc p
-      where p.pronamespace = to_regnamespace('net') and p.proname = 'http_post'
-    )
-  then
-    return false;
-  end if;
-
   -- A longer timeout may delay the project's other calls through pg_net.
   execute $sql$
     select net.http_post(
@@ -162,7 +152,7 @@ begin
   $sql$ into call using queue;
   return call is not null;
 exception
-  when insufficient_privilege then
+  when undefined_table or undefined_function or insufficient_privilege then
     return false;
   when others or query_canceled or assert_failure then
     raise warning 'The worker was not woken: %', sqlerrm
@@ -207,9 +197,7 @@ begin
     where e.name not in (select x.extname from pg_extension x)
   ), '');
 
-  execute $sql$
-    delete from vault.secrets where name in ('billing_worker_url', 'billing_worker_key')
-  $sql$;
+  perform billing.unschedule_worker();
   execute $sql$
     select
       vault.create_secret($1, 'billing_worker_url'),

@@ -2,7 +2,6 @@
 -- applies those that no delivery has brought.
 
 create table billing.installation (
-  is_only boolean primary key default true check (is_only),
   installed_at timestamptz not null default now(),
   -- billing.prune has deleted what was known of events from before.
   pruned_until timestamptz
@@ -122,33 +121,28 @@ $$;
 -- it: both may be the same account.
 create function public.billing_missing_events(event_ids text[])
 returns text[]
-language plpgsql stable
+language sql stable
 set search_path = ''
-set plan_cache_mode = force_custom_plan -- one that is kept may suit an empty table
 as $$
-declare
-  providers constant text[] := '{a, b}';
-begin
-  return array(
+  select array(
     select e.id
     from unnest(event_ids) with ordinality as e (id, place)
     where not exists (
         select
         from billing.processed_events p
-        where p.provider = any (providers) and p.event_id = e.id
+        where p.provider in ('a', 'b') and p.event_id = e.id
       )
       and not exists (
         select
         from billing.failed_events f
-        where f.provider = any (providers) and f.event_id = e.id
+        where f.provider in ('a', 'b') and f.event_id = e.id
       )
     order by e.place
-  );
-end;
+  )
 $$;
 
--- Counts what a sweep has found in the transaction that applies it, so that the number is right even
--- if the worker is killed.
+-- Counts what a sweep has found in the transaction that applies it, so that the number is right
+-- even if the worker is killed.
 create function billing.count_missed(provider text, types text[])
 returns void
 language sql volatile
@@ -174,13 +168,11 @@ language plpgsql volatile
 set search_path = ''
 as $$
 #variable_conflict use_column
-declare
-  of_provider constant text := billing_settle_sweep.provider;
 begin
   update billing.sweeps s set
     swept_until = coalesce(r.swept_until, s.swept_until),
     types = s.types || r.types,
-    position = coalesce(r.position, s.position),
+    position = r.position,
     goes_on = r.goes_on,
     last_success_at = case when r.has_failed then s.last_success_at else now() end,
     last_error = r.error,
@@ -188,7 +180,7 @@ begin
     found = (
       select coalesce(sum(m.events), 0)
       from billing.missed_events m
-      where m.provider = of_provider
+      where m.provider = billing_settle_sweep.provider
     )
   from jsonb_to_record(result) as r (
     swept_until timestamptz,
@@ -199,7 +191,7 @@ begin
     has_failed boolean,
     rests_seconds integer
   )
-  where s.provider = of_provider;
+  where s.provider = billing_settle_sweep.provider;
 
   insert into billing.pauses as p (destination, paused_until)
   select
@@ -211,43 +203,3 @@ begin
   return billing.hold_lease('sweep', lease_id);
 end;
 $$;
-
--- What billing_claim_alerts (09) sends, each again after `rests` if it is still so.
-create view billing.sweep_alerts
-with (security_invoker = true)
-as
-select
-  'events_missed' as kind,
-  m.provider,
-  interval '1 hour' as rests,
-  jsonb_build_object(
-    'missed', sum(m.events),
-    'types', jsonb_object_agg(m.type, m.events),
-    'found_until', max(m.found_until)
-  ) as alert
-from (
-  select f.provider, f.type, sum(f.events) as events, max(f.found_at) as found_until
-  from billing.missed_events f
-  where not f.is_reported and f.found_at > now() - interval '7 days'
-  group by f.provider, f.type
-) as m
-group by m.provider
-
-union all
-select
-  k.kind,
-  s.provider,
-  interval '1 day',
-  jsonb_build_object('error', s.last_error, 'last_success_at', s.last_success_at)
-from billing.sweeps s
-cross join lateral (
-  select coalesce(substring(s.last_error from '^api_key_refused'), 'sweep_failed') as kind
-) as k
-where s.wanted_at > now() - interval '1 hour'
-  and (
-    k.kind = 'api_key_refused'
-    or greatest(s.last_success_at, s.wanted_since) < now() - interval '3 hours'
-  );
-
-comment on view billing.sweep_alerts is
-  'What is to be told about sweeps: events_missed, api_key_refused, sweep_failed.';

@@ -299,37 +299,34 @@ $$;
 -- What an app grants to its users is in docs/nextjs/billing.sql.
 do $$
 declare
-  name text;
+  object text;
+  needed text;
 begin
-  foreach name in array '{
-    subscriptions, subscription_items, records, plan_features, processed_events, failed_events,
-    customers, notifications, health, events_per_hour, grants, sweeps
-  }'::text[] loop
-    execute format(
-      'revoke all on public.billing_%s from public, anon, authenticated, service_role',
-      name
-    );
-    execute format('grant select on public.billing_%s to service_role', name);
+  for object, needed in
+    select 'public.billing_' || name, 'select'
+    from unnest('{
+      subscriptions, subscription_items, records, plan_features, processed_events, failed_events,
+      customers, notifications, health, events_per_hour, grants, sweeps
+    }'::text[]) as name
+
+    union all
+    select 'function public.billing_' || name, 'execute'
+    from unnest('{
+      apply_events, apply_handled_event, try_event, record_failed_event,
+      claim_failed_events, settle_failed_events, claim_notifications, settle_notifications,
+      claim_alerts, settle_alerts, release_lease,
+      request_sweep, claim_sweep, missing_events, settle_sweep,
+      retry_failed_event, retry_failed_events, resolve_failed_event, reopen_failed_event,
+      account_of_customer, account_email, is_erased,
+      has_access, account, feature_amount, has_feature, grant_plan, end_grant
+    }'::text[]) as name
+  loop
+    execute format('revoke all on %s from public, anon, authenticated, service_role', object);
+    execute format('grant %s on %s to service_role', needed, object);
   end loop;
 
-  foreach name in array '{
-    apply_events, apply_handled_event, try_event, record_failed_event,
-    claim_failed_events, settle_failed_events, claim_notifications, settle_notifications,
-    claim_alerts, settle_alerts, release_lease,
-    request_sweep, claim_sweep, missing_events, settle_sweep,
-    retry_failed_event, retry_failed_events, resolve_failed_event, reopen_failed_event,
-    account_of_customer, account_email, is_erased,
-    has_access, account, feature_amount, has_feature, grant_plan, end_grant
-  }'::text[] loop
-    execute format(
-      'revoke all on function public.billing_%s from public, anon, authenticated, service_role',
-      name
-    );
-    execute format('grant execute on function public.billing_%s to service_role', name);
-  end loop;
-
-  for name in select t.tablename from pg_catalog.pg_tables t where t.schemaname = 'billing' loop
-    execute format('alter table billing.%I enable row level security', name);
+  for object in select t.tablename from pg_catalog.pg_tables t where t.schemaname = 'billing' loop
+    execute format('alter table billing.%I enable row level security', object);
   end loop;
 end;
 $$;

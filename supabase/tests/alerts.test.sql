@@ -3,7 +3,7 @@
  * moving all times back.
  */
 begin;
-select plan(40);
+select plan(41);
 truncate billing.failed_events, billing.alerts, billing.leases, billing.pauses;
 
 create function pg_temp.fail(
@@ -145,6 +145,17 @@ select is(
   ),
   '{0,1}',
   'only the run with the queue settles alerts'
+);
+
+select pg_temp.pass('1 hour');
+select pg_temp.fail('tap_5', 'subscription_unknown');
+select ok(
+  (
+    select n -> 'id' <> c.a -> 'id'
+    from jsonb_array_elements(pg_temp.claim()) as n
+    join claimed c on c.a #> '{alert,error_code}' = n #> '{alert,error_code}'
+  ),
+  'the next alert of a code has another ID'
 );
 
 -- One an hour and code.

@@ -484,8 +484,8 @@ select matches(
 
 select matches(
   billing.reopen_failed_event('closed_3'),
-  'pruned: have the provider send',
-  'opening a failure without a payload says what to do'
+  '^It is open again',
+  'a failure without a payload is opened, too'
 );
 
 update billing.failed_events

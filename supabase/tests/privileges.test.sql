@@ -192,7 +192,6 @@ select set_eq(
       ('billing.installation', 'select'),
       ('billing.sweeps', 'insert, select, update'),
       ('billing.missed_events', 'insert, select, update'),
-      ('billing.sweep_alerts', 'insert, select, update'),
       ('billing.pauses', 'insert, select, update'),
       ('billing.erasures', 'select'),
       ('billing.erasure_key', 'select'),

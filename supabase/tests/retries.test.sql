@@ -153,7 +153,7 @@ select throws_ok(
 
 select matches(
   billing.retry_failed_event('request_1'),
-  '^Retry requested: 1\. The worker retries it at its next run\. See: select ',
+  '^Retry requested: 1\. The worker retries it at its next run\.$',
   'a retry of an open failure is requested'
 );
 select is(pg_temp.requests(), 'a request_1', 'no other is');

@@ -4,7 +4,7 @@
  * often it reads one from beginning to end. Plans do not depend on privileges, so this runs once.
  */
 begin;
-select plan(36);
+select plan(37);
 
 create function pg_temp.sent(event_id text, kind text, subscription_id text, second integer)
 returns jsonb language sql
@@ -225,6 +225,11 @@ select is(
   ),
   'none',
   'a claim of retries scans no table'
+);
+select is(
+  pg_temp.scanned($$select public.billing_missing_events('{e1,new,e100}')$$, '{new}'),
+  'none',
+  'a sweep looks up events by an index'
 );
 select doesnt_match(
   pg_temp.scanned(

@@ -4,7 +4,7 @@
  */
 import { assertEquals } from "@std/assert";
 import { Buffer } from "node:buffer";
-import { uniqueId } from "../../scripts/events/unique_id.ts";
+import { uniqueId } from "../../scripts/events/templates.ts";
 import { edited } from "../support/edited.ts";
 import {
   APPLIED,

@@ -3,7 +3,7 @@
  * another record.
  */
 import { assertEquals } from "@std/assert";
-import { uniqueId } from "../../scripts/events/unique_id.ts";
+import { uniqueId } from "../../scripts/events/templates.ts";
 import { storedEvent } from "../support/tables.ts";
 import {
   APPLIED,

@@ -3,7 +3,7 @@
  * locked, or while somebody repairs them.
  */
 import { assert, assertEquals } from "@std/assert";
-import { uniqueId } from "../../scripts/events/unique_id.ts";
+import { uniqueId } from "../../scripts/events/templates.ts";
 import { type Fault, startApiProxy } from "../support/api_proxy.ts";
 import { edited } from "../support/edited.ts";
 import { startWorker, takeTurn } from "../support/functions.ts";

@@ -7,7 +7,7 @@ import type { Environment } from "../../scripts/common/environment.ts";
 import {
   invoiceEvent,
   type InvoiceEventOptions,
-} from "../../scripts/events/invoice_event.ts";
+} from "../../scripts/events/templates.ts";
 import {
   subscriptionEvent,
   type SubscriptionEventOptions,

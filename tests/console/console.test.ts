@@ -11,7 +11,7 @@ import { fileURLToPath } from "node:url";
 import puppeteer, { type Browser } from "puppeteer-core";
 import { localKeys } from "../../scripts/local_stack/keys.ts";
 import { serveConsole } from "../../scripts/console.ts";
-import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
+import { invoiceEvent } from "../../scripts/events/templates.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { edited } from "../support/edited.ts";
 import { eventually } from "../support/hang_limit.ts";

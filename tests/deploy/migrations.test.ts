@@ -133,15 +133,14 @@ Deno.test("a project's migration that fails is left out until it does not", asyn
   await write("20_half.sql", "create table half (); table missing");
   const ours = `${folder}/30_billing.sql`;
   await Deno.copyFile(MIGRATION, ours);
-  const wrong = [40, 50, 60, 70, 80].map((version) => `${version}_wrong.sql`);
+  const wrong = [40, 50].map((version) => `${version}_wrong.sql`);
   for (const file of wrong) await write(file, "selec");
   assertEquals(await update(), [
     "These failed and are left out. Each start tries them again:",
     "  20_half.sql",
     '    relation "missing" does not exist',
-    ...wrong.slice(0, 4)
+    ...wrong
       .flatMap((it) => [`  ${it}`, '    syntax error at or near "selec"']),
-    "  and 1 more",
   ]);
 
   await write(

@@ -15,7 +15,14 @@ import { LOCAL_SIGNING_SECRETS } from "../../scripts/common/environment.ts";
 import { localKeys } from "../../scripts/local_stack/keys.ts";
 import { sqlOf } from "../support/app_page.ts";
 import { copyRepository } from "../support/copy_repository.ts";
-import { docCommands, handlersPage, pages, readPage } from "../support/docs.ts";
+import {
+  docCommands,
+  handlersPage,
+  pages,
+  readPage,
+  SKILL,
+  sqlBlocks,
+} from "../support/docs.ts";
 import { eventually } from "../support/hang_limit.ts";
 import { deliver } from "../support/send.ts";
 import { copyStackTemplate } from "../support/stacks.ts";
@@ -31,7 +38,10 @@ const ELSEWHERE: readonly (readonly [commands: RegExp, where: string])[] = [
   [/^supabase (start$|functions serve$)/, "Docker"],
   [/^stripe /, "an account of Stripe's, and its CLI"],
   [/^(supabase|git|cd) ?/, "tests/deploy"],
-  [/^npm pack |^npx --yes \S+ ((add|remove) \.|start)$/, "tests/deploy"],
+  [
+    /^npm pack |^npx --yes \S+ ((add|remove) \.( --yes)?|start)$/,
+    "tests/deploy",
+  ],
   [
     / STRIPE_API_KEY |^(deno task|npx --yes \S+) (import|reconcile) /,
     "tests/stripe_sync",
@@ -249,6 +259,36 @@ Deno.test("the commands in the docs work for a newcomer", async (test) => {
       const { output } = await type(psql, "select * from failed_payments;");
       return code === 0 && output.includes('"failed_at":');
     });
+  });
+
+  await test.step("SKILL.md: a table for those who pay, and a handler with its test", async () => {
+    const psql = commandOf("docs/handlers.md", "psql");
+    const [gate, handler, itsTest = ""] = sqlBlocks(readPage(SKILL), SKILL)
+      .map(({ sql }) => sql);
+    const made = `
+      create table public.documents as select 'for those who pay' as title;
+      create policy "All" on public.documents to authenticated using (true);
+      alter table public.documents enable row level security;
+      grant select on public.documents to authenticated;
+      drop policy "Users read their own subscriptions" on billing.subscriptions;
+      ${gate} ${handler}`;
+    assertWorks(await type(psql, made), "");
+    const account = crypto.randomUUID();
+    const read = `
+      set request.jwt.claims = '{"sub": "${account}"}';
+      set role authenticated;
+      table public.documents;`;
+    const isShown = async () =>
+      (await type(psql, read)).output.includes("for those who pay");
+
+    assertEquals(await isShown(), false);
+    const trigger = commandOf(SKILL, `${NPX} trigger`);
+    assertWorks(await type(trigger.replace("<user id>", account)), "200 OK");
+    assertEquals(await isShown(), true);
+
+    await Deno.mkdir(`${path}/tests`, { recursive: true });
+    await Deno.writeTextFile(`${path}/tests/credits.sql`, itsTest);
+    assertWorks(await tell(SKILL, "psql"), "");
   });
 
   await test.step("providers.md: a first event of Paddle's", async () => {

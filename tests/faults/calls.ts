@@ -1,6 +1,6 @@
 import { assert } from "@std/assert";
 import type { ISql, TransactionSql } from "postgres";
-import { uniqueId } from "../../scripts/events/unique_id.ts";
+import { uniqueId } from "../../scripts/events/templates.ts";
 import { eventually } from "../support/hang_limit.ts";
 import { recordFailure } from "../support/queues.ts";
 import { connect } from "../support/tables.ts";

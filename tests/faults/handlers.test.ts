@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { assert, assertEquals } from "@std/assert";
 import { functionEnvironment } from "../../scripts/common/environment.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
-import { uniqueId } from "../../scripts/events/unique_id.ts";
+import { uniqueId } from "../../scripts/events/templates.ts";
 import { handlerName } from "../../supabase/functions/_shared/billing/events/event_settings.ts";
 import { deliver } from "../support/send.ts";
 import { startOwnStack } from "../support/stacks.ts";

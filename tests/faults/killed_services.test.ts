@@ -4,9 +4,8 @@ import {
   spawnGroup,
   toolEnvironment,
 } from "../../scripts/local_stack/tools.ts";
-import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
+import { invoiceEvent, uniqueId } from "../../scripts/events/templates.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
-import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { copyStackTemplate, startOwnStack } from "../support/stacks.ts";
 import { eventually } from "../support/hang_limit.ts";
 import { leftOf, processTree } from "../support/machine.ts";

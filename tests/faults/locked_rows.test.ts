@@ -5,7 +5,7 @@
  */
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import type { ISql } from "postgres";
-import { uniqueId } from "../../scripts/events/unique_id.ts";
+import { uniqueId } from "../../scripts/events/templates.ts";
 import { eventually } from "../support/hang_limit.ts";
 import { emptyTables, storedEvent } from "../support/tables.ts";
 import { failureOf, recordFailure } from "../support/queues.ts";

@@ -2,7 +2,7 @@ import { assert, assertEquals } from "@std/assert";
 import fc from "fast-check";
 import type { JSONValue } from "postgres";
 import { eventTypesOf } from "../../scripts/events/provider_events.ts";
-import { uniqueId } from "../../scripts/events/unique_id.ts";
+import { uniqueId } from "../../scripts/events/templates.ts";
 import { buildEvent } from "../../scripts/trigger/arguments.ts";
 import { DeliveryError } from "../../supabase/functions/_shared/billing/errors.ts";
 import {

@@ -5,7 +5,7 @@
 import { assertEquals } from "@std/assert";
 import { createClient } from "@supabase/supabase-js";
 import { localKeys } from "../../scripts/local_stack/keys.ts";
-import { uniqueId } from "../../scripts/events/unique_id.ts";
+import { uniqueId } from "../../scripts/events/templates.ts";
 import type { Database } from "../../supabase/functions/_shared/billing/database/database.types.ts";
 import {
   applySql,

@@ -4,7 +4,7 @@
  */
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
-import { uniqueId } from "../../scripts/events/unique_id.ts";
+import { uniqueId } from "../../scripts/events/templates.ts";
 import { handlersPage } from "../support/docs.ts";
 import { deliver, post } from "../support/send.ts";
 import { startOwnStack } from "../support/stacks.ts";
@@ -40,7 +40,8 @@ await sql`
   values ('a', 'cus_listed', 'acc_listed')`;
 const PLANS = `insert into public.plan_credits
   values ('price_pro', 30), ('price_year', 360), ('price_extra', 5)`;
-for (const text of [...handlersPage().handlers, PLANS]) {
+const page = handlersPage();
+for (const text of [...page.handlers, PLANS]) {
   await sql.unsafe(text).simple();
 }
 
@@ -235,6 +236,11 @@ const others = [
 ];
 // The refunds before the purchases.
 const all = [refunds, checkouts, periods, others, failed].flat();
+
+Deno.test("the page's own test passes, and leaves nothing", async () => {
+  await sql.unsafe(page.test).simple();
+  assertEquals([...await sql`select from public.credits`], []);
+});
 
 Deno.test("each event has its effect exactly once", async (test) => {
   await test.step("an invoice fails that overtakes its subscription, and so do purchases without their table", async () => {

@@ -16,7 +16,7 @@ import {
   subscriptionEvent,
   type SubscriptionEventType,
 } from "../../scripts/events/subscription_event.ts";
-import { uniqueId } from "../../scripts/events/unique_id.ts";
+import { uniqueId } from "../../scripts/events/templates.ts";
 import { localKeys, signToken } from "../../scripts/local_stack/keys.ts";
 import { applySql, DENIED, RIGHTS, sqlOf } from "../support/app_page.ts";
 import { startReceiver } from "../support/functions.ts";

@@ -1,8 +1,7 @@
 /** From a failed payment to the account's endpoint or mailbox, with workers of their own. */
 import { assert, assertEquals } from "@std/assert";
-import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
+import { invoiceEvent, uniqueId } from "../../scripts/events/templates.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
-import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { localKeys } from "../../scripts/local_stack/keys.ts";
 import {
   MAIL_API_KEY,

@@ -10,7 +10,7 @@ import type postgres from "postgres";
 import { describeEvent } from "../../supabase/functions/_shared/billing/events/format.ts";
 import { stripe } from "../../supabase/functions/_shared/billing/events/stripe.ts";
 import { edited } from "../support/edited.ts";
-import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
+import { invoiceEvent, uniqueId } from "../../scripts/events/templates.ts";
 import {
   type Provider,
   providerEvent,
@@ -18,7 +18,6 @@ import {
 } from "../../scripts/events/provider_events.ts";
 import { FORMATS } from "../../supabase/functions/_shared/billing/events/formats.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
-import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { RIGHTS } from "../support/app_page.ts";
 import { REALTIME_SQL } from "../support/supabase_extensions.ts";
 import { everySqlBlock, fillIn, readPage, SNIPPETS } from "../support/docs.ts";
@@ -44,9 +43,10 @@ const VALUES = {
   "webhook url": "https://hooks.slack.com/services/T/B/X",
 };
 
-// handlers.test.ts runs those of its page in their order.
-const blocks = everySqlBlock()
-  .filter(({ place }) => !place.startsWith("handlers.md:"));
+// handlers.test.ts runs those of its page in their order. A handler's test needs the handler.
+const blocks = everySqlBlock().filter(({ place, sql }) =>
+  !place.startsWith("handlers.md:") && !sql.startsWith("begin;")
+);
 
 const creation = subscriptionEvent("customer.subscription.created", {
   id: EVENT,

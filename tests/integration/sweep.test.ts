@@ -1,6 +1,6 @@
 /** Sweeps of the worker, from APIs that are as unkind as the real ones. */
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { uniqueId } from "../../scripts/events/unique_id.ts";
+import { uniqueId } from "../../scripts/events/templates.ts";
 import { handlersPage } from "../support/docs.ts";
 import {
   clock,

@@ -1,7 +1,7 @@
 /** Grants beside events of both providers, imports, reconciles and erasures. */
 import { assertEquals } from "@std/assert";
 import fc from "fast-check";
-import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
+import { invoiceEvent } from "../../scripts/events/templates.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { fix } from "../../scripts/reconcile.ts";
 import { importPages } from "../../scripts/stripe_sync/apply.ts";

@@ -5,13 +5,20 @@
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import Stripe from "stripe";
-import { API_VERSIONS, TEMPLATES } from "../../scripts/events/templates.ts";
-import { uniqueId } from "../../scripts/events/unique_id.ts";
+import {
+  API_VERSIONS,
+  TEMPLATES,
+  uniqueId,
+} from "../../scripts/events/templates.ts";
 import { serveHere } from "../support/machine.ts";
 import { TEST_API_KEY } from "../support/run_script.ts";
 
 type Fields = Record<string, unknown>;
 type Thing = Fields & { id: string };
+
+type Item = Fields & { price: Fields };
+/** As Stripe's package sends it, with names such as `items[0][quantity]`. */
+type Form = Readonly<Record<string, string>>;
 
 export interface Endpoint {
   readonly url: string;
@@ -19,16 +26,14 @@ export interface Endpoint {
   readonly enabled_events?: readonly string[];
   readonly api_version?: typeof API_VERSIONS[number];
   readonly status?: string;
-  /** How far Stripe's clock is ahead of the receiver's. */
-  readonly aheadSeconds?: number;
 }
 
 /** Some events overtake those before them. Each is sent again. */
 const DELAYS_MS = [120, 0, 60, 10];
 const AGAIN_AFTER_MS = 90;
-const RETRIES_MS = [200, 400, 800];
 
 const SUBSCRIPTION = TEMPLATES["customer.subscription.created"].data.object;
+const [ITEM] = SUBSCRIPTION.items.data as unknown as [Item];
 const INVOICE = TEMPLATES["invoice.payment_failed"].data.object;
 
 export function serveSandbox(
@@ -63,7 +68,6 @@ export function serveSandbox(
       object: "event",
       created: now(),
       livemode: false,
-      pending_webhooks: receivers.length,
       type,
       data: { object: structuredClone(object), previous_attributes },
     };
@@ -71,57 +75,40 @@ export function serveSandbox(
     const delayMs = DELAYS_MS[events.length % DELAYS_MS.length]!;
 
     for (const endpoint of receivers) {
-      const sent = sleep(delayMs).then(() => deliver(event, endpoint))
+      const sent = sleep(delayMs).then(() => post(event, endpoint))
+        .then(() => sleep(AGAIN_AFTER_MS)).then(() => post(event, endpoint))
         .finally(() => sending.delete(sent));
       sending.add(sent);
     }
   }
 
-  async function deliver(
-    event: { pending_webhooks: number; data: Fields },
-    endpoint: Endpoint,
-  ) {
-    for (const retryMs of RETRIES_MS) {
-      if (await post(event, endpoint)) {
-        event.pending_webhooks--;
-        await sleep(AGAIN_AFTER_MS);
-        return void await post(event, endpoint);
-      }
-      await sleep(retryMs);
-    }
-  }
-
   async function post(
     event: { data: Fields },
-    { url, secret, api_version = API_VERSIONS[1], aheadSeconds = 0 }: Endpoint,
-  ): Promise<boolean> {
+    { url, secret, api_version = API_VERSIONS[1] }: Endpoint,
+  ) {
     const isOld = api_version === API_VERSIONS[0];
     const data = isOld ? inOldShape(event.data) : event.data;
     const payload = JSON.stringify({ ...event, api_version, data }, null, 2);
-    const timestamp = now() + aheadSeconds;
     const signature = await webhooks
-      .generateTestHeaderStringAsync({ payload, secret, timestamp });
+      .generateTestHeaderStringAsync({ payload, secret });
     const headers = { "stripe-signature": signature };
-    const init = { method: "POST", headers, body: payload };
-    const response = await fetch(url, init).catch(() => undefined);
-    await response?.body?.cancel();
-    return response?.ok ?? false;
+    const response = await fetch(url, {
+      method: "POST",
+      headers,
+      body: payload,
+    });
+    await response.body?.cancel();
   }
 
   function change(thing: Thing, changes: Fields, type = "updated"): Thing {
-    const before = structuredClone(thing);
-    const changed = Object.keys(changes).filter((name) =>
-      JSON.stringify(changes[name]) !== JSON.stringify(thing[name])
-    );
-    const previous = Object.fromEntries(
-      changed.map((name) => [name, before[name]]),
+    const previous = Object.entries(structuredClone(thing)).filter(
+      ([name, value]) =>
+        name in changes &&
+        JSON.stringify(changes[name]) !== JSON.stringify(value),
     );
     Object.assign(thing, changes);
-    emit(
-      `customer.subscription.${type}`,
-      thing,
-      type === "updated" ? previous : undefined,
-    );
+    const attributes = type === "updated" && Object.fromEntries(previous);
+    emit(`customer.subscription.${type}`, thing, attributes || undefined);
     return thing;
   }
 
@@ -143,25 +130,28 @@ export function serveSandbox(
     return "past_due";
   }
 
-  function itemsOf([item]: readonly Fields[], before = {}) {
-    const [template] = SUBSCRIPTION.items.data;
-    const { price: id, quantity } = item!;
-    const { product } = things.get(`${id}`)!;
-    const price = { ...template!.price, id, product };
-    const changed = { price, quantity: Number(quantity) };
+  function itemsOf(form: Form, before = ITEM) {
+    const product = form["items[0][price_data][product]"];
+    const price = product
+      ? { ...ITEM.price, id: uniqueId("price"), product }
+      : before.price;
     const current_period_end = now() + 30 * 86_400;
-    const data = [{ ...template, current_period_end, ...before, ...changed }];
-    return { ...SUBSCRIPTION.items, data };
+    const quantity = Number(form["items[0][quantity]"]);
+    const item = { ...before, current_period_end, price, quantity };
+    return { ...SUBSCRIPTION.items, data: [item] };
   }
 
-  function create({ items, ...fields }: Fields): Thing {
+  function create(form: Form): Thing {
+    const { customer, default_payment_method } = form;
     const subscription = add("subscription", "sub", {
       ...SUBSCRIPTION,
       id: uniqueId("sub"),
-      ...fields,
+      customer,
+      default_payment_method,
+      metadata: { accountId: form["metadata[accountId]"] },
       cancel_at: null,
       pause_collection: null,
-      items: itemsOf(items as Fields[]),
+      items: itemsOf(form),
       status: "incomplete",
     });
     emit("customer.subscription.created", subscription);
@@ -169,22 +159,24 @@ export function serveSandbox(
     return change(subscription, { status });
   }
 
-  function update(subscription: Thing, { items, ...fields }: Fields): Thing {
-    const [item] = (subscription.items as { data: [Fields] }).data;
-    const {
-      billing_cycle_anchor: anchor,
-      cancel_at_period_end: ends,
-      default_payment_method = subscription.default_payment_method,
-      pause_collection = subscription.pause_collection,
-    } = fields;
-    Object.assign(subscription, { default_payment_method });
-    const changes: Fields = { pause_collection: pause_collection || null };
+  function update(subscription: Thing, form: Form): Thing {
+    const [item] = (subscription.items as { data: [Item] }).data;
+    const { cancel_at_period_end: ends, pause_collection } = form;
+    subscription.default_payment_method = form.default_payment_method ??
+      subscription.default_payment_method;
+
+    const changes: Fields = {};
     if (ends) {
       changes.cancel_at_period_end = ends === "true";
       changes.cancel_at = ends === "true" ? item.current_period_end : null;
     }
-    if (items) changes.items = itemsOf(items as Fields[], item);
-    if (anchor) changes.status = charge(subscription, "subscription_update");
+    const behavior = form["pause_collection[behavior]"];
+    if (behavior) changes.pause_collection = { behavior };
+    if (pause_collection === "") changes.pause_collection = null;
+    if ("items[0][id]" in form) changes.items = itemsOf(form, item);
+    if ("billing_cycle_anchor[type]" in form) {
+      changes.status = charge(subscription, "subscription_update");
+    }
     return change(subscription, changes);
   }
 
@@ -201,21 +193,21 @@ export function serveSandbox(
     return { id, deleted: true };
   }
 
-  function list(object: string, fields: Fields): readonly unknown[] {
+  function list(object: string, form: Form): readonly unknown[] {
     if (object === "event") {
-      const { types, created } = fields as { types: string[]; created: Fields };
-      return events.filter((event) =>
-        types.includes(event.type) && event.created >= Number(created.gte)
+      return events.filter(({ type, created }) =>
+        Object.values(form).includes(type) &&
+        created >= Number(form["created[gte]"])
       );
     }
     return all(object).filter((thing) =>
-      Object.entries(fields).every(([name, value]) =>
+      Object.entries(form).every(([name, value]) =>
         name === "limit" || `${thing[name]}` === value
       )
     );
   }
 
-  function carryOut(method: string, path: string, fields: Fields): unknown {
+  function carryOut(method: string, path: string, form: Form): unknown {
     const [, , what = "", id = "", action] = path.split("/");
     const object = what.slice(0, -1);
     const thing = things.get(id)!;
@@ -227,13 +219,13 @@ export function serveSandbox(
     }
 
     if (method === "GET") {
-      return id ? thing : { data: list(object, fields), has_more: false };
+      return id ? thing : { data: list(object, form), has_more: false };
     }
     switch (`${method} ${object} ${action ?? (id && "one")}`) {
       case "POST subscription ":
-        return create(fields);
+        return create(form);
       case "POST subscription one":
-        return update(thing, fields);
+        return update(thing, form);
       case "POST subscription pause":
         return change(thing, { status: "paused" }, "paused");
       case "POST subscription resume":
@@ -251,19 +243,19 @@ export function serveSandbox(
       case "DELETE customer one":
         return deleteCustomer(id);
       case "POST product one":
-      case "POST price one":
-        return Object.assign(thing, { active: fields.active === "true" });
+        return Object.assign(thing, { active: form.active === "true" });
       default:
-        return add(object, object, fields);
+        return add(object, object, form);
     }
   }
 
   async function answer(request: Request): Promise<Response> {
     const { pathname, search } = new URL(request.url);
-    const fields = parseForm(await request.text() || search);
+    const text = await request.text() || search;
+    const form = Object.fromEntries(new URLSearchParams(text));
     try {
       if (refused?.test(pathname)) throw new Error(`${pathname} is refused`);
-      return Response.json(carryOut(request.method, pathname, fields));
+      return Response.json(carryOut(request.method, pathname, form));
     } catch (thrown) {
       const { message, cause: code } = thrown as Error;
       const error = { type: "invalid_request_error", code, message };
@@ -291,7 +283,7 @@ export function serveSandbox(
       [
         ...all("customer"),
         ...all("subscription").filter(({ status }) => status !== "canceled"),
-        ...[...all("product"), ...all("price")].filter(({ active }) => active),
+        ...all("product").filter(({ active }) => active),
       ].map(({ id }) => id),
     [Symbol.asyncDispose]: async () => {
       await server[Symbol.asyncDispose]();
@@ -302,22 +294,6 @@ export function serveSandbox(
 
 function now(): number {
   return Math.floor(Date.now() / 1000);
-}
-
-/** Parses `items[0][price]=price_1` and such, as Stripe's package sends them. */
-function parseForm(text: string): Fields {
-  const result: Fields = {};
-  for (const [name, value] of new URLSearchParams(text)) {
-    const keys = name.replaceAll("]", "").split("[");
-    const last = keys.pop()!;
-    let holder = result;
-    for (const [i, key] of keys.entries()) {
-      const isList = /^\d+$/.test(keys[i + 1] ?? last);
-      holder = (holder[key] ??= isList ? [] : {}) as Fields;
-    }
-    holder[last] = value;
-  }
-  return result;
 }
 
 interface Shape extends Fields {

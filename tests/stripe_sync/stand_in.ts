@@ -1,11 +1,13 @@
 /** A stand-in for Stripe: an account that changes over time, and the API that shows it. */
-import type { SubscriptionObject } from "../../scripts/events/event_types.ts";
 import {
   subscriptionEvent,
   type SubscriptionEventOptions,
 } from "../../scripts/events/subscription_event.ts";
-import { API_VERSIONS } from "../../scripts/events/templates.ts";
-import { uniqueId } from "../../scripts/events/unique_id.ts";
+import {
+  API_VERSIONS,
+  type SubscriptionObject,
+  uniqueId,
+} from "../../scripts/events/templates.ts";
 import type { Context } from "../../scripts/stripe_sync/command.ts";
 import { openStripeSource } from "../../scripts/stripe_sync/stripe_source.ts";
 import { openTables } from "../../scripts/stripe_sync/tables.ts";
@@ -167,7 +169,7 @@ export function testContext(
   return {
     stripe: openStripeSource(target, wait),
     tables: openTables(
-      { provider, oncePerInvoice: false, database },
+      { provider, database },
       wait,
     ),
     provider,
@@ -175,6 +177,7 @@ export function testContext(
     planItem: "first",
     unmappedSubscriptions: "fail",
     notify: new Set(["payment_failed"]),
+    oncePerInvoice: false,
     wait,
     ...changes,
   };

@@ -1,7 +1,6 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
+import { invoiceEvent, uniqueId } from "../../scripts/events/templates.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
-import { uniqueId } from "../../scripts/events/unique_id.ts";
 import { fix } from "../../scripts/reconcile.ts";
 import { importPages } from "../../scripts/stripe_sync/apply.ts";
 import type { Context } from "../../scripts/stripe_sync/command.ts";

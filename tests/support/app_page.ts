@@ -7,7 +7,7 @@ import { createClient, type SupabaseClient } from "@supabase/supabase-js";
 import type { Sql } from "postgres";
 import { localKeys, signToken } from "../../scripts/local_stack/keys.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
-import { uniqueId } from "../../scripts/events/unique_id.ts";
+import { uniqueId } from "../../scripts/events/templates.ts";
 import type { Database } from "../../supabase/functions/_shared/billing/database/database.types.ts";
 import { readPage, sqlBlocks, writeDocCode } from "./docs.ts";
 import { deliver } from "./send.ts";

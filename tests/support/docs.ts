@@ -14,7 +14,8 @@ export function readPage(path: string): string {
 }
 
 export function pages(): string[] {
-  return ["", "docs/"].flatMap((folder) => filesIn(folder, ".md"));
+  return ["", "docs/", "skills/billing-webhook/"]
+    .flatMap((folder) => filesIn(folder, ".md"));
 }
 
 export function fencedBlocks(
@@ -53,10 +54,11 @@ export function sqlBlocks(
   }));
 }
 
+export const SKILL = "skills/billing-webhook/SKILL.md";
 export const SNIPPETS = "supabase/snippets/billing_triage.sql";
 
 export function everySqlBlock(): ReturnType<typeof sqlBlocks> {
-  const inPages = ["README.md", ...filesIn("docs/", ".md")]
+  const inPages = ["README.md", SKILL, ...filesIn("docs/", ".md")]
     .flatMap((path) => sqlBlocks(readPage(path), basename(path)));
   const snippets = readPage(SNIPPETS).split(/^(?=-- \d\. )/m).slice(1)
     .map((sql) => ({ place: `snippet ${sql.slice("-- ".length, 6)}`, sql }));

@@ -8,15 +8,18 @@
  * @see https://developer.paddle.com/api-reference/about/pagination
  * @see https://developer.paddle.com/errors/shared/too_many_requests
  */
-import type { JsonObject } from "../../scripts/events/event_types.ts";
-import { invoiceEvent } from "../../scripts/events/invoice_event.ts";
 import { providerEvent } from "../../scripts/events/provider_events.ts";
 import {
   subscriptionEvent,
   type SubscriptionEventType,
 } from "../../scripts/events/subscription_event.ts";
-import { API_VERSIONS, paymentEvent } from "../../scripts/events/templates.ts";
-import { uniqueId } from "../../scripts/events/unique_id.ts";
+import {
+  API_VERSIONS,
+  invoiceEvent,
+  type JsonObject,
+  paymentEvent,
+  uniqueId,
+} from "../../scripts/events/templates.ts";
 import { serveHere } from "./machine.ts";
 
 const SECOND = 1000;

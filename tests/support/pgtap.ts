@@ -1,9 +1,8 @@
-/** Runs the pgTAP tests: every `*.test.sql`, and the test in docs/handlers.md. */
+/** Runs the pgTAP tests, every `*.test.sql`. */
 import { assert, assertEquals } from "@std/assert";
 import postgres from "postgres";
 import { createCommand } from "../../scripts/common/create_command.ts";
 import { REPOSITORY } from "../../scripts/common/how_started.ts";
-import { handlersPage } from "./docs.ts";
 import { installSupabaseExtensions } from "./supabase_extensions.ts";
 
 const FOLDER = `${REPOSITORY}/supabase/tests`;
@@ -17,13 +16,6 @@ const files = [...Deno.readDirSync(FOLDER)]
   .filter((name) => name.endsWith(".test.sql"))
   .sort();
 assert(files.includes("privileges.test.sql"), "supabase/tests has no tests");
-const { handlers, test } = handlersPage();
-const texts = {
-  "docs/handlers.md": ["begin;", ...handlers, test].join("\n"),
-  ...Object.fromEntries(
-    files.map((name) => [name, Deno.readTextFileSync(`${FOLDER}/${name}`)]),
-  ),
-};
 
 /** Makes a test of each file with such a name; `url` is asked when it runs. */
 export function testSql(
@@ -31,9 +23,9 @@ export function testSql(
   url: () => string,
   names: RegExp = /./,
 ): void {
-  for (const [name, text] of Object.entries(texts)) {
-    if (!names.test(name)) continue;
+  for (const name of files.filter((name) => names.test(name))) {
     Deno.test(`${name} passes ${where}`, async () => {
+      const text = await Deno.readTextFile(`${FOLDER}/${name}`);
       const lines = await runTap(url(), text);
       assertEquals(lines.filter((line) => /^(not ok|#)/.test(line)), []);
       const ran = lines.filter((line) => /^ok \d+/.test(line));

@@ -1,6 +1,6 @@
 import { assert } from "@std/assert";
 import type { ISql, JSONValue, Row, Sql } from "postgres";
-import { uniqueId } from "../../scripts/events/unique_id.ts";
+import { uniqueId } from "../../scripts/events/templates.ts";
 import { eventually } from "./hang_limit.ts";
 
 export async function failureOf(sql: Sql, eventId: string): Promise<Row> {

@@ -9,10 +9,8 @@ import {
   assertStringIncludes,
   assertThrows,
 } from "@std/assert";
-import { existsSync } from "node:fs";
 import { mock } from "node:test";
 import { UsageError } from "../../scripts/common/cli.ts";
-import { createCommand } from "../../scripts/common/create_command.ts";
 import { parseConsoleArguments } from "../../scripts/console.ts";
 import { createConsole, createSession } from "../../scripts/console/app.tsx";
 import { compareLines, prettyJson } from "../../scripts/console/payload.tsx";
@@ -25,9 +23,7 @@ import {
 } from "../../supabase/functions/_shared/billing/events/formats.ts";
 import { at } from "../../supabase/functions/_shared/billing/events/fields.ts";
 import { LOCAL_SECRET_KEY } from "../../supabase/functions/_shared/billing/settings/local_stack.ts";
-import { waitUntil } from "../../scripts/local_stack/wait_until.ts";
 import { edited } from "../support/edited.ts";
-import { HANG_LIMIT_MS } from "../support/hang_limit.ts";
 import { command } from "../support/run_script.ts";
 
 const HOST = "127.0.0.1:54340";
@@ -113,13 +109,12 @@ function openConsole(
   return { session, calls, request, read, send };
 }
 
-Deno.test("parseConsoleArguments() takes a port, and opens a browser unless told", () => {
+Deno.test("parseConsoleArguments() takes a port", () => {
   const parse = (...args: string[]) =>
     parseConsoleArguments(args, { env: {}, warn() {} });
   const usual = { projectUrl: LOCAL_URL, secretKey: LOCAL_SECRET_KEY };
-  assertEquals(parse(), { ...usual, port: 54340, opensBrowser: true });
-  const { port, opensBrowser } = parse("--no-open", "--port", "5");
-  assertEquals([port, opensBrowser], [5, false]);
+  assertEquals(parse(), { ...usual, port: 54340 });
+  assertEquals(parse("--port", "5").port, 5);
   for (const port of ["65536", "x"]) {
     assertThrows(() => parse("--port", port), UsageError);
   }
@@ -810,30 +805,4 @@ Deno.test("console prints a link, listens on 127.0.0.1 alone, and ends on Ctrl-C
   child.kill("SIGINT");
   assertEquals((await child.status).code, 0);
   assertEquals(await errors, "");
-});
-
-Deno.test("the browser is told the link, not the secret key, and outlives Ctrl-C", async () => {
-  const folder = await Deno.makeTempDir();
-  const seen = `${folder}/seen`;
-  // Ctrl-C in the terminal goes to the console's process group.
-  const opener =
-    `#!/bin/sh\n{ echo "url $1"; echo "group $(ps -o pgid= -p $$) self $$"; env; } > "$SEEN.new"\nmv "$SEEN.new" "$SEEN"\n`;
-  for (const name of ["xdg-open", "open"]) {
-    await Deno.writeTextFile(`${folder}/${name}`, opener, { mode: 0o755 });
-  }
-
-  const path = `${folder}:${Deno.env.get("PATH")}`;
-  const env = { PATH: path, SEEN: seen, SUPABASE_SECRET_KEY: "sb_secret_x" };
-  const script = import.meta.resolve("../../scripts/console.ts");
-  const code =
-    `import { openBrowser } from "${script}"; openBrowser("http://x/");`;
-  const args = ["eval", "--quiet", code];
-  await createCommand(Deno.execPath(), { args, env }).output();
-
-  const isWritten = () => existsSync(seen);
-  await waitUntil(isWritten, { timeoutMs: HANG_LIMIT_MS });
-  const said = await Deno.readTextFile(seen);
-  assertMatch(said, /^url http:\/\/x\/\ngroup +(\d+) self \1\n/);
-  assertEquals(said.includes("sb_secret"), false);
-  await Deno.remove(folder, { recursive: true });
 });

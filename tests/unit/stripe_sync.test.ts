@@ -78,7 +78,7 @@ Deno.test("what does not fit is refused, and no key repeated", () => {
       [LIVE, "local. If that is intended, add --mode live"],
       [`${TEST} ${SECRET} ${REMOTE}`, "add --mode test"],
       [`${LIVE} ${SECRET} ${REMOTE}`, "add --mode live"],
-      [`${TEST} --mode live`, "is a test key, but --mode is live"],
+      [`${TEST} --mode live`, "is a test key, but live mode is wanted"],
       [`${LIVE} --mode test`, "is a live key"],
       [`${TEST} ${REMOTE} --mode test`, "needs SUPABASE_SECRET_KEY"],
       // Stripe's key is sent to Stripe or this machine only.
@@ -452,7 +452,7 @@ Deno.test("apply() repeats the call while the database is unavailable or a recor
   });
   const database = { rpc } as DatabaseClient;
 
-  const options = { database, provider: "a", oncePerInvoice: false } as const;
+  const options = { database, provider: "a" } as const;
   const { result, waits } = await called((wait) =>
     openTables(options, wait).apply([[{} as BillingEvent]])
   );

@@ -52,8 +52,7 @@ const textOf = (...of: Parameters<typeof built>) =>
   JSON.stringify(built(...of));
 
 Deno.test("advice() says what a type needs, and what to do about a failure", () => {
-  const elsewhere = "--provider b --subscription it's --url http://a.b/";
-  const CREATE = / b --subscription 'it'\\''s' --url http:\/\/a\.b\/\n/;
+  const CREATE = / trigger customer\.subscription\.created, with the same/;
   for (
     const [line, status, errorCode, said] of [
       [CREATED, 200, "", /^$/],
@@ -70,8 +69,8 @@ Deno.test("advice() says what a type needs, and what to do about a failure", () 
       ],
       [OF_TYPE, 422, "account_unknown", /^account_unknown: Add the account/],
       [OF_TYPE, 500, "apply_failed", /^apply_failed: Correct .* console$/s],
-      [OF_TYPE, 500, "subscription_unknown", /created --subscription sub_1\n/],
-      [`${UPDATED} ${elsewhere}`, 500, "creation_pending", CREATE],
+      [OF_TYPE, 500, "subscription_unknown", CREATE],
+      [UPDATED, 500, "creation_pending", CREATE],
     ] as const
   ) {
     const lines = result.advice({ status, errorCode }, parsed(line));
@@ -82,10 +81,9 @@ Deno.test("advice() says what a type needs, and what to do about a failure", () 
   for (const [format, { types }] of Object.entries(PROVIDERS)) {
     const sent = parsed(`${types.at(-2)} --format ${format}`);
     const failed = { status: 500, errorCode: "creation_pending" };
-    const [, line] = / trigger (.+)/.exec(
-      result.advice(failed, sent).join("\n"),
-    )!;
-    assertEquals(parsed(line!).format, format);
+    const lines = result.advice(failed, sent).join("\n");
+    const [, type] = / trigger ([^,]+),/.exec(lines)!;
+    assertEquals(parsed(`${type} --format ${format}`).format, format);
   }
 
   assertEquals(
@@ -141,7 +139,6 @@ Deno.test("parseTriggerArguments() refuses what it does not take", () => {
       [`${UPDATED} --quantity 1.5`, "--quantity takes a whole number"],
       [`${UPDATED} --cancel-at 3`, "--cancel-at takes a time"],
       [`${UPDATED} --cancel-at 2027-13-01`, "--cancel-at takes a time"],
-      [`${UPDATED} --status pastdue`, "Did you mean past_due?"],
       [`${INVOICE} --quantity 2`, `${INVOICE} takes no --quantity`],
       [`${INVOICE} --cancel-at=`, `${INVOICE} takes no --cancel-at`],
       [`${INVOICE} --status paid`, `${INVOICE} takes no --status`],
@@ -404,7 +401,7 @@ Deno.test("trigger sends what verifies, and prints the answer alone", async () =
   assertEquals(events.map(({ type }) => type), [CREATED]);
   const { id, created } = events[0]!;
   assert(Math.abs(Date.now() / 1000 - created) < 60);
-  assertStringIncludes(err, `${CREATED} ${id} about\nsub_local_a, signed as`);
+  assertStringIncludes(err, `${CREATED} ${id} about sub_local_a, signed as`);
 });
 
 Deno.test("trigger sends a file as it is, and follows no redirect", async () => {

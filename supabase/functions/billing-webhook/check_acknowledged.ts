@@ -15,14 +15,11 @@ const MAX_AGE_MS = 5 * 60_000;
  * worker must retry them, and the operator must be alerted to those that stay.
  */
 export function whyUnsafeToAcknowledge(
-  { lastScheduledRunAt, hasAlerts, nowMs }: {
-    lastScheduledRunAt: string | null;
-    hasAlerts: boolean;
-    nowMs: number;
-  },
+  lastScheduledRunAt: string | null | undefined,
+  hasAlerts: boolean,
+  nowMs: number,
 ): string | undefined {
-  const hasRun = lastScheduledRunAt !== null &&
-    nowMs - Date.parse(lastScheduledRunAt) <= MAX_AGE_MS;
+  const hasRun = nowMs - Date.parse(lastScheduledRunAt ?? "") <= MAX_AGE_MS;
   if (!hasRun) {
     return "the schedule has not woken the worker successfully in the last 5 minutes: run billing.schedule_worker, and look at the worker's log";
   }
@@ -45,11 +42,12 @@ export async function checkAcknowledged(
           .abortSignal(signal),
       { timeLimitMs: 5_000 },
     );
-    error = whyUnsafeToAcknowledge({
-      lastScheduledRunAt: health?.last_scheduled_run_at ?? null,
-      hasAlerts: Boolean(env["ALERT_URL"]),
-      nowMs: clock(),
-    });
+    const hasAlerts = Boolean(env["ALERT_URL"]);
+    error = whyUnsafeToAcknowledge(
+      health?.last_scheduled_run_at,
+      hasAlerts,
+      clock(),
+    );
   } catch (thrown) {
     error = `cannot be checked: ${toDeliveryError(thrown).logMessage}`;
   }

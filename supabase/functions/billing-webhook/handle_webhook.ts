@@ -36,8 +36,15 @@ export async function handleWebhook(
       nowSeconds: startedMs / 1000,
     });
 
-    const { level, message, fields } = await processEvent(verified, webhook);
-    log(level, message, { ...fields, duration_ms: clock() - startedMs });
+    const { level, message, outcome, fields } = await processEvent(
+      verified,
+      webhook,
+    );
+    log(level, message, {
+      ...fields,
+      outcomes: { [outcome]: 1 },
+      duration_ms: clock() - startedMs,
+    });
     return new Response("OK", { status: 200, headers: TEXT });
   } catch (thrown) {
     const { code, logMessage, logFields } = toDeliveryError(thrown);

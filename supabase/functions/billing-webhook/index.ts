@@ -14,7 +14,6 @@ import { checkAcknowledged } from "./check_acknowledged.ts";
 import { throttleInfo } from "./throttle_info.ts";
 import { batch } from "./queues/batch.ts";
 import { isolateSlow } from "./queues/isolate_slow.ts";
-import { limitCalls } from "./queues/limit_calls.ts";
 import { retryWhileLocked } from "./queues/retry_while_locked.ts";
 import { handleWebhook, type Webhook } from "./handle_webhook.ts";
 import { readProviders } from "./signatures/signature_providers.ts";
@@ -28,13 +27,23 @@ const BODY_TIME_LIMIT_MS = 10_000;
  * about a second. After a wait of 3 s there is still time for a call that hangs (3 s) and
  * for one that records the failure (1.5 s), so each reply is sent within 10 s.
  */
-const BATCH_LIMITS = { maxTogether: 50, maxWaiting: 1_000, maxWaitMs: 3_000 };
+const TOGETHER = {
+  calls: 1,
+  maxTogether: 50,
+  maxWaiting: 1_000,
+  maxWaitMs: 3_000,
+};
 
 /**
  * Three calls at a time made other events 40 % slower on two cores. After a wait of 5 s
  * there is still time for a call (3 s) and for one that records the failure (1.5 s).
  */
-const HANDLER_LIMITS = { calls: 2, maxWaiting: 1_000, maxWaitMs: 5_000 };
+const ALONE = {
+  calls: 2,
+  maxTogether: 1,
+  maxWaiting: 1_000,
+  maxWaitMs: 5_000,
+};
 
 /** Allows ten lines per message in ten seconds. */
 const LOG_INTERVAL_MS = 1_000;
@@ -55,25 +64,16 @@ const wakeWorker = workerWaker(deployment, { fetch, log });
 
 const applyOptions = {
   database,
-  oncePerInvoice: deployment.oncePerInvoice,
   onRetries: () => wakeWorker("retries"),
 };
-const callHandler = limitCalls(
-  (event: BillingEvent) => applyWithHandler(event, applyOptions),
-  HANDLER_LIMITS,
+const callHandler = batch<BillingEvent, Outcome>(
+  async ([event]) => [await applyWithHandler(event!, applyOptions)],
+  ALONE,
 );
+const send = (events: BillingEvent[]) => applyEvents(events, applyOptions);
 const applyWithoutHandler = isolateSlow<BillingEvent, Outcome>({
-  together: batch(
-    (events) => applyEvents(events, applyOptions),
-    BATCH_LIMITS,
-  ),
-  alone: limitCalls(
-    async (event) => {
-      const [outcome] = await applyEvents([event], applyOptions);
-      return outcome!;
-    },
-    HANDLER_LIMITS,
-  ),
+  together: batch(send, TOGETHER),
+  alone: batch(send, ALONE),
   keyOf: ({ subscription_id, event_id }) => subscription_id ?? event_id,
 });
 

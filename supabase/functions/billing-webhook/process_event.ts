@@ -26,8 +26,7 @@ import {
 import type { VerifiedDelivery } from "./verify_delivery.ts";
 import type { Queue } from "./wake_worker.ts";
 
-export interface ProcessOptions
-  extends Omit<EventSettings, "maxBodyBytes" | "oncePerInvoice"> {
+export interface ProcessOptions extends Omit<EventSettings, "maxBodyBytes"> {
   /** Applies one event exactly once, maybe together with others. */
   readonly apply: (event: BillingEvent) => Promise<Outcome>;
   readonly database: DatabaseClient;
@@ -36,10 +35,11 @@ export interface ProcessOptions
   readonly clock: () => number;
 }
 
-/** The log line of a delivery that did not fail; `outcomes` has one entry. */
+/** The log line of a delivery that did not fail. */
 type LogLine = Readonly<{
   level: LogLevel;
   message: string;
+  outcome: string;
   fields: LogFields;
 }>;
 
@@ -105,8 +105,7 @@ async function applyOrIgnore(
     // The id and the type of an ignored event are not validated.
     const event_id = isIdentifier(parsed.id) ? parsed.id : undefined;
     const type = isIdentifier(parsed.type) ? parsed.type : undefined;
-    const outcomes = { [outcome]: 1 };
-    return { level, message, fields: { provider, event_id, type, outcomes } };
+    return { level, message, outcome, fields: { provider, event_id, type } };
   }
 
   const event = { ...parsed.event, provider };
@@ -114,9 +113,10 @@ async function applyOrIgnore(
   const outcome = await apply(event).catch((thrown) => {
     throw withLogFields(toDeliveryError(thrown), { subscription_id });
   });
-  const outcomes = { [outcome]: 1 };
-  const fields = { provider, event_id, type, subscription_id, outcomes };
-  if (outcome === "erased") return { ...describeErased(event.kind), fields };
+  const fields = { provider, event_id, type, subscription_id };
+  if (outcome === "erased") {
+    return { ...describeErased(event.kind), outcome, fields };
+  }
 
   // Also for a duplicate: the first delivery may have ended before it woke the worker.
   if (outcome !== "stale" && event.payment !== undefined) {
@@ -125,9 +125,9 @@ async function applyOrIgnore(
   if (parsed.isAccountUnusable) {
     const message =
       "checkout names no account: its accountId or client_reference_id cannot be an account ID";
-    return { level: "warn", message, fields };
+    return { level: "warn", message, outcome, fields };
   }
-  return { level: "info", message: "events applied", fields };
+  return { level: "info", message: "events applied", outcome, fields };
 }
 
 async function handleFailure(
@@ -137,21 +137,25 @@ async function handleFailure(
 ): Promise<LogLine> {
   const { format } = reading;
   const { code } = error;
-  const failed = await describeFailedBody(body, { format, derivedId });
+  const { failed, bodyHash } = await describeFailedBody(body, {
+    format,
+    derivedId,
+  });
   const logEvent = {
     provider,
-    event_id: failed.eventId,
-    type: failed.event.type,
+    event_id: failed.event_id,
+    type: failed.type,
     ...error.logFields,
   };
-  const logFields = { ...logEvent, body_sha256: failed.bodyHash };
+  const fields = { ...logEvent, code };
+  const logFields = { ...logEvent, body_sha256: bodyHash };
 
   // With `subscription_unknown` or `account_unknown`, so the body is JSON, not base64.
   if (
     unmappedSubscriptions === "ignore" && isUnmapped(error, failed.body, format)
   ) {
-    const fields = { ...logEvent, code, outcomes: { ignored: 1 } };
-    return { level: "info", message: "unmapped event ignored", fields };
+    const message = "unmapped event ignored";
+    return { level: "info", message, outcome: "ignored", fields };
   }
 
   // Not stored: an overloaded webhook must not make one more call per event, a
@@ -168,14 +172,13 @@ async function handleFailure(
       throw recordingFault(thrown, { code, logFields });
     });
   if (stored === "erased") {
-    const fields = { ...logEvent, outcomes: { erased: 1 } };
-    return { ...describeErased(failed.event.kind), fields };
+    return { ...describeErased(failed.kind), outcome: stored, fields };
   }
   if (stored === "applied") {
     // For example by a call whose answer was lost.
     wakeWorker("notifications");
-    const fields = { ...logEvent, code, outcomes: { duplicate: 1 } };
-    return { level: "info", message: "duplicate of an applied event", fields };
+    const message = "duplicate of an applied event";
+    return { level: "info", message, outcome: "duplicate", fields };
   }
 
   if (stored === "retry" || acknowledges) wakeWorker("retries");
@@ -183,9 +186,12 @@ async function handleFailure(
 
   // The provider will not send it again: alert the operator now.
   wakeWorker("notifications");
-  const outcomes = { acknowledged: 1 };
-  const fields = { ...logFields, code, error: error.logMessage, outcomes };
-  return { level: "error", message: "failure acknowledged", fields };
+  return {
+    level: "error",
+    message: "failure acknowledged",
+    outcome: "acknowledged",
+    fields: { ...logFields, code, error: error.logMessage },
+  };
 }
 
 function recordingFault(

@@ -14,6 +14,8 @@ export type BodyLimits = Readonly<{
   timeLimitMs: number;
 }>;
 
+type Reader = ReadableStreamDefaultReader<Uint8Array<ArrayBuffer>>;
+
 /**
  * Reads the exact bytes of a request's body, and counts them as they arrive. It
  * reads a stream, because only a stream can be dropped when the time is up
@@ -24,28 +26,26 @@ export type BodyLimits = Readonly<{
  */
 export async function readBody(
   request: Request,
-  { maxBytes, timeLimitMs }: BodyLimits,
+  limits: BodyLimits,
 ): Promise<Uint8Array<ArrayBuffer>> {
-  if (Number(request.headers.get("content-length")) > maxBytes) {
-    await drainBody(request, maxBytes);
-    throw tooLarge(maxBytes);
-  }
-
   const reader = request.body?.getReader();
+  if (Number(request.headers.get("content-length")) > limits.maxBytes) {
+    await discard(reader, limits);
+    throw new DeliveryError("body_too_large");
+  }
   if (reader === undefined) return new Uint8Array();
 
   const { promise: timeIsUp, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(() => {
-    const message = `The body did not arrive within ${timeLimitMs} ms`;
-    reject(new DeliveryError("body_too_slow", message));
-  }, timeLimitMs);
+  const timer = setTimeout(
+    () => reject(new DeliveryError("body_too_slow")),
+    limits.timeLimitMs,
+  );
 
   try {
-    return await readCounted(reader, maxBytes, timeIsUp);
+    return await readCounted(reader, limits, timeIsUp);
   } catch (error) {
     if (!(error instanceof DeliveryError)) {
-      const message = "The connection broke before the whole body arrived";
-      throw new DeliveryError("body_incomplete", message);
+      throw new DeliveryError("body_incomplete");
     }
     if (error.code === "body_too_slow") cancelAfterReply(reader);
     throw error;
@@ -55,8 +55,8 @@ export async function readBody(
 }
 
 async function readCounted(
-  reader: ReadableStreamDefaultReader<Uint8Array<ArrayBuffer>>,
-  maxBytes: number,
+  reader: Reader,
+  limits: BodyLimits,
   timeIsUp: Promise<never>,
 ): Promise<Uint8Array<ArrayBuffer>> {
   const chunks: Uint8Array<ArrayBuffer>[] = [];
@@ -66,19 +66,12 @@ async function readCounted(
     if (done) return takeSingleChunk(chunks) ?? concatenate(chunks, length);
 
     length += value.byteLength;
-    if (length > maxBytes) {
-      await discard(reader, maxBytes);
-      throw tooLarge(maxBytes);
+    if (length > limits.maxBytes) {
+      await discard(reader, limits);
+      throw new DeliveryError("body_too_large");
     }
     chunks.push(value);
   }
-}
-
-function tooLarge(maxBytes: number): DeliveryError {
-  return new DeliveryError(
-    "body_too_large",
-    `The body is larger than ${maxBytes} bytes: if such events are expected, raise MAX_BODY_BYTES`,
-  );
 }
 
 /**
@@ -110,18 +103,12 @@ function concatenate(
   return bytes;
 }
 
-export async function drainBody(
-  request: Request,
-  maxBytes: number,
+/** Reads what is left of a refused body, within limits. */
+export async function discard(
+  reader: Reader | undefined,
+  { maxBytes }: BodyLimits,
 ): Promise<void> {
-  const reader = request.body?.getReader();
-  if (reader !== undefined) await discard(reader, maxBytes);
-}
-
-async function discard(
-  reader: ReadableStreamDefaultReader<Uint8Array>,
-  maxBytes: number,
-): Promise<void> {
+  if (reader === undefined) return;
   const { promise: timeIsUp, resolve } = Promise.withResolvers<void>();
   const timer = setTimeout(resolve, DISCARD_TIME_LIMIT_MS);
 
@@ -147,8 +134,6 @@ async function discard(
  * received data for as long as the sender keeps it open. The connection of a sender that
  * has stopped sending stays open, without the data.
  */
-function cancelAfterReply(
-  reader: ReadableStreamDefaultReader<Uint8Array>,
-): void {
+function cancelAfterReply(reader: Reader): void {
   setTimeout(() => reader.cancel().catch(() => {}), CANCEL_DELAY_MS);
 }

@@ -1,5 +1,5 @@
-import { DeliveryError } from "../_shared/billing/errors.ts";
-import { type BodyLimits, drainBody, readBody } from "./read_body.ts";
+import { DeliveryError, type ErrorCode } from "../_shared/billing/errors.ts";
+import { type BodyLimits, discard, readBody } from "./read_body.ts";
 
 /** A request to this endpoint. Nothing about it is verified yet. */
 export type Delivery = Readonly<{
@@ -29,22 +29,13 @@ export async function readDelivery(
 ): Promise<Delivery> {
   const refusal = refusalOf(request);
   if (refusal !== undefined) {
-    await drainBody(request, limits.maxBytes);
-    throw new DeliveryError(refusal, REFUSALS[refusal]);
+    await discard(request.body?.getReader(), limits);
+    throw new DeliveryError(refusal);
   }
   return { headers: request.headers, body: await readBody(request, limits) };
 }
 
-const REFUSALS = {
-  path_unknown:
-    "No endpoint at this path: check the URL that is registered at the provider",
-  method_not_allowed:
-    "Only POST is allowed: check the URL that is registered at the provider",
-  encoding_unsupported:
-    "The body is compressed: have the provider, or the proxy in between, send it without Content-Encoding",
-} as const;
-
-function refusalOf(request: Request): keyof typeof REFUSALS | undefined {
+function refusalOf(request: Request): ErrorCode | undefined {
   if (!PATHS.has(pathOf(request))) return "path_unknown";
   if (request.method !== "POST") return "method_not_allowed";
   const encoding = request.headers.get("content-encoding") || "identity";

@@ -2,12 +2,9 @@ import type { Log, LogFields } from "../_shared/billing/log.ts";
 
 interface Interval {
   written: number;
-  /** Stands for the lines that were left out. */
-  summary?: {
-    fields: LogFields;
-    lines: number;
-    outcomes: Record<string, number>;
-  };
+  /** How many were left out, and what the line that stands for them says. */
+  lines: number;
+  fields: LogFields;
 }
 
 /**
@@ -25,43 +22,42 @@ export function throttleInfo(
 ): Log {
   const intervals = new Map<string, Interval>();
 
-  function endInterval(message: string): void {
-    const summary = intervals.get(message)?.summary;
-    if (summary === undefined) {
-      intervals.delete(message);
-      return;
-    }
-
-    const { fields, lines, outcomes } = summary;
-    const sums = Object.keys(outcomes).length > 0 && { outcomes };
-    log("info", message, { ...fields, lines, ...sums });
-    beginInterval(message, { written: 1 });
+  function beginInterval(message: string, written: number): Interval {
+    const interval = { written, lines: 0, fields: {} };
+    intervals.set(message, interval);
+    setTimeout(endInterval, intervalMs, message, interval);
+    return interval;
   }
 
-  function beginInterval(message: string, interval: Interval): Interval {
-    intervals.set(message, interval);
-    setTimeout(endInterval, intervalMs, message);
-    return interval;
+  function endInterval(message: string, { lines, fields }: Interval): void {
+    intervals.delete(message);
+    if (lines === 0) return;
+    log("info", message, { ...fields, lines });
+    beginInterval(message, 1);
   }
 
   return function throttled(level, message, fields = {}) {
     if (level !== "info") return log(level, message, fields);
 
-    const interval = intervals.get(message) ??
-      beginInterval(message, { written: 0 });
+    const interval = intervals.get(message) ?? beginInterval(message, 0);
     if (interval.written < maxLines) {
       interval.written++;
       return log(level, message, fields);
     }
 
-    const summary = interval.summary ??= { fields, lines: 0, outcomes: {} };
-    summary.fields = fields;
-    summary.lines++;
-    const { outcomes } = fields;
-    if (typeof outcomes === "object" && outcomes !== null) {
-      for (const [outcome, count] of Object.entries(outcomes)) {
-        summary.outcomes[outcome] = (summary.outcomes[outcome] ?? 0) + count;
-      }
-    }
+    interval.lines++;
+    const { outcomes } = interval.fields;
+    interval.fields = { ...fields, ...sumOf(outcomes, fields["outcomes"]) };
   };
+}
+
+/** Returns the sums of outcomes, if there are any. */
+function sumOf(...all: LogFields[string][]) {
+  const outcomes: Record<string, number> = {};
+  for (const one of all) {
+    for (const [outcome, count] of Object.entries(Object(one))) {
+      outcomes[outcome] = (outcomes[outcome] ?? 0) + Number(count);
+    }
+  }
+  return Object.keys(outcomes).length > 0 ? { outcomes } : {};
 }

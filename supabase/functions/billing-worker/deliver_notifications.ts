@@ -16,12 +16,7 @@ import type {
   Notification,
 } from "./channels/channel.ts";
 
-/** An attempt, or `unsent` if the destination answered 429 to an earlier one. */
-type Result = Omit<Attempt, "result"> & {
-  readonly result: Attempt["result"] | "unsent";
-};
-
-export type NotificationCounts = Record<"claimed" | Result["result"], number>;
+export type NotificationCounts = Record<"claimed" | Attempt["result"], number>;
 
 export const NO_NOTIFICATIONS: NotificationCounts = {
   claimed: 0,
@@ -65,9 +60,7 @@ export type DeliveryOptions = Readonly<{
   alertChannel?: Channel<Alert> | undefined;
   /** The listed types' handlers; undefined if unlisted ones should cause no alert. */
   handlers?: readonly string[] | undefined;
-  /** See {@linkcode pacer}. */
   pace: () => Promise<void>;
-  /** When the time of the run is over. */
   endMs: number;
   /** How many notifications this run may still claim. */
   limit?: number;
@@ -93,7 +86,7 @@ export async function deliverNotifications(
   const batch_size = perSecond ? perSecond * PACED_BATCH_SECONDS : BATCH_SIZE;
   const claim = { lease_id: leaseId, destination, batch_size };
 
-  const all: Result[] = [];
+  const all: Attempt[] = [];
   while (clock() < endMs && all.length < limit) {
     const due: unknown = await callFunction(
       database,
@@ -143,12 +136,12 @@ async function deliverBatch<Message extends Notification | Alert>(
   claimed: readonly Message[],
   { destination, send }: Channel<Message>,
   { database, leaseId, log, pace }: DeliveryOptions,
-): Promise<readonly Result[]> {
+): Promise<readonly Attempt[]> {
   if (claimed.length === 0) return [];
 
   let isLimited = false;
   const results = await Promise.all(
-    claimed.map(async (message): Promise<Result> => {
+    claimed.map(async (message): Promise<Attempt> => {
       await pace();
       if (isLimited) return { result: "unsent" };
       const attempt = await send(message);
@@ -211,7 +204,7 @@ export function pacer(
   };
 }
 
-function count(results: readonly Result[]): NotificationCounts {
+function count(results: readonly Attempt[]): NotificationCounts {
   const counts = { ...NO_NOTIFICATIONS, claimed: results.length };
   for (const { result } of results) counts[result]++;
   return counts;

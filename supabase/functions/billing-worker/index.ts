@@ -5,7 +5,7 @@ import { verifyAuth } from "@supabase/server/core";
 import "@supabase/supabase-js";
 import {
   readDeploymentSettings,
-  readKeyMap,
+  readSecretKeys,
 } from "../_shared/billing/settings/deployment.ts";
 import { createClient } from "../_shared/billing/database/client.ts";
 import {
@@ -88,10 +88,7 @@ const callers = {
   auth: "secret:*",
   env: {
     url: deployment.supabaseUrl,
-    secretKeys: readKeyMap(env, {
-      map: "SUPABASE_SECRET_KEYS",
-      legacy: "SUPABASE_SERVICE_ROLE_KEY",
-    }),
+    secretKeys: readSecretKeys(env),
   },
 } as const;
 

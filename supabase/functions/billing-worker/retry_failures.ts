@@ -1,4 +1,4 @@
-import type { RetriedEvent } from "../_shared/billing/database/apply_events.ts";
+import type { BillingEvent } from "../_shared/billing/database/apply_events.ts";
 import {
   callFunction,
   type DatabaseFunctions,
@@ -136,7 +136,7 @@ function readFailure(
     }
 
     const retry = { event_id, lease_id: leaseId };
-    const event: RetriedEvent = { ...parsed.event, provider, retry };
+    const event: BillingEvent = { ...parsed.event, provider, retry };
     return { failure, format, text, event };
   } catch (thrown) {
     const error = toDeliveryError(thrown);

@@ -1,4 +1,4 @@
-import { invoiceEvent } from "../../../scripts/events/invoice_event.ts";
+import { invoiceEvent } from "../../../scripts/events/templates.ts";
 import { subscriptionEvent } from "../../../scripts/events/subscription_event.ts";
 import type { BillingEvent } from "../../../supabase/functions/_shared/billing/database/apply_events.ts";
 import { stripe } from "../../../supabase/functions/_shared/billing/events/stripe.ts";

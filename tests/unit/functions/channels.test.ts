@@ -298,21 +298,11 @@ const ALERTS = [
   SWEEP_FAILED,
 ];
 Deno.test("docs/notifications.md and messages.txt show what is sent", async () => {
-  const mails = EXAMPLES.map((one) => renderEmail(emailTexts(one)));
-  const [{ subject, text }] = mails as [typeof mails[number]];
-  const shown = [
-    await webhookExample(PAYMENT),
-    `From: Billing <billing@example.com>\nTo: owner@example.com\nSubject: ${subject}\n\n${text}`,
-  ];
+  const shown = `\`\`\`http\n${await webhookExample(PAYMENT)}\n\`\`\``;
   await checkFile("docs/notifications.md", (page) => {
-    const left = shown.values();
-    const changed = page.replaceAll(
-      /^```(http|text)\n[^]*?^```$/gm,
-      (_, language: string) =>
-        `\`\`\`${language}\n${left.next().value}\n\`\`\``,
-    );
-    assertEquals([...left], []);
-    return changed;
+    const example = /^```http\n[^]*?^```$/m;
+    assert(example.test(page));
+    return page.replace(example, () => shown);
   });
 
   const sent = [
@@ -325,7 +315,8 @@ Deno.test("docs/notifications.md and messages.txt show what is sent", async () =
     const options = { url: SLACK, projectUrl: HOSTED };
     sent.push((await send(alert, undefined, options)).sent.text);
   }
-  for (const { subject, text } of mails) {
+  for (const example of EXAMPLES) {
+    const { subject, text } = renderEmail(emailTexts(example));
     sent.push([subject, ...text.split("\n\n")].join("\n"));
   }
   const path = "tests/unit/functions/messages.txt";

@@ -74,6 +74,7 @@ async function handle(
     toleranceSeconds: 300,
     ...NO_FURTHER,
     accountFromCheckout: true,
+    oncePerInvoice: false,
     handlerTypes: { types: new Set(), ...(fault && { fault }) },
     unmappedSubscriptions: ignores ? "ignore" : "fail",
     body: { maxBytes: 4_096, timeLimitMs: 5_000 },

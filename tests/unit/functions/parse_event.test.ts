@@ -146,6 +146,18 @@ const TELLS: [given: object, notify: string[], told: string | undefined][] = [
     "action_required",
   ],
 ];
+Deno.test("parseEvent() limits notifications to one per invoice, if that is set", () => {
+  for (const oncePerInvoice of [true, false, undefined]) {
+    const parsed = parseEvent(JSON.stringify(event(FAILED)), {
+      ...OPTIONS,
+      notify: new Set(["payment_failed"]),
+      ...(oncePerInvoice !== undefined && { oncePerInvoice }),
+    });
+    const payment = parsed.isIgnored ? undefined : parsed.event.payment;
+    assertEquals(payment?.once_per_invoice, oncePerInvoice || undefined);
+  }
+});
+
 Deno.test("parseEvent() keeps what accounts are to be told, and nothing else", () => {
   for (const [given, notify, told] of TELLS) {
     const parsed = parseEvent(JSON.stringify(given), {

@@ -3,40 +3,50 @@ import {
   DeliveryError,
   type ErrorCode,
 } from "../../../supabase/functions/_shared/billing/errors.ts";
-import { batch } from "../../../supabase/functions/billing-webhook/queues/batch.ts";
+import {
+  batch,
+  type BatchLimits,
+} from "../../../supabase/functions/billing-webhook/queues/batch.ts";
 import { isolateSlow } from "../../../supabase/functions/billing-webhook/queues/isolate_slow.ts";
-import { limitCalls } from "../../../supabase/functions/billing-webhook/queues/limit_calls.ts";
 import { retryWhileLocked } from "../../../supabase/functions/billing-webhook/queues/retry_while_locked.ts";
 import { settle, useFakeTimers } from "../../support/fake_timers.ts";
 
-const LIMITS = { maxTogether: 3, maxWaiting: 5, maxWaitMs: 4_000 };
+const LIMITS = { calls: 1, maxTogether: 3, maxWaiting: 5, maxWaitMs: 4_000 };
 
 /**
  * What becomes of items: `[1,2]` are sent together, `1` has its result, and
  * `2!overloaded` has failed.
  *
- * @param script What happens. A number is an item that is handed in. The call
- * under way ends with the results (`ok`), with a failure of its first item
+ * @param script What happens. A number is an item that is handed in. The oldest
+ * call under way ends with the results (`ok`), with a failure of its first item
  * (`one`) or of all (`down`). `+1` is a millisecond that passes, and `timers`
  * notes how many there are: `1t`.
  */
-async function batched(script: string, limits = LIMITS): Promise<string> {
+async function batched(
+  script: string,
+  limits: BatchLimits = LIMITS,
+): Promise<string> {
   using timers = useFakeTimers();
   const log: string[] = [];
-  let items: string[] = [];
-  let call = Promise.withResolvers<(string | DeliveryError)[]>();
-  const send = batch<string, string>((sent) => {
-    log.push(`[${sent}]`);
-    items = sent;
-    call = Promise.withResolvers();
+  type Call = PromiseWithResolvers<(string | DeliveryError)[]>;
+  const underWay: { items: string[]; call: Call }[] = [];
+  const send = batch<string, string>((items) => {
+    log.push(`[${items}]`);
+    const call: Call = Promise.withResolvers();
+    underWay.push({ items, call });
     return call.promise;
   }, limits);
 
   const unknown = new DeliveryError("subscription_unknown", "No.");
+  const end = (how: (call: Call, items: string[]) => void) => () => {
+    const { call, items } = underWay.shift()!;
+    how(call, items);
+  };
+  const down = new DeliveryError("database_unavailable", "No.");
   const steps: Record<string, () => void> = {
-    ok: () => call.resolve(items),
-    one: () => call.resolve([unknown, ...items.slice(1)]),
-    down: () => call.reject(new DeliveryError("database_unavailable", "No.")),
+    ok: end((call, items) => call.resolve(items)),
+    one: end((call, items) => call.resolve([unknown, ...items.slice(1)])),
+    down: end((call) => call.reject(down)),
     timers: () => log.push(`${timers.pending()}t`),
   };
 
@@ -56,14 +66,15 @@ async function batched(script: string, limits = LIMITS): Promise<string> {
 }
 
 const AT_ONCE = { ...LIMITS, maxTogether: 50 };
-const HISTORIES: [script: string, becomes: string, limits?: typeof LIMITS][] = [
+const ALONE = { calls: 2, maxTogether: 1, maxWaiting: 3, maxWaitMs: 5_000 };
+const HISTORIES: [script: string, becomes: string, limits?: BatchLimits][] = [
   [
     // Half of five and one; of three and three; of three and two; after a pause.
     "1 2 3 4 5 ok 6 ok 7 8 9 ok ok 10 ok timers",
     "[1] [2,3,4] 1 [5,6] 2 3 4 [7,8,9] 5 6 7 8 9 [10] 10 0t",
     AT_ONCE,
   ],
-  ["0 1 2 3 4 5 6 ok ok ok ok", "[0] 6!overloaded [1,2,3] 0 [4,5] 1 2 3 4 5"],
+  ["0 1 2 3 4 5 6 ok ok ok", "[0] 6!overloaded [1,2,3] 0 [4,5] 1 2 3 4 5"],
   [
     "1 2 3 4 5 ok one down 6 7 8 down down 9 ok",
     "[1] [2,3,4] 1 [5] 2!unknown 3 4 5!unavailable [6] [7,8] 6!unavailable 7!unavailable 8!unavailable [9] 9",
@@ -73,54 +84,17 @@ const HISTORIES: [script: string, becomes: string, limits?: typeof LIMITS][] = [
     "1 2 +1000 3 4 timers +2999 +1 +999 5 6 7 8 +1 ok timers +3998 +1 timers",
     "[1] +1000 1t +2999 +1 2!overloaded +999 8!overloaded +1 3!overloaded 4!overloaded [5,6] 1 1t +3998 +1 7!overloaded 0t",
   ],
+  [
+    // Two calls at a time; the next one takes the place of one that has ended.
+    "1 2 3 4 5 6 ok one +4999 7 +1 down ok ok 8 9 10 timers",
+    "[1] [2] 6!overloaded [3] 1 [4] 2!unknown +4999 +1 5!overloaded [7] 3!unavailable 4 7 [8] [9] 1t",
+    ALONE,
+  ],
 ];
 Deno.test("batch() sends at once, and batches what arrives meanwhile, within limits", async () => {
   for (const [script, becomes, limits] of HISTORIES) {
     assertEquals(await batched(script, limits), becomes, script);
   }
-});
-
-Deno.test("limitCalls() limits the calls under way, and how many wait", async () => {
-  using timers = useFakeTimers();
-  type Call = PromiseWithResolvers<string | DeliveryError>;
-  const calls = new Map<string, Call>();
-  const log: string[] = [];
-  const handIn = limitCalls<string, string>((item) => {
-    log.push(`[${item}]`);
-    calls.set(item, Promise.withResolvers());
-    return calls.get(item)!.promise;
-  }, { calls: 2, maxWaiting: 3, maxWaitMs: 5_000 });
-
-  const hand = async (...items: string[]) => {
-    for (const item of items) {
-      handIn(item).catch(({ code }) => `!${code}`)
-        .then((result) => log.push(`${item}${result}`));
-    }
-    await settle();
-  };
-
-  const end = async (item: string, result: string | DeliveryError) => {
-    calls.get(item)!.resolve(result);
-    await settle();
-  };
-
-  await hand("1", "2", "3", "4", "5", "6");
-  await end("2", "ok");
-  await end("1", new DeliveryError("record_locked", "No."));
-  await timers.pass(4_999);
-  await hand("7");
-  await timers.pass(1);
-  calls.get("3")!.reject(new DeliveryError("database_unavailable", "No."));
-  await settle();
-  await end("4", "ok");
-  await end("7", "ok");
-  await hand("8", "9", "10");
-
-  assertEquals(
-    log.join(" "),
-    "[1] [2] 6!overloaded [3] 2ok [4] 1!record_locked 5!overloaded [7] 3!database_unavailable 4ok 7ok [8] [9]",
-  );
-  assertEquals(timers.pending(), 1);
 });
 
 const locked = (times: number) => Array<ErrorCode>(times).fill("record_locked");

@@ -189,19 +189,21 @@ interface DeliveryErrorOptions extends ErrorOptions {
   sqlState?: string | undefined;
 }
 
-/** A failure with its code. The texts are for operators, never for a reply. */
+/**
+ * A failure with its code. The texts are for operators, never for a reply; by default, the
+ * meaning of the code.
+ */
 export class DeliveryError extends Error {
   override name = "DeliveryError";
   /** The text for the log: the message, unless that may repeat event data. */
   readonly logMessage: string;
-  /** Identifies the event in the log; empty until it is known. */
   readonly logFields: LogFields;
   /** The code with which the database refused the event; undefined if it did not. */
   readonly sqlState: string | undefined;
 
   constructor(
     readonly code: ErrorCode,
-    message: string,
+    message: string = ERRORS[code].means,
     { logMessage = message, logFields = {}, sqlState, ...options }:
       DeliveryErrorOptions = {},
   ) {

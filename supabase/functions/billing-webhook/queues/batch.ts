@@ -1,5 +1,4 @@
 import { DeliveryError } from "../../_shared/billing/errors.ts";
-import { overloaded, type WaitingLimits } from "./limit_calls.ts";
 
 type Waiting<Item, Result> = Readonly<{
   item: Item;
@@ -9,10 +8,14 @@ type Waiting<Item, Result> = Readonly<{
   endMs: number;
 }>;
 
+export type BatchLimits = Readonly<
+  Record<"calls" | "maxTogether" | "maxWaiting" | "maxWaitMs", number>
+>;
+
 /**
- * Makes a function that batches the items that arrive during a call into the
- * next call. Only one call runs at a time. An item that arrives while none runs
- * is sent at once, so a single event never waits.
+ * Makes a function that sends items in batches, with at most `calls` calls at a time. An
+ * item that arrives while fewer run is sent at once, so a single event never waits; the
+ * others wait for the next call.
  *
  * A call takes at most half of the items in flight (waiting now, or just
  * answered), so that the other half is read and verified while it runs.
@@ -24,18 +27,16 @@ type Waiting<Item, Result> = Readonly<{
  */
 export function batch<Item, Result>(
   send: (items: Item[]) => Promise<readonly (Result | DeliveryError)[]>,
-  { maxTogether, maxWaiting, maxWaitMs }: WaitingLimits & {
-    maxTogether: number;
-  },
+  { calls, maxTogether, maxWaiting, maxWaitMs }: BatchLimits,
 ): (item: Item) => Promise<Result> {
   // The items are in order of arrival, so their waits end in that order, and one
   // timer is enough. A timer per item costs processor time under load.
   const waiting: Waiting<Item, Result>[] = [];
   let timer: ReturnType<typeof setTimeout> | undefined;
-  let isSending = false;
+  let running = 0;
 
   async function sendAll(): Promise<void> {
-    isSending = true;
+    running++;
     let answered = 0;
     while (waiting.length > 0) {
       const half = Math.ceil((waiting.length + answered) / 2);
@@ -44,7 +45,7 @@ export function batch<Item, Result>(
       await sendTogether(together);
       answered = together.length;
     }
-    isSending = false;
+    running--;
   }
 
   async function sendTogether(
@@ -87,8 +88,12 @@ export function batch<Item, Result>(
     return new Promise((resolve, reject) => {
       const endMs = performance.now() + maxWaitMs;
       waiting.push({ item, resolve, reject, endMs });
-      if (!isSending) sendAll();
+      if (running < calls) sendAll();
       else if (waiting.length === 1) watchFirst();
     });
   };
+}
+
+function overloaded(message: string): DeliveryError {
+  return new DeliveryError("overloaded", `${message}: see docs/scaling.md`);
 }

@@ -1,11 +1,11 @@
 /** How each provider signs: the scheme, the headers and the keys. */
 import type { Environment } from "../../_shared/billing/environment.ts";
-import type { Format } from "../../_shared/billing/events/format.ts";
 import type { ReadingSettings } from "../../_shared/billing/events/parse_event.ts";
 import { FORMATS } from "../../_shared/billing/events/formats.ts";
 import {
   PROVIDERS,
   readFormatName,
+  readOfEach,
   readProviderSettings,
   settingsPrefix,
 } from "../../_shared/billing/settings/providers.ts";
@@ -51,34 +51,9 @@ export type SignatureProvider = Readonly<{
 export async function readProviders(
   env: Environment,
 ): Promise<readonly SignatureProvider[]> {
-  const providers = await Promise.all(
+  return await Promise.all(
     PROVIDERS.map((defaults) => readProvider(env, defaults)),
   );
-  return providers.map((provider) => {
-    const fault = provider.fault ?? sharedSecret(provider, env);
-    return fault === undefined ? provider : { ...provider, keys: [], fault };
-  });
-}
-
-/** Returns the fault if two providers share a secret: each could sign as the other. */
-function sharedSecret(
-  { name }: SignatureProvider,
-  env: Environment,
-): string | undefined {
-  const secretsOf = (variable: string) => env[variable]?.split(",") ?? [];
-  const variable = secretVariable(name);
-  const secrets = secretsOf(variable);
-  const other = PROVIDERS.map((provider) => secretVariable(provider.name))
-    .find((other) =>
-      other !== variable &&
-      secretsOf(other).some((secret) => secrets.includes(secret))
-    );
-  return other &&
-    `${variable} and ${other} share a secret: give each provider its own`;
-}
-
-function secretVariable(provider: string): string {
-  return `${settingsPrefix(provider)}SIGNING_SECRET`;
 }
 
 async function readProvider(
@@ -88,7 +63,7 @@ async function readProvider(
   const { name } = defaults;
   const prefix = settingsPrefix(name);
 
-  const format = readFormat(env, name);
+  const format = FORMATS[readOfEach(env, readFormatName)[name] ?? "stripe"];
   const schemeName = env[`${prefix}SIGNATURE_SCHEME`] ||
     (format.scheme ?? defaults.scheme);
   const scheme = SCHEMES.get(schemeName) ?? stripeScheme;
@@ -97,10 +72,10 @@ async function readProvider(
     SCHEMES.get(schemeName)?.defaultHeader ?? format.header ?? defaults.header,
   ];
   const isTaken = PROVIDERS.some(({ name }) =>
-    configuredHeader(settingsPrefix(name), env) === STRIPE_HEADER
+    configuredHeader(name, env) === STRIPE_HEADER
   );
   if (scheme === stripeScheme && !isTaken) defaultHeaders.push(STRIPE_HEADER);
-  const header = configuredHeader(prefix, env);
+  const header = configuredHeader(name, env);
   const isHeader = header !== undefined && HEADER_NAME.test(header);
 
   const withoutKeys: SignatureProvider = {
@@ -117,68 +92,74 @@ async function readProvider(
       const names = [...SCHEMES.keys()].join(", ");
       throw new Error(`${prefix}SIGNATURE_SCHEME must be one of ${names}`);
     }
-    if (header !== undefined) checkHeader(header, { prefix, scheme });
-
-    const variable = secretVariable(name);
-    const secrets = readSigningSecrets(env, variable);
-    const keys = secrets.flatMap((secret) => keysOf(secret, variable, scheme));
+    if (header !== undefined && !isHeader) {
+      throw new Error(
+        `${prefix}SIGNATURE_HEADER must be the name of an HTTP header, such as stripe-signature`,
+      );
+    }
+    if (
+      scheme.hasHeaderPrefix && !withoutKeys.headers[0]!.endsWith("-signature")
+    ) {
+      throw new Error(
+        `${prefix}SIGNATURE_HEADER must end with -signature: the headers with the id and the time have the same prefix`,
+      );
+    }
     return {
       ...withoutKeys,
       reading: { ...reading, format },
       acknowledges,
-      keys: await Promise.all(keys.map(importKey)),
+      keys: await readKeys(env, name, scheme),
     };
   } catch (error) {
     return { ...withoutKeys, fault: (error as Error).message };
   }
 }
 
-function readFormat(env: Environment, provider: string): Format {
-  try {
-    return FORMATS[readFormatName(env, provider)];
-  } catch {
-    return FORMATS.stripe;
-  }
-}
-
 function configuredHeader(
-  prefix: string,
+  provider: string,
   env: Environment,
 ): string | undefined {
-  return env[`${prefix}SIGNATURE_HEADER`]?.toLowerCase() || undefined;
+  return env[`${settingsPrefix(provider)}SIGNATURE_HEADER`]?.toLowerCase() ||
+    undefined;
 }
 
-function checkHeader(
-  header: string,
-  { prefix, scheme }: { prefix: string; scheme: SignatureScheme },
-): void {
-  const name = `${prefix}SIGNATURE_HEADER`;
-  if (!HEADER_NAME.test(header)) {
-    throw new Error(
-      `${name} must be the name of an HTTP header, such as stripe-signature`,
-    );
-  }
-  if (scheme.hasHeaderPrefix && !header.endsWith("-signature")) {
-    throw new Error(
-      `${name} must end with -signature: the headers with the id and the time have the same prefix`,
-    );
-  }
-}
-
-function keysOf(secret: string, variable: string, scheme: SignatureScheme) {
+async function readKeys(
+  env: Environment,
+  provider: string,
+  scheme: SignatureScheme,
+): Promise<CryptoKey[]> {
+  const variable = secretVariable(provider);
+  const secrets = readSigningSecrets(env, variable);
+  let keys: Uint8Array<ArrayBuffer>[];
   try {
-    return scheme.keysOf(secret);
+    keys = secrets.flatMap((secret) => scheme.keysOf(secret));
   } catch (error) {
     const { message } = error as Error;
     throw new Error(
       `${variable} does not fit the signature scheme: ${message}`,
     );
   }
+
+  // Each could sign as the other.
+  const other = PROVIDERS.map(({ name }) => secretVariable(name))
+    .filter((other) => other !== variable)
+    .find((other) =>
+      env[other]?.split(",").some((secret) => secrets.includes(secret))
+    );
+  if (other !== undefined) {
+    throw new Error(
+      `${variable} and ${other} share a secret: give each provider its own`,
+    );
+  }
+
+  const algorithm = { name: "HMAC", hash: "SHA-256" };
+  return await Promise.all(
+    keys.map((bytes) =>
+      crypto.subtle.importKey("raw", bytes, algorithm, false, ["verify"])
+    ),
+  );
 }
 
-async function importKey(bytes: Uint8Array<ArrayBuffer>): Promise<CryptoKey> {
-  const algorithm = { name: "HMAC", hash: "SHA-256" };
-  return await crypto.subtle.importKey("raw", bytes, algorithm, false, [
-    "verify",
-  ]);
+function secretVariable(provider: string): string {
+  return `${settingsPrefix(provider)}SIGNING_SECRET`;
 }

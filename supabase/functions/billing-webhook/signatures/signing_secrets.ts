@@ -10,6 +10,8 @@ import {
  */
 const MIN_LENGTH = 16;
 
+const COPY = "copy the secret from the provider's dashboard";
+
 /** The usual placeholders of documentation and templates. */
 const PLACEHOLDERS = [
   /\.\.\.|…/,
@@ -29,9 +31,7 @@ const PLACEHOLDERS = [
 export function readSigningSecrets(env: Environment, name: string): string[] {
   const value = env[name] ?? "";
   if (value.trim() === "") {
-    throw new Error(
-      `${name} is not set: copy it from the provider's dashboard`,
-    );
+    throw new Error(`${name} is not set: ${COPY}`);
   }
   const secrets = value.split(",");
   for (const secret of secrets) {
@@ -45,19 +45,19 @@ function faultOf(secret: string, env: Environment): string | undefined {
   // A secret of any scheme may have the prefix, so a placeholder may follow it.
   const body = secret.replace(/^whsec_/, "");
   if (body === "") {
-    return "contains an empty secret: remove the extra comma, or copy the secret from the provider's dashboard";
+    return `contains an empty secret: remove the extra comma, or ${COPY}`;
   }
   if (secret !== secret.trim()) {
     return "has white space before or after a secret: remove it";
   }
   if (PLACEHOLDERS.some((placeholder) => placeholder.test(body))) {
-    return "contains a placeholder: copy the secret from the provider's dashboard";
+    return `contains a placeholder: ${COPY}`;
   }
   if (secret.length < MIN_LENGTH) {
     return `contains a secret of fewer than ${MIN_LENGTH} characters: copy the whole secret (a comma separates two secrets)`;
   }
   if (isPublished(secret) && !isLocalStack(env)) {
-    return "contains the local stack's secret, which is public, but this is not a local stack: copy the secret from the provider's dashboard";
+    return `contains the local stack's secret, which is public, but this is not a local stack: ${COPY}`;
   }
   return undefined;
 }

@@ -83,11 +83,16 @@ export type Attempt = Readonly<{
    * - `failed`: it is tried again, unless this was the last attempt.
    * - `limited`: 429, which does not count as an attempt; all sending pauses.
    * - `dead`: the destination answered 410.
-   * - `undeliverable`: the account has no address.
-   *
-   * The last two are not tried again.
+   * - `undeliverable`: the account has no address. Like `dead`, it is not tried again.
+   * - `unsent`: not made, because the destination answered 429 to an earlier one.
    */
-  result: "sent" | "failed" | "limited" | "dead" | "undeliverable";
+  result:
+    | "sent"
+    | "failed"
+    | "limited"
+    | "dead"
+    | "undeliverable"
+    | "unsent";
   error?: string;
   retryAfterSeconds?: number | undefined;
 }>;

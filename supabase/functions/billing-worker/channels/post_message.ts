@@ -24,7 +24,7 @@ export async function postMessage(
       signal,
     });
     await response.body?.cancel();
-    return readAttempt(response, { setting, nowMs: clock() });
+    return readAttempt(response, setting, clock());
   } catch (error) {
     return {
       result: "failed",
@@ -37,7 +37,8 @@ export async function postMessage(
 
 function readAttempt(
   { ok, status, headers }: Response,
-  { setting, nowMs }: { setting: string; nowMs: number },
+  setting: string,
+  nowMs: number,
 ): Attempt {
   if (ok) return { result: "sent" };
   if (status === 410) {

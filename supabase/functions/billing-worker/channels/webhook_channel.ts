@@ -24,69 +24,45 @@ export function alertChannel(
   const send = webhookSender(url, "ALERT_URL", options);
   return {
     destination: alertDestination(url),
-    send: (message) => send(message, alertData(message.alert)),
+    send: (message) => send(message, pick(message.alert, ALERT_FIELDS)),
   };
 }
 
-/** JSON leaves out what is undefined. */
+/** The fields of a message, in an order for people to read. */
+const NOTIFICATION_FIELDS = `
+  account_id subscription_id provider event_id occurred_at invoice_id
+  hosted_invoice_url amount_due currency attempt_count next_payment_attempt
+  trial_end still_has_access`;
+const ALERT_FIELDS = `
+  error_code error open new first_failed_at last_failed_at provider event_id
+  event_type missed types last_success_at resolved opened_at handlers`;
+
+const TIME = /_at$|^next_payment_attempt$|^trial_end$/;
+
+/** Returns the fields that are not null; times in ISO 8601. */
+function pick(message: Notification | Alert["alert"], names: string) {
+  const values = new Map<string, unknown>(Object.entries(message));
+  return Object.fromEntries(
+    names.trim().split(/\s+/).flatMap((name) => {
+      const value = values.get(name) ?? undefined;
+      if (value === undefined) return [];
+      return [[name, TIME.test(name) ? toIso(String(value)) : value]];
+    }),
+  );
+}
+
 function notificationData(notification: Notification) {
   const { attempt_count, next_payment_attempt } = notification;
+  const isLast = attempt_count !== null && next_payment_attempt === null;
   return {
-    account_id: notification.account_id,
-    subscription_id: notification.subscription_id,
-    provider: notification.provider,
-    event_id: notification.event_id,
-    occurred_at: toIso(notification.occurred_at),
-    invoice_id: notification.invoice_id ?? undefined,
-    hosted_invoice_url: notification.hosted_invoice_url ?? undefined,
-    amount_due: notification.amount_due ?? undefined,
-    currency: notification.currency ?? undefined,
-    attempt_count: attempt_count ?? undefined,
-    next_payment_attempt: toIso(next_payment_attempt) ??
-      (attempt_count === null ? undefined : null),
-    trial_end: toIso(notification.trial_end),
-    still_has_access: notification.still_has_access ?? undefined,
+    ...pick(notification, NOTIFICATION_FIELDS),
+    ...(isLast && { next_payment_attempt }),
   };
 }
 
 /** Differs from the destination of notifications, so that their pause does not delay alerts. */
 export function alertDestination(url: string): string {
   return `alerts to ${new URL(url).host}`;
-}
-
-/** Orders the fields for people to read; the database does not keep an order. */
-function alertData(alert: Alert["alert"]) {
-  const { error_code } = alert;
-  if ("handlers" in alert) return { error_code, handlers: alert.handlers };
-  if ("resolved" in alert) {
-    const { resolved, opened_at } = alert;
-    return { error_code, resolved, opened_at: toIso(opened_at) };
-  }
-  if ("missed" in alert) {
-    const { provider, missed, types } = alert;
-    return { error_code, provider, missed, types };
-  }
-  if (!("open" in alert)) {
-    const { provider, error, last_success_at = null } = alert;
-    return {
-      error_code,
-      provider,
-      error,
-      last_success_at: toIso(last_success_at),
-    };
-  }
-  const { error, open, provider, event_id, event_type } = alert;
-  return {
-    error_code,
-    error,
-    open,
-    new: alert.new,
-    first_failed_at: toIso(alert.first_failed_at),
-    last_failed_at: toIso(alert.last_failed_at),
-    provider,
-    event_id,
-    event_type,
-  };
 }
 
 /**
@@ -114,6 +90,6 @@ function webhookSender(
   };
 }
 
-function toIso(time: string | null): string | undefined {
-  return time ? new Date(time).toISOString() : undefined;
+function toIso(time: string): string {
+  return new Date(time).toISOString();
 }

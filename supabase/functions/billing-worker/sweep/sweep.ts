@@ -313,7 +313,7 @@ async function storeFailure(
 ): Promise<number> {
   const body = new TextEncoder().encode(text);
   const derivedId = undefined;
-  const failed = await describeFailedBody(body, { format, derivedId });
+  const { failed } = await describeFailedBody(body, { format, derivedId });
   const failure = { provider, failed, isMissed: true, database } as const;
   const answer = await recordFailure(error, failure);
   return answer === "stored" || answer === "retry" ? 1 : 0;

@@ -1,18 +1,15 @@
 import { DeliveryError } from "../errors.ts";
-import type { EventToApply } from "../events/event.ts";
+import type { WireEvent } from "../events/event.ts";
 import { isRecord } from "../events/fields.ts";
 import { badAnswer, callFunction, type DatabaseClient } from "./client.ts";
 import { databaseError } from "./database_errors.ts";
 
-export type BillingEvent = EventToApply & {
+export type BillingEvent = WireEvent & {
   readonly provider: string;
   /** Whether a sweep has found it. */
   readonly is_missed?: true;
-};
-
-/** An event that a run has claimed, with the ID of its row in `failed_events` and the lease. */
-export type RetriedEvent = BillingEvent & {
-  readonly retry: Readonly<{ event_id: string; lease_id: string }>;
+  /** The ID of its row in `failed_events`, and the lease, if a run has claimed it. */
+  readonly retry?: Readonly<{ event_id: string; lease_id: string }>;
 };
 
 const OUTCOMES = ["applied", "duplicate", "stale", "erased"] as const;
@@ -60,7 +57,6 @@ const TIME_LIMIT = { timeLimitMs: 3_000 };
 
 type ApplyOptions = Readonly<{
   database: DatabaseClient;
-  oncePerInvoice?: boolean;
   /** Called if the database requests a retry, such as of a failure that waited for an event. */
   onRetries?: () => void;
 }>;
@@ -77,7 +73,7 @@ export async function applyEvents(
   options: ApplyOptions,
 ): Promise<(Outcome | DeliveryError)[]> {
   const sent = events.map((event, index) => {
-    return { place: index + 1, ...toSend(event, options) };
+    return { place: index + 1, ...event };
   });
   const rows: unknown = await callFunction(
     options.database,
@@ -101,7 +97,7 @@ export async function applyWithHandler(
   const rows: unknown = await callFunction(
     options.database,
     "billing_apply_handled_event",
-    { event: toSend(event, options) },
+    { event },
     TIME_LIMIT,
   ).catch((error: DeliveryError) => {
     throw asHandlerFailure(error);
@@ -124,13 +120,6 @@ function asHandlerFailure(error: DeliveryError): DeliveryError {
     return new DeliveryError(code, `${message} ${why}`, options);
   }
   return error;
-}
-
-function toSend(event: BillingEvent, { oncePerInvoice }: ApplyOptions) {
-  const { payment } = event;
-  return oncePerInvoice && payment
-    ? { ...event, payment: { ...payment, once_per_invoice: true } }
-    : event;
 }
 
 function readOutcomes(rows: unknown, { onRetries }: ApplyOptions) {

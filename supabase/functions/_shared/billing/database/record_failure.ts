@@ -24,16 +24,16 @@ export async function describeFailedBody(
   const statedId = identifierOrNull(format.partsOf(event).id);
   const bodyHash = await sha256Hex(body);
 
-  return {
-    eventId: derivedId ?? statedId ?? `sha256:${bodyHash}`,
-    event: describeEvent(event, format),
-    bodyHash,
+  const failed = {
+    ...describeEvent(event, format),
+    event_id: derivedId ?? statedId ?? `sha256:${bodyHash}`,
     body: text ?? toBase64(body),
-    encoding: text === undefined ? "base64" : "text",
+    body_encoding: text === undefined ? "base64" : "text",
   };
+  return { failed, bodyHash };
 }
 
-type FailedBody = Awaited<ReturnType<typeof describeFailedBody>>;
+type FailedEvent = Awaited<ReturnType<typeof describeFailedBody>>["failed"];
 
 export function describeText(text: string, format: Format): EventDescription {
   return describeEvent(parseAny(text), format);
@@ -53,21 +53,17 @@ export async function recordFailure(
   error: DeliveryError,
   { provider, failed, isMissed, database }: {
     provider: string;
-    failed: FailedBody;
+    failed: FailedEvent;
     /** Whether a sweep has found the event. */
     isMissed?: true;
     database: DatabaseClient;
   },
 ) {
   const failure = {
+    ...failed,
     provider,
-    event_id: failed.eventId,
-    body: failed.body,
-    body_encoding: failed.encoding,
     error_code: error.code,
     error: error.message,
-    // JSON leaves out what is undefined.
-    ...failed.event,
     is_missed: isMissed,
   };
   const reply: unknown = await callFunction(

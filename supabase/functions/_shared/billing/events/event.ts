@@ -34,11 +34,10 @@ export type WireEvent = Readonly<{
   report: Partial<Report> & { subscription_id?: string | null };
   /** Only in updates: the values that it replaced; null if it does not state them. */
   previous?: Partial<Report> | null;
-  payment?: Payment;
+  payment?: Payment & { readonly once_per_invoice?: true };
+  /** The signed text, if a handler of the app reads it. */
+  payload?: string;
 }>;
-
-/** An event; with its signed text if a handler of the app reads it. */
-export type EventToApply = WireEvent & { readonly payload?: string };
 
 type Nullable<Fields> = {
   readonly [Name in keyof Fields]: Fields[Name] | null;

@@ -9,7 +9,6 @@ import type { PlanItem } from "./event_settings.ts";
 import { accountIn, identifierOrNull, isIdentifier } from "./fields.ts";
 
 export type Format = Readonly<{
-  /** The provider's own signature scheme, if it has one. */
   scheme?: string;
   /** The signature header, if the scheme does not define one. */
   header?: string;
@@ -45,7 +44,6 @@ export type Format = Readonly<{
   /**
    * Validates an event.
    *
-   * @param options.id See {@linkcode idOf}.
    * @param options.takesEffect Whether its kind takes effect. If not, it is for a
    * checkout or a handler of the app, and may hold anything.
    * @throws {DeliveryError} `event_invalid`; names the path of each bad field, never
@@ -84,7 +82,6 @@ type Names = Readonly<{
 /** The parts of an event, not yet validated. */
 export type Parts = Readonly<{
   type: unknown;
-  /** Undefined if the body has none: see {@linkcode Format.idOf}. */
   id?: unknown;
   occurred_at: unknown;
   subscription_id: unknown;

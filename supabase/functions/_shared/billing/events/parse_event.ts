@@ -1,5 +1,5 @@
 import { DeliveryError } from "../errors.ts";
-import type { EventToApply, Payment } from "./event.ts";
+import type { Payment, WireEvent } from "./event.ts";
 import type { EventMode, EventSettings } from "./event_settings.ts";
 import { textOf } from "./fields.ts";
 import { type Format, kindOf, namedAccount, type Parts } from "./format.ts";
@@ -7,7 +7,7 @@ import { type Format, kindOf, namedAccount, type Parts } from "./format.ts";
 export type ParsedEvent =
   | Readonly<{
     isIgnored: false;
-    event: EventToApply;
+    event: WireEvent;
     /** Whether a checkout names something that cannot be an account ID. */
     isAccountUnusable?: boolean;
   }>
@@ -34,7 +34,6 @@ type IgnoredReason =
   | "thin"
   | "no_subscription";
 
-/** Shared by all bodies: without `stream`, it keeps no state between them. */
 const UTF_8 = new TextDecoder("utf-8", { fatal: true });
 
 /**
@@ -89,7 +88,6 @@ export async function readEventId(
  *
  * @param options.nowSeconds The time now, in Unix seconds. An event dated later than
  * that plus the tolerance is refused: until then, its subscription would accept no other.
- * @param options.id See {@linkcode Format.idOf}.
  * @throws {DeliveryError} `body_empty`, `body_not_json` or `event_invalid`, or
  * `deployment_fault` if `HANDLE_EVENT_TYPES` is malformed, and may have been meant to
  * list this type.
@@ -102,6 +100,7 @@ export function parseEvent(
     nowSeconds,
     toleranceSeconds,
     notify = new Set(),
+    oncePerInvoice = false,
     planItem = "first",
     handlerTypes = { types: new Set() },
     accountFromCheckout = false,
@@ -155,9 +154,10 @@ export function parseEvent(
   const { payment, ...withoutPayment } = read;
   const isNotified = payment && notify.has(payment.kind) &&
     !isOver(payment, nowSeconds);
+  const limit = oncePerInvoice && { once_per_invoice: true as const };
   const event = {
     ...withoutPayment,
-    ...(isNotified && { payment }),
+    ...(isNotified && { payment: { ...payment, ...limit } }),
     ...(hasHandler && { payload: text }),
   };
 

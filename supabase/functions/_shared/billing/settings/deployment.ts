@@ -18,31 +18,27 @@ export function readDeploymentSettings(env: Environment): DeploymentSettings {
 
 /** Returns the secret key named `default`, or the first if there is none. */
 function secretKey(env: Environment): string {
-  const keys = readKeyMap(env, {
-    map: "SUPABASE_SECRET_KEYS",
-    legacy: "SUPABASE_SERVICE_ROLE_KEY",
-  });
-  const key = keys.default ?? Object.values(keys)[0]!;
+  const keys = readSecretKeys(env);
+  const key = keys["default"] ?? Object.values(keys)[0]!;
   return checkKey(key, "Cannot start: the project's secret key");
 }
 
+const KEYS = "SUPABASE_SECRET_KEYS";
+const LEGACY_KEY = "SUPABASE_SERVICE_ROLE_KEY";
+
 /**
- * Reads the project's keys of one kind, by name.
+ * Reads the project's secret keys, by name; a legacy key becomes `default`.
  *
- * @param names.legacy Variable with the legacy key, which becomes `default`.
- * @throws {Error} If neither is set, or the map is not a JSON object.
+ * @throws {Error} If none is set, or the map is not a JSON object.
  */
-export function readKeyMap(
-  env: Environment,
-  { map, legacy }: { map: string; legacy: string },
-): Record<string, string> {
-  const keys = env[map] ? parseKeyMap(env[map], map) : {};
+export function readSecretKeys(env: Environment): Record<string, string> {
+  const keys = env[KEYS] ? parseKeys(env[KEYS]) : {};
   return Object.keys(keys).length > 0
     ? keys
-    : { default: required(env, legacy, `${map} (or ${legacy})`) };
+    : { default: required(env, LEGACY_KEY, `${KEYS} (or ${LEGACY_KEY})`) };
 }
 
-function parseKeyMap(json: string, name: string): Record<string, string> {
+function parseKeys(json: string): Record<string, string> {
   try {
     const map: unknown = JSON.parse(json);
     if (typeof map === "object" && map !== null) {
@@ -53,7 +49,7 @@ function parseKeyMap(json: string, name: string): Record<string, string> {
   } catch {
     // Reported below, without this error's text: it may repeat part of a key.
   }
-  cannotStart(`${name} must be a JSON object that maps names to keys.`);
+  cannotStart(`${KEYS} must be a JSON object that maps names to keys.`);
 }
 
 function required(env: Environment, name: string, text = name): string {

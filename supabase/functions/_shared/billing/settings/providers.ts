@@ -4,8 +4,8 @@
  */
 import { choice, type Environment } from "../environment.ts";
 import { DeliveryError } from "../errors.ts";
-import type { EventMode } from "../events/event_settings.ts";
 import { FORMAT_NAMES, type FormatName } from "../events/formats.ts";
+import type { ReadingSettings } from "../events/parse_event.ts";
 
 /** Each with its default header and scheme; a format may have its own. */
 export const PROVIDERS = [
@@ -17,15 +17,13 @@ export type SecretVariable = `PROVIDER_${Uppercase<
   typeof PROVIDERS[number]["name"]
 >}_SIGNING_SECRET`;
 
-export type ProviderSettings = Readonly<{
-  format: FormatName;
-  /** Events of the other mode are ignored. */
-  mode: EventMode;
-  /** Whether events of connected accounts are applied. */
-  connect: boolean;
-  /** Whether the webhook answers 200 to an event whose failure is stored. */
-  acknowledges: boolean;
-}>;
+export type ProviderSettings =
+  & Omit<ReadingSettings, "format">
+  & Readonly<{
+    format: FormatName;
+    /** Whether the webhook answers 200 to an event whose failure is stored. */
+    acknowledges: boolean;
+  }>;
 
 /** Returns the prefix of a provider's settings, such as `PROVIDER_A_`. */
 export function settingsPrefix(provider: string): string {
