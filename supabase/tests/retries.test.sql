@@ -181,13 +181,13 @@ select matches(
   billing.retry_failed_event('request_5', of_provider => 'b')
     || billing.retry_failed_event('request_7')
     || pg_temp.requests(),
-  '1\..*1\..*;a request_1, b request_5, b request_7$',
+  '1\..*1\..*a request_1, b request_5, b request_7$',
   'a provider may be named, or is the one with an open failure'
 );
 
 select matches(
   billing.retry_failed_events() || pg_temp.requests(),
-  '^Retry requested: 6\..*;a request_1, a request_2, a request_3, a request_5, b request_5, b request_7$',
+  '^Retry requested: 6\..*a request_1, a request_2, a request_3, a request_5, b request_5, b request_7$',
   'a retry of all requests open failures with a payload, and counts them'
 );
 select is(
