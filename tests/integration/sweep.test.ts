@@ -169,7 +169,6 @@ async function assertLedger(events: readonly ListedEvent[]) {
   assertEquals(new Set(valuesOf(credits)).size, bought.length);
 }
 
-/** Returns the rows as texts, sorted. */
 function valuesOf(rows: readonly object[]): string[] {
   return rows.map((row) => Object.values(row).join(" ")).sort();
 }

@@ -119,7 +119,6 @@ export function createEventApi(format: ListingFormat) {
     faults: [] as (Response | undefined)[],
     /** The longest page, whatever the request asks for. */
     maxPage: 7,
-    /** That the API does not know. */
     unknownTypes: new Set<string>(),
     make(what: What, agoMs = 0, facts: Facts = {}): ListedEvent {
       const event = makeEvent(format, what, agoMs, facts);
