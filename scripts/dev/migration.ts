@@ -41,7 +41,7 @@ const MARK =
 
 /** Statements that a later migration must not repeat. */
 const MADE_ONCE =
-  /^(?:create (?:table|type|index)|insert into) [^]*?(?<!^\s*--.*);\n/gm;
+  /^(?:create (?:table|type|index|constraint trigger)|insert into) [^]*?(?<!^\s*--.*);\n/gm;
 
 export const TYPES = join(
   REPOSITORY,
@@ -106,12 +106,7 @@ export async function migrationText(): Promise<string> {
   const files = await readSchemas();
   if (MIGRATION !== FIRST) {
     const [handwritten] = (await Deno.readTextFile(MIGRATION)).split(MARK);
-    const replaced = files.slice(0, -1)
-      .map((text) =>
-        text.replace(MADE_ONCE, "")
-          .replace(/^create (?=view|function)/gm, "create or replace ")
-      );
-    return [handwritten + MARK, ...replaced].join("\n");
+    return [handwritten + MARK, await replacementText()].join("\n");
   }
 
   return [
@@ -119,6 +114,15 @@ export async function migrationText(): Promise<string> {
     refusal(files.join("")),
     files.join(""),
   ].join("\n");
+}
+
+/** Returns the part of a later migration that replaces views and functions. */
+export async function replacementText(): Promise<string> {
+  const files = (await readSchemas()).slice(0, -1); // The last one is the user's.
+  return files.join("\n").replace(MADE_ONCE, "").replace(
+    /^create (?=aggregate|function|trigger|view)/gm,
+    "create or replace ",
+  );
 }
 
 async function readSchemas(): Promise<string[]> {

@@ -9,6 +9,7 @@ import {
   generateTypes,
   MIGRATION,
   migrationText,
+  replacementText,
   TYPES,
 } from "../../scripts/dev/migration.ts";
 import { withDatabase } from "../../scripts/local_stack/databases.ts";
@@ -33,6 +34,12 @@ Deno.test("the schema files make the migration and the types", async () => {
   await migrate(url);
   const types = await Deno.readTextFile(TYPES);
   assertEquals(await generateTypes(url), types);
+
+  // As a later migration does.
+  const before = await withDatabase(url, schemaOf);
+  const text = await replacementText();
+  await withDatabase(url, (sql) => sql.unsafe(text).simple());
+  assertEquals(await withDatabase(url, schemaOf), before);
 });
 
 Deno.test("all taken names are listed at once, and nothing is created", async () => {
