@@ -79,6 +79,7 @@ type Run = SweepOptions & {
   readonly refusedTypes: Set<string>;
   listed: number;
   missed: number;
+  failed: number;
 };
 
 /**
@@ -146,6 +147,7 @@ async function beginRun(
     isDone: false,
     refusedTypes: new Set(),
     ...NO_SWEEP,
+    failed: 0,
   };
 }
 
@@ -222,8 +224,10 @@ async function sweepSource(
   run.isDone = true;
 }
 
-function isOver({ clock, startedMs, missed }: Run): boolean {
-  return clock() >= startedMs + RUN_TIME_MS || missed >= RUN_EVENTS;
+function isOver({ clock, startedMs, missed, failed }: Run): boolean {
+  // To store a failure takes over five times as long as to apply an event.
+  return clock() >= startedMs + RUN_TIME_MS ||
+    missed + 4 * failed >= RUN_EVENTS;
 }
 
 /** Applies the events that are missing; returns whether it came to the end. */
@@ -297,6 +301,7 @@ async function applyBatch(
   for (const [i, result] of results.entries()) {
     if (result === "untried") return i;
     if (result instanceof DeliveryError) {
+      run.failed++;
       run.missed += await storeFailure(result, batch[i]!, run);
     } else if (result === "applied" || result === "stale") {
       run.missed++;
