@@ -1,5 +1,5 @@
 import type { DeliveryError } from "../errors.ts";
-import { identifierOrNull, sha256Hex } from "../events/fields.ts";
+import { identifierOrNull, sha256Hex, toBase64 } from "../events/fields.ts";
 import {
   describeEvent,
   type EventDescription,
@@ -95,8 +95,4 @@ function parseAny(text: string | undefined): unknown {
   } catch {
     return undefined;
   }
-}
-
-function toBase64(bytes: Uint8Array): string {
-  return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
 }
