@@ -524,8 +524,7 @@ testSweeps(
         PROVIDER_A_API_KEY: key,
       });
       await takeTurn(worker);
-      const none = key ? { listed: 0, missed: 0 } : undefined;
-      assertEquals<unknown>(await sweep(worker), none);
+      assertEquals(await sweep(worker), { listed: 0, missed: 0 });
       assertEquals(api.requests, []);
       assertEquals(alertsOf("api_key_refused").length, key ? 1 : 0);
       assert(!worker.output().includes(full));

@@ -18,9 +18,7 @@ const SECRET =
   /^whsec_(?:[A-Za-z0-9+/]{4}){4,}(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?$/;
 
 /**
- * Returns the channel that the environment configures: `NOTIFICATION_URL` has
- * priority over `RESEND_API_KEY`. Undefined, with a warning in the log, if
- * neither is set.
+ * Returns the channel for notifications; undefined if none is configured.
  *
  * @throws {Error} If a variable is missing or wrong; names it, never its value.
  */
@@ -68,10 +66,7 @@ export function chooseChannel(
   return undefined;
 }
 
-/**
- * Returns the channel for alerts to the operator: `ALERT_URL` is the URL of a service or
- * of Slack. Undefined, without a warning, if it is not set.
- */
+/** Returns the channel for alerts to the operator; undefined if none is configured. */
 export function chooseAlertChannel(
   env: Environment,
   options: { fetch: typeof globalThis.fetch; clock: () => number },

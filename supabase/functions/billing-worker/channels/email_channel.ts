@@ -14,7 +14,7 @@ export type AddressOf = (accountId: string) => Promise<string | null>;
 
 const ADDRESS_TIME_LIMIT_MS = 5_000;
 
-/** Asks the project's function `billing.account_email` for the address of an account. */
+/** Returns what the app's function `billing.account_email` says. */
 export async function accountEmail(
   database: DatabaseClient,
   accountId: string,
@@ -29,8 +29,8 @@ export async function accountEmail(
 }
 
 /**
- * Returns a channel that sends e-mail through Resend. The notification's id is
- * the idempotency key, so that a repeated attempt sends no second e-mail.
+ * Returns a channel that sends e-mail through Resend. The notification's id is the
+ * idempotency key.
  *
  * @see https://resend.com/docs/api-reference/emails/send-email
  */

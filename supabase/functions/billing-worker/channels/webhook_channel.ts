@@ -60,7 +60,7 @@ function notificationData(notification: Notification) {
   };
 }
 
-/** Differs from the destination of notifications, so that their pause does not delay alerts. */
+/** Its own, so that a pause of notifications does not delay alerts. */
 export function alertDestination(url: string): string {
   return `alerts to ${new URL(url).host}`;
 }

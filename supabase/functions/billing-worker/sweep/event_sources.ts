@@ -50,7 +50,7 @@ export function readKeyedProviders(
 /**
  * @throws {ApiError} `api_key_refused` if the key has too many rights or the wrong mode,
  * or would be sent in the clear; `api_key_unused` if the format has no API.
- * @throws {DeliveryError} If another setting of the provider is wrong.
+ * @throws {DeliveryError} If another setting is wrong.
  */
 function readSource(
   env: Environment,
