@@ -576,6 +576,8 @@ testSweeps(
     other.make("created", HOUR);
     assertEquals(await sweep(worker), { listed: 1, missed: 1 });
     assertMatch((await state())["last_error"]!, /500$/);
+    await sweep(worker);
+    assertEquals((await state())["found"], "0");
   },
   ["stripe"],
 );
