@@ -142,15 +142,15 @@ export const ERRORS = {
     ],
     handler_missing: [
       "the function of a type in HANDLE_EVENT_TYPES is missing or may not be called; the error says which",
-      "Create that function: docs/handlers.md. Or take the type out of HANDLE_EVENT_TYPES, and resolve the row.",
+      "Create that function: docs/handlers.md. Or remove the type from HANDLE_EVENT_TYPES, and resolve the row.",
     ],
     no_longer_handled: [
       "a setting has changed since it was stored; the error names it",
       "Correct that setting, and retry all with this code. If they are not needed, resolve them.",
     ],
     deployment_fault: [
-      "the database lacks a function, table, column or right; the error says which",
-      "Apply the migration: supabase db push --remote. Restore what belongs to your app. Then retry all with this code.",
+      "a setting is malformed, or the database lacks something; the error says which",
+      "Correct the setting, or apply the migration (supabase db push --remote), or restore what belongs to your app. Then retry all.",
     ],
     key_refused: [
       "the project refuses the functions' secret key",
@@ -168,7 +168,7 @@ export const ERRORS = {
     ],
     record_locked: [
       "another session has locked the subscription's record",
-      `${SEND_AGAIN} If there are many, find the session that holds the lock, and end it.`,
+      `${SEND_AGAIN} If there are many, end the session that holds the lock.`,
     ],
     database_unavailable: [
       "the database did not answer in time, or was full",
