@@ -1,7 +1,6 @@
 /**
- * The closed set of error codes. Each has its reply, its meaning, and what to do
- * (`todo`; terminals show the first sentence). Details of the event are in the message.
- * The bodies repeat nothing from the input or the database.
+ * The error codes. Replies repeat nothing from the input or the database. Terminals show
+ * only the first sentence of `todo`.
  */
 import type { LogFields } from "./log.ts";
 
@@ -17,20 +16,15 @@ function codesWithReply<Code extends string>(
   status: number,
   body: string,
   codes: Record<Code, readonly [means: string, todo: string]>,
-): Record<Code, ErrorEntry> {
+): Record<
+  Code,
+  Readonly<{ status: number; body: string; means: string; todo: string }>
+> {
   const entries = Object.entries<readonly [string, string]>(codes)
     .map(([code, [means, todo]]) => [code, { status, body, means, todo }]);
   return Object.fromEntries(entries);
 }
 
-type ErrorEntry = Readonly<{
-  status: number;
-  body: string;
-  means: string;
-  todo: string;
-}>;
-
-/** Any status other than 2xx makes the provider retry. */
 export const ERRORS = {
   ...codesWithReply(404, "", {
     path_unknown: [
@@ -183,12 +177,6 @@ export const ERRORS = {
 
 export type ErrorCode = keyof typeof ERRORS;
 
-interface DeliveryErrorOptions extends ErrorOptions {
-  logMessage?: string;
-  logFields?: LogFields;
-  sqlState?: string | undefined;
-}
-
 /**
  * A failure with its code. The texts are for operators, never for a reply; by default, the
  * meaning of the code.
@@ -198,14 +186,15 @@ export class DeliveryError extends Error {
   /** The text for the log: the message, unless that may repeat event data. */
   readonly logMessage: string;
   readonly logFields: LogFields;
-  /** The code with which the database refused the event; undefined if it did not. */
+  /** The code with which the database refused the event, if it did. */
   readonly sqlState: string | undefined;
 
   constructor(
     readonly code: ErrorCode,
     message: string = ERRORS[code].means,
     { logMessage = message, logFields = {}, sqlState, ...options }:
-      DeliveryErrorOptions = {},
+      & Partial<Pick<DeliveryError, "logMessage" | "logFields" | "sqlState">>
+      & ErrorOptions = {},
   ) {
     super(message, options);
     this.logMessage = logMessage;
@@ -219,10 +208,7 @@ export class DeliveryError extends Error {
   }
 }
 
-/**
- * Returns a copy of a failure with fields for the log. It must be a copy:
- * events that share a database call may share its failure.
- */
+/** Returns a copy, because events that share a database call may share its failure. */
 export function withLogFields(
   error: DeliveryError,
   logFields: LogFields,
