@@ -162,7 +162,7 @@ export function withPlaces(
     .join(" or ");
   return new DeliveryError(
     code,
-    `${places} is missing, and account_of_customer knows no account of the customer.`,
+    `${places} is missing, and the customer's account is unknown.`,
     { logFields, sqlState, cause: error },
   );
 }
