@@ -44,11 +44,13 @@ const refusing = (statusCode: number) => () => {
   const error = { statusCode, name: "a_name", message: "Says why" };
   return Response.json(error, { status: statusCode, headers });
 };
+const redirecting = () =>
+  new Response(null, { status: 307, headers: { location: "/" } });
 /** Resend answers 429 for its quotas as well; or it is no answer of Resend. */
 const RESULTS: [result: string, ...answers: (() => Response)[]][] = [
   ["failed", refusing(401), ...answering(502, "null", '"no"', "[]", "{}")],
   ["failed", ...answering(502, "17", "<html>", "")],
-  ["failed", ...answering(200, "null", "<html>", "")],
+  ["failed", redirecting, ...answering(200, "null", "<html>", "")],
   ["limited", refusing(429), ...answering(429, "<html>")],
 ];
 Deno.test("emailChannel() mails the account once, and reads any answer", async () => {
@@ -64,9 +66,9 @@ Deno.test("emailChannel() mails the account once, and reads any answer", async (
 
   for (const [expected, ...answers] of RESULTS) {
     for (const answer of answers) {
-      const { attempt } = await mail(answer);
+      const { sent, attempt } = await mail(answer);
       const { result, error = "" } = attempt;
-      assertEquals(result, expected);
+      assertEquals([result, sent.length], [expected, 1]);
       assert(error !== "" && !/undefined|LEAKED/.test(error), error);
       if (error.includes("a_name")) {
         assertEquals<unknown>(attempt, {

@@ -73,6 +73,7 @@ export function emailChannel(
           "idempotency-key": notification.id,
         },
         body: JSON.stringify(email),
+        redirect: "manual",
         signal: AbortSignal.timeout(ATTEMPT_TIME_LIMIT_MS),
       });
       return await readAnswer(response, clock());
