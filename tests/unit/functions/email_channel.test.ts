@@ -40,17 +40,18 @@ async function mail(answer?: () => Response, addressOf = found) {
 const answering = (status: number, ...bodies: string[]) =>
   bodies.map((body) => () => new Response(body, { status }));
 const refusing = (statusCode: number) => () => {
-  const headers = { "retry-after": "Sat, 21 Nov 2026 06:34:00 GMT" };
+  const headers = {
+    "retry-after": "Sat, 21 Nov 2026 06:34:00 GMT",
+    location: "/",
+  };
   const error = { statusCode, name: "a_name", message: "Says why" };
   return Response.json(error, { status: statusCode, headers });
 };
-const redirecting = () =>
-  new Response(null, { status: 307, headers: { location: "/" } });
 /** Resend answers 429 for its quotas as well; or it is no answer of Resend. */
 const RESULTS: [result: string, ...answers: (() => Response)[]][] = [
   ["failed", refusing(401), ...answering(502, "null", '"no"', "[]", "{}")],
   ["failed", ...answering(502, "17", "<html>", "")],
-  ["failed", redirecting, ...answering(200, "null", "<html>", "")],
+  ["failed", refusing(307), ...answering(200, "null", "<html>", "")],
   ["limited", refusing(429), ...answering(429, "<html>")],
 ];
 Deno.test("emailChannel() mails the account once, and reads any answer", async () => {
