@@ -3,7 +3,10 @@ import {
   type Environment,
   wholeNumber,
 } from "../../_shared/billing/environment.ts";
-import { checkKey } from "../../_shared/billing/settings/deployment.ts";
+import {
+  checkKey,
+  isSafeUrl,
+} from "../../_shared/billing/settings/deployment.ts";
 import type { Log } from "../../_shared/billing/log.ts";
 import type { Alert, Channel } from "./channel.ts";
 import { type AddressOf, emailChannel } from "./email_channel.ts";
@@ -13,7 +16,7 @@ import { alertChannel, webhookChannel } from "./webhook_channel.ts";
 /** The hosts of incoming webhooks of Slack and GovSlack. */
 const SLACK_HOST = /^hooks\.slack(?:-gov)?\.com$/;
 
-/** At least 12 bytes. The padding may be missing, as some tools omit it. */
+/** At least 12 bytes; some tools omit the padding. */
 const SECRET =
   /^whsec_(?:[A-Za-z0-9+/]{4}){4,}(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?$/;
 
@@ -47,8 +50,10 @@ export function chooseChannel(
 
   if (apiKey) {
     checkKey(apiKey, "Cannot start: RESEND_API_KEY");
+    const baseUrl = env["RESEND_BASE_URL"] || "https://api.resend.com";
+    checkUrl(baseUrl, "RESEND_BASE_URL");
     return emailChannel({
-      url: env["RESEND_BASE_URL"] || undefined,
+      url: baseUrl,
       apiKey,
       from: required(env, "NOTIFICATION_FROM"),
       // By default, Resend's limit for a team.
@@ -83,18 +88,12 @@ export function chooseAlertChannel(
 }
 
 function checkUrl(text: string, name: string): void {
-  const url = URL.canParse(text) ? new URL(text) : undefined;
-  const isLocal = url?.protocol === "http:" &&
-    /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/.test(url.hostname);
-  if (url === undefined || url.protocol !== "https:" && !isLocal) {
-    return cannotStart(
-      `${name} must be an https URL (http is allowed only for localhost).`,
-    );
+  if (!isSafeUrl(text)) {
+    cannotStart(`${name} must be an https URL (or http for localhost).`);
   }
-  if (url.username !== "" || url.password !== "") {
-    cannotStart(
-      `${name} must not contain a user name or password. The receiver verifies the signature instead.`,
-    );
+  const { username, password } = new URL(text);
+  if (username || password) {
+    cannotStart(`${name} must not contain a user name or password.`);
   }
 }
 

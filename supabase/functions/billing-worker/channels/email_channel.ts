@@ -1,5 +1,6 @@
 import type { DatabaseClient } from "../../_shared/billing/database/client.ts";
 import { databaseError } from "../../_shared/billing/database/database_errors.ts";
+import { isRecord } from "../../_shared/billing/events/fields.ts";
 import {
   type Attempt,
   ATTEMPT_TIME_LIMIT_MS,
@@ -36,7 +37,7 @@ export async function accountEmail(
  */
 export function emailChannel(
   {
-    url = "https://api.resend.com",
+    url,
     apiKey,
     from,
     perSecond,
@@ -44,7 +45,7 @@ export function emailChannel(
     fetch,
     clock,
   }: {
-    url?: string | undefined;
+    url: string;
     apiKey: string;
     from: string;
     perSecond: number;
@@ -73,6 +74,7 @@ export function emailChannel(
           "idempotency-key": notification.id,
         },
         body: JSON.stringify(email),
+        redirect: "manual",
         signal: AbortSignal.timeout(ATTEMPT_TIME_LIMIT_MS),
       });
       return await readAnswer(response, clock());
@@ -88,10 +90,9 @@ async function readAnswer(response: Response, nowMs: number): Promise<Attempt> {
   const { ok, status, headers } = response;
   // A proxy in between may answer with anything.
   const answer: unknown = await response.json().catch(() => null);
-  const isObject = typeof answer === "object" && answer !== null;
-  if (ok && isObject) return { result: "sent" };
+  if (ok && isRecord(answer)) return { result: "sent" };
 
-  const { name, message } = isObject ? answer as Record<string, unknown> : {};
+  const { name, message } = Object(answer);
   const reason = name === undefined
     ? `answered ${status}`
     : `${name}: ${message ?? "no reason given"}`;

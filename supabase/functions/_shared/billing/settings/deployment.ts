@@ -59,3 +59,11 @@ export function checkKey(key: string, name: string): string {
   }
   return key;
 }
+
+/** Returns whether secrets may go to a URL: over https, or to this machine. */
+export function isSafeUrl(text: string): boolean {
+  // A user name may look like a host.
+  const origin = URL.parse(text)?.origin ?? "";
+  return /^https:|^http:\/\/(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?$/
+    .test(origin);
+}
