@@ -13,7 +13,7 @@ import { alertChannel, webhookChannel } from "./webhook_channel.ts";
 /** The hosts of incoming webhooks of Slack and GovSlack. */
 const SLACK_HOST = /^hooks\.slack(?:-gov)?\.com$/;
 
-/** At least 12 bytes. The padding may be missing, as some tools omit it. */
+/** At least 12 bytes; some tools omit the padding. */
 const SECRET =
   /^whsec_(?:[A-Za-z0-9+/]{4}){4,}(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?$/;
 
@@ -93,7 +93,7 @@ function checkUrl(text: string, name: string): void {
   }
   if (url.username !== "" || url.password !== "") {
     cannotStart(
-      `${name} must not contain a user name or password. The receiver verifies the signature instead.`,
+      `${name} must not contain a user name or password.`,
     );
   }
 }
@@ -110,6 +110,6 @@ function readSecret(env: Environment, name: string): string {
 
 function required(env: Environment, name: string): string {
   return env[name] || cannotStart(
-    `${name} is not set. docs/notifications.md describes it.`,
+    `${name} is not set. supabase/functions/.env.example describes it.`,
   );
 }
