@@ -115,7 +115,7 @@ const SETTINGS: [
   ["ALERT_URL", ALERTS, { alerts: true }, ...URLS],
   ["ALERT_URL", {}, { alerts: true }, ...SLACK_URLS],
   ["ALERT_URL", ALERTS, NO_HTTPS, BAD_URLS[0]!],
-  ["ALERT_SIGNING_SECRET", ALERTS_TO, "is not set", ""],
+  ["ALERT_SIGNING_SECRET", ALERTS_TO, "is not set. supabase/functions", ""],
   ["ALERT_SIGNING_SECRET", ALERTS_TO, "must be", ...BAD_SECRETS],
 ];
 Deno.test("the settings choose the channels, or are refused without their values", () => {

@@ -109,6 +109,6 @@ function readSecret(env: Environment, name: string): string {
 
 function required(env: Environment, name: string): string {
   return env[name] || cannotStart(
-    `${name} is not set. docs/notifications.md describes it.`,
+    `${name} is not set. supabase/functions/.env.example describes it.`,
   );
 }

@@ -60,7 +60,7 @@ export class ApiError extends Error {
   }
 }
 
-/** A page of a busy account may take long. */
+/** A busy account's page may take long. */
 const TIME_LIMIT_MS = 10_000;
 
 /** After a 429 that does not say how long. */

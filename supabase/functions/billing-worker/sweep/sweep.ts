@@ -358,9 +358,10 @@ async function store(
 }
 
 /** Returns when the next run is due, in seconds. */
-function restAfter({ isDone }: Run, fault: ApiError | undefined): number {
-  if (fault?.code === "api_unavailable") return 300;
-  return fault || isDone ? 3_600 : 0;
+function restAfter({ isDone, sweptMs }: Run, fault?: ApiError): number {
+  if (!isDone && !fault) return 0;
+  // Just installed: nothing is due, so the key is untried.
+  return fault || sweptMs === -Infinity ? 300 : 3_600;
 }
 
 function idOf(event: Json, { format }: Run): string {
