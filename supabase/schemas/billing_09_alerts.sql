@@ -9,20 +9,20 @@ create table billing.alerts (
   opened_at timestamptz,
   -- When the operator was last told of new ones: at most once an hour.
   alerted_at timestamptz not null,
-  -- How many of the open failures the operator was told about.
+  -- How many open failures the operator was told about.
   reported integer not null check (reported >= 0)
 );
 
 comment on table billing.alerts is
   'What the operator was told about failures, per error code, and about handlers.';
 
--- Claims the alerts that are due: what is news now, if the operator was last told of it long enough
--- ago (rests).
---   failure_opened: counts the open failures of a code that have no retry ahead, or whose first
---     scheduled retry failed. News if there are more than the operator was told, or a newer one.
---   failures_resolved: the operator was told, and no failure of the code is open any more.
---   handler_not_listed: functions of the app that no listed type calls. The argument has the
---     functions that listed types call; null: not compared.
+-- Claims the alerts that are due: news, if the operator was last told of it long enough ago
+-- (rests).
+--   failure_opened: counts the open failures of a code. News if those that have no retry ahead, or
+--     whose first scheduled retry failed, are more than the operator was told, or newer.
+--   failures_resolved: the operator was told, and no failure of the code is open.
+--   handler_not_listed: handlers that no listed type calls. The argument has those that one calls;
+--     null: not compared.
 --   events_missed: what sweeps have found, per provider.
 --   api_key_refused, sweep_failed: a provider's sweeps have not succeeded.
 create function public.billing_claim_alerts(
@@ -47,16 +47,20 @@ begin
       f.event_id,
       left(f.type, 255) as event_type,
       f.first_failed_at as newest_at,
-      -- What Postgres says may repeat the data of an event.
+      -- What Postgres says may repeat an event's data.
       case when f.error_code <> 'apply_failed' then left(f.error, 500) end as error,
       count(*) over alike as open,
+      count(*) filter (where d.is_due) over alike as due,
       min(f.first_failed_at) over alike as first_failed_at,
       max(f.last_failed_at) over alike as last_failed_at
     from billing.failed_events f
+    cross join lateral (
+      select f.scheduled_retries > 0
+        or num_nonnulls(f.next_retry_at, f.retry_requested_at) = 0 as is_due
+    ) as d
     where f.resolved_at is null
-      and (f.scheduled_retries > 0 or num_nonnulls(f.next_retry_at, f.retry_requested_at) = 0)
     window alike as (partition by f.error_code)
-    order by f.error_code, f.first_failed_at desc
+    order by f.error_code, d.is_due desc, f.first_failed_at desc
   ),
 
   -- If fewer are open than were reported, the next one is new.
@@ -75,11 +79,11 @@ begin
       n.error_code as code,
       null as provider, -- of a sweep
       interval '1 hour' as rests,
-      to_jsonb(n) - 'newest_at'
+      to_jsonb(n) - '{newest_at,due}'::text[]
         || jsonb_build_object('new', greatest(n.open - coalesce(a.reported, 0), 1)) as alert
     from newest n
     left join billing.alerts a using (error_code)
-    where n.open > coalesce(a.reported, 0) or n.newest_at > a.alerted_at
+    where n.due > coalesce(a.reported, 0) or n.due > 0 and n.newest_at > a.alerted_at
 
     union all
     select
@@ -97,11 +101,7 @@ begin
       )
     from billing.alerts a
     where a.opened_at is not null
-      and not exists (
-        select
-        from billing.failed_events f
-        where f.error_code = a.error_code and f.resolved_at is null
-      )
+      and a.error_code not in (select n.error_code from newest n)
 
     union all
     select

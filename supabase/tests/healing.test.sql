@@ -439,8 +439,8 @@ select is(
     select concat_ws(' ', kind, alert ->> 'open', alert ->> 'event_id')
     from public.billing_claim_alerts(gen_random_uuid(), 'x')
   ),
-  'failure_opened 1 scheduled_1',
-  'a failure whose first retry has failed raises an alert, alone'
+  'failure_opened 2 scheduled_1',
+  'a failure whose first retry has failed raises an alert, which counts all that are open'
 );
 
 truncate billing.leases;
