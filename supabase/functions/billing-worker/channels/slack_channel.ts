@@ -38,7 +38,7 @@ function text(alert: Alert["alert"], projectUrl: string | undefined): string {
     const handlers = alert.handlers.join(", ");
     return [
       `Billing: no type in HANDLE_EVENT_TYPES calls ${handlers}`,
-      "They do not run for new events, not even later. Add their types to HANDLE_EVENT_TYPES, or drop the functions.",
+      "What to do: add their types to HANDLE_EVENT_TYPES, or drop the functions. For the events since, look up handler_not_listed in the receiver's docs/operate.md",
     ].join("\n");
   }
 
