@@ -4,7 +4,7 @@
  */
 import type { LogFields } from "./log.ts";
 
-const SEND_AGAIN = "Send it again; a provider does so by itself.";
+const SEND_AGAIN = "The provider sends it again.";
 const SEND_JSON =
   "Send the event as JSON. Stop what sends anything else here, and resolve the row.";
 const APPLY_CREATION =
