@@ -11,12 +11,6 @@ import { describeEvent } from "../../supabase/functions/_shared/billing/events/f
 import { stripe } from "../../supabase/functions/_shared/billing/events/stripe.ts";
 import { edited } from "../support/edited.ts";
 import { invoiceEvent, uniqueId } from "../../scripts/events/templates.ts";
-import {
-  type Provider,
-  providerEvent,
-  PROVIDERS,
-} from "../../scripts/events/provider_events.ts";
-import { FORMATS } from "../../supabase/functions/_shared/billing/events/formats.ts";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
 import { RIGHTS } from "../support/app_page.ts";
 import { REALTIME_SQL } from "../support/supabase_extensions.ts";
@@ -253,29 +247,27 @@ for (const repair of repairs()) {
   });
 }
 
-const PLACES: Record<Provider, string> = {
-  paddle: "'{data,custom_data}'::text[], 'accountId'",
-  polar: "'{data,metadata}'::text[], 'accountId'",
-  dodo: "'{data,metadata}'::text[], 'accountId'",
-  "lemon-squeezy": "'{meta,custom_data}'::text[], 'account_id'",
-};
-Deno.test("the account is added where a format has it", async () => {
-  const [repair] = repairs();
-  for (const [format, place] of Object.entries(PLACES)) {
-    const provider = format as Provider;
-    const [type = ""] = PROVIDERS[provider].types;
-    const event = { id: EVENT, type, ...providerEvent(provider, type) };
-    const statement = repair!.sql.replace(/(?<=\(values \().*(?=\)\))/, place);
-    const payload = await tryOut(async (tx) => {
-      await file(event, "account_unknown", tx);
-      await tx.unsafe(fillIn(statement, VALUES)).simple();
-      const [row] = await tx`
-        select payload from billing.failed_events where event_id = ${EVENT}`;
-      return row?.["payload"];
-    });
-    const { account_id } = describeEvent(payload, FORMATS[provider]);
-    assertEquals(account_id, "acc_9", format);
-  }
+Deno.test("docs/operate.md copies a moved field, also if its parent is missing", async () => {
+  const items = "data.object.items.data.0";
+  const moved = edited(creation, {
+    [`${items}.price`]: undefined,
+    [`${items}.pricing`]: { price: "price_9" },
+  });
+  const statement = blockWith("as moved (").replace(
+    /(?<=\(values \()[^)]*/,
+    "'{data,object,items,data,0,price}'::text[], 'id', '{data,object,items,data,0,pricing,price}'::text[]",
+  );
+  await tryOut(async (tx) => {
+    await file(moved, "event_invalid", tx);
+    await tx`
+      update billing.failed_events
+      set error = 'data.object.current_period_end is missing'`;
+    await tx.unsafe(statement).simple();
+    const [row] = await tx`
+      select payload #>> '{data,object,items,data,0,price,id}' as price
+      from billing.failed_events where event_id = ${EVENT}`;
+    assertEquals(row?.["price"], "price_9");
+  });
 });
 
 function repairs() {
