@@ -151,10 +151,11 @@ for (const { place, sql: block } of blocks) {
 }
 
 for (
-  const [what, age, isSilent] of [
-    ["an event of this hour", "1 minute", false],
-    ["no event for more than a day", "25 hours", true],
-    ["no event at all", null, true],
+  const [what, age, ran, isSilent] of [
+    ["an event of this hour", "1 minute", "1 minute", false],
+    ["no event for more than a day", "25 hours", "1 minute", true],
+    ["no event and no run at all", null, null, true],
+    ["no run of the worker", "1 minute", "11 minutes", true],
   ] as const
 ) {
   Deno.test(`with ${what}, docs/operate.md's job ${isSilent ? "tells" : "is silent"}`, async () => {
@@ -166,6 +167,11 @@ for (
         select 'a', 'evt_1', 'x', now() - t.age
         from (select ${age}::interval as age) as t where t.age is not null`;
       await tx.unsafe(blockWith("schedule('billing-silence', '")).simple();
+      await tx`delete from billing.leases`;
+      await tx`
+        insert into billing.leases (queue, lease_id, held_until, scheduled_run_at)
+        select queue, gen_random_uuid(), now(), now() - ${ran}::interval
+        from unnest('{retries,notifications}'::text[]) as queue`;
       const [job] = await tx`select command from cron.job`;
       await tx.unsafe(job?.["command"]).simple();
 
@@ -177,7 +183,7 @@ for (
         assertEquals(requests[0]?.["url"], VALUES["webhook url"]);
         assertMatch(
           requests[0]?.["text"],
-          /^Billing: no event was applied since (?:20|the beginning)/,
+          /^Billing: last event (?:20|never).*, last run of the worker (?:20|never)/,
         );
       }
 
