@@ -34,6 +34,7 @@ const VALUES = {
   "project-ref": "abcdefghijklmnopqrst",
   "pid": "0",
   "trigger": "user",
+  "function": "billing.account_email",
   "webhook url": "https://hooks.slack.com/services/T/B/X",
 };
 
@@ -166,12 +167,12 @@ for (
         insert into billing.processed_events (provider, event_id, type, processed_at)
         select 'a', 'evt_1', 'x', now() - t.age
         from (select ${age}::interval as age) as t where t.age is not null`;
-      await tx.unsafe(blockWith("schedule('billing-silence', '")).simple();
       await tx`delete from billing.leases`;
       await tx`
         insert into billing.leases (queue, lease_id, held_until, scheduled_run_at)
         select queue, gen_random_uuid(), now(), now() - ${ran}::interval
         from unnest('{retries,notifications}'::text[]) as queue`;
+      await tx.unsafe(blockWith("schedule('billing-silence', '")).simple();
       const [job] = await tx`select command from cron.job`;
       await tx.unsafe(job?.["command"]).simple();
 
