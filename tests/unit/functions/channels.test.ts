@@ -6,7 +6,6 @@ import { assert, assertEquals } from "@std/assert";
 import { Webhook } from "standardwebhooks";
 import type {
   Alert,
-  FailureOpened,
   Notification,
 } from "../../../supabase/functions/billing-worker/channels/channel.ts";
 import { emailTexts } from "../../../supabase/functions/billing-worker/channels/email_texts.ts";
@@ -113,7 +112,7 @@ Deno.test("webhooks say what is stated, and are signed", async () => {
 
 const REF = "abcdefghijklmnopqrst";
 const HOSTED = `https://${REF}.supabase.co`;
-const { error: _, event_type: __, ...rest } = OPENED.alert as FailureOpened;
+const { error: _, event_type: __, ...rest } = OPENED.alert;
 const ONE = { ...rest, new: 1 };
 const SLACK_TEXTS: [Alert["alert"], url: string, ...parts: string[]][] = [
   [ONE, HOSTED, "Billing: 1 new failed event with account_unknown\n"],
