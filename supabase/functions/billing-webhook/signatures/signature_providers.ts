@@ -104,6 +104,7 @@ async function readProvider(
         `${prefix}SIGNATURE_HEADER must end with -signature: the headers with the id and the time have the same prefix`,
       );
     }
+
     return {
       ...withoutKeys,
       reading: { ...reading, format },

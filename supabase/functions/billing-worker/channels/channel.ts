@@ -22,23 +22,11 @@ export type Alert = Readonly<{
   id: string;
   kind: string;
   created_at: string;
+
   alert: Readonly<
     & { error_code: string }
     & (
-      // Failures of one error code are open, and no alert has counted them.
-      | {
-        /** The newest failure's message; missing if it may repeat the event's data. */
-        error?: string;
-        /** How many are open, and how many of these no alert has counted. */
-        open: number;
-        new: number;
-        first_failed_at: string;
-        last_failed_at: string;
-        /** The newest failure's event. */
-        provider: string;
-        event_id: string;
-        event_type?: string;
-      }
+      | OpenFailures
       // No failure of an error code is open any more.
       | { resolved: number; opened_at: string }
       // `HANDLE_EVENT_TYPES` lists no type that calls these functions of the app.
@@ -61,6 +49,21 @@ export type Alert = Readonly<{
     )
   >;
 }>;
+
+/** Failures of one error code are open, and no alert has counted them. */
+interface OpenFailures {
+  /** The newest failure's message; missing if it may repeat the event's data. */
+  error?: string;
+  /** How many are open, and how many of these no alert has counted. */
+  open: number;
+  new: number;
+  first_failed_at: string;
+  last_failed_at: string;
+  /** The newest failure's event. */
+  provider: string;
+  event_id: string;
+  event_type?: string;
+}
 
 export type Attempt = Readonly<{
   /**

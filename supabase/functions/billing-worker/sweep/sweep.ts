@@ -106,6 +106,7 @@ async function beginRun(
     provider,
     host,
     startedMs,
+
     /** Only events between these times are applied. */
     notBeforeMs: Math.max(msOf(state.not_before), keptMs),
     endMs: wholeSecond(startedMs - YOUNGEST_MS),
@@ -117,6 +118,7 @@ async function beginRun(
     position: state.position as string | null,
     /** Whether the next run begins just there, and not an hour before. */
     goesOn: state.goes_on,
+
     isDone: false,
     refusedTypes: new Set<string>(),
     fault: undefined as ApiError | undefined,
