@@ -265,8 +265,7 @@ export const KEY_REFUSED: Alert = {
   alert: {
     error_code: "api_key_refused",
     provider: "a",
-    error:
-      "api_key_refused: The API answered 403: PROVIDER_A_API_KEY must begin with rk_live_ or rk_test_, and have the right Events: Read alone",
+    error: "api_key_refused: The API answered 403",
   },
 };
 
