@@ -56,11 +56,11 @@ async function importSubscriptions(context: Context & Target): Promise<number> {
     print(differenceLine({ kind: "erased", subscription }));
   }
   for (const [id, error] of errors) print(`not imported   ${id}: ${error}`);
-  print(
-    `${read} read, ${missing_here.length} imported, ${differs.length} corrected, ${unmapped.length} without an account ID, ${errors.size} failed`,
-    ...adviceLines(unmapped),
-  );
 
   const isUnmapped = unmapped.length > 0 && unmappedSubscriptions === "fail";
+  print(
+    `${read} read, ${missing_here.length} imported, ${differs.length} corrected, ${unmapped.length} without an account ID, ${errors.size} failed`,
+    ...(isUnmapped ? adviceLines(unmapped) : []),
+  );
   return isUnmapped || errors.size > 0 ? 1 : 0;
 }

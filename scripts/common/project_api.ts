@@ -3,7 +3,7 @@
  * payload must keep its exact text: JSON.parse would round large numbers.
  */
 import type { Database } from "../../supabase/functions/_shared/billing/database/database.types.ts";
-import type { Settings } from "../../supabase/functions/billing-worker/handle_wake.ts";
+import type { Settings } from "../../supabase/functions/billing-worker/index.ts";
 import { asTyped } from "./how_started.ts";
 import { isLoopback } from "./loopback.ts";
 import { type Reply, type RequestTools, sendRequest } from "./requests.ts";

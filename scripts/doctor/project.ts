@@ -2,7 +2,7 @@ import { handlerName } from "../../supabase/functions/_shared/billing/events/eve
 import type { FormatName } from "../../supabase/functions/_shared/billing/events/formats.ts";
 import { settingsPrefix } from "../../supabase/functions/_shared/billing/settings/providers.ts";
 import { whyUnsafeToAcknowledge } from "../../supabase/functions/billing-webhook/check_acknowledged.ts";
-import type { Settings } from "../../supabase/functions/billing-worker/handle_wake.ts";
+import type { Settings } from "../../supabase/functions/billing-worker/index.ts";
 import { isLoopback } from "../common/loopback.ts";
 import type { ProviderName } from "../common/sign.ts";
 import { openApi, type Row, settingsOf } from "../common/project_api.ts";

@@ -37,7 +37,7 @@ export interface Difference {
 /** On differences that have to be solved by hand. */
 const ADVICE: { [Kind in Difference["kind"]]?: string } = {
   unmapped:
-    "no account: set metadata.accountId at Stripe and run this again, or use --account-from. For subscriptions of another product, set UNMAPPED_SUBSCRIPTIONS=ignore (docs/reconcile.md).",
+    "no account: set metadata.accountId at Stripe, add the customer to billing.customers, or use --account-from, and run this again. For subscriptions of another product, set UNMAPPED_SUBSCRIPTIONS=ignore (docs/reconcile.md).",
   unreadable:
     "unreadable: --apply changes nothing. Check the subscription at Stripe.",
   missing_there:

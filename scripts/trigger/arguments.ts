@@ -216,6 +216,7 @@ export function buildEvent(
     case "checkout.session.completed":
     case "checkout.session.async_payment_succeeded":
     case "payment_intent.payment_failed":
+    case "payment_intent.succeeded":
       return { ...paymentEvent(named, options) };
     default:
       return {

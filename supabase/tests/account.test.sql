@@ -3,7 +3,7 @@
  * each; and grants.
  */
 begin;
-select plan(63);
+select plan(60);
 
 select pg_temp.let_users_read();
 
@@ -198,8 +198,6 @@ select is(pg_temp.shown(c.grace, variadic c.subscriptions), c.shown, c.why)
 from (
   values
     ('1 trialing of 1', interval '0', array['{"provider_status": "trialing"}'], 'a trial has access'),
-    ('1 active of 1', '0', array['{"status": "past_due", "provider_status": "active"}'],
-      'the provider''s status decides, if there is one'),
     ('1 on_hold of 0', '1 year', array['{"status": "on_hold"}'], 'an unknown status has no access'),
     ('1 active of 1', '0', array['{"current_period_end": "-1 hour"}'],
       'a renewal whose event is late has access'),
@@ -301,15 +299,13 @@ from (
     ('2', '[{"price_id": "other"}]', null, 'an item without a row gives nothing'),
     ('72', '[{"price_id": "other", "product_id": "A"}]', null, 'a product counts, if its price has no row'),
     ('72', '[{"product_id": "A"}]', null, 'a product counts, if there is no price'),
-    ('7', '[{"price_id": "P", "product_id": "A"}]', null, 'if both have a row, the price counts'),
     ('2', '[{"price_id": "none", "product_id": "any"}]', null,
-      'if both have a row, the price counts even if it is 0'),
+      'if both have a row, the price counts, even if it is 0'),
     ('12', '[{"price_id": "P", "product_id": "P"}, {"price_id": "P"}]', null, 'each item counts once'),
     ('22', '[]', '{"quantity": 4}', 'with an empty list, the plan stands for one, with its quantity'),
     ('2', '[{"price_id": "other"}]', '{"plan_id": "any"}', 'the plan of a list counts only as one of the list'),
     ('9223372036854775807', '[{"price_id": "max", "quantity": 2147483647}]', null,
-      'a product ends at the largest bigint'),
-    ('9223372036854775807', '[{"price_id": "max"}]', null, 'a sum ends at the largest bigint')
+      'an amount ends at the largest bigint')
 ) as c (seats, items, fields, why);
 
 select is(

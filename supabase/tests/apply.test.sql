@@ -518,12 +518,14 @@ select is(
 -- Locks are taken in an order that keeps two calls from a deadlock.
 reset role;
 truncate claim_log;
+insert into billing.subscriptions (id, provider, account_id, status, plan_id)
+values ('locked_2', 'b', 'acc_1', 'active', 'plan_1');
 set local role service_role;
 select pg_temp.apply(
-  pg_temp.event('lock_3', 'payment_failed', 'tap_sub', 10),
-  pg_temp.event('lock_2', 'payment_failed', 'tap_other_b', 10, '{"provider": "b"}'),
-  pg_temp.event('lock_4', 'payment_failed', 'mixed', 10),
-  pg_temp.event('lock_1', 'payment_failed', 'tap_other', 10)
+  pg_temp.event('lock_3', 'update', 'locked_3', 10),
+  pg_temp.event('lock_2', 'payment_failed', 'locked_2', 10, '{"provider": "b"}'),
+  pg_temp.event('lock_4', 'creation', 'locked_4', 10),
+  pg_temp.event('lock_1', 'deletion', 'locked_1', 10)
 );
 select is(
   (select string_agg(claim, ', ' order by place) from claim_log),
@@ -533,7 +535,7 @@ select is(
 select is_empty(
   $$
     select id
-    from unnest(array['tap_sub', 'tap_other', 'tap_other_b', 'mixed', 'tap_none']) as id
+    from unnest(array['locked_1', 'locked_2', 'locked_3', 'locked_4']) as id
     where hashtextextended(id, 0) not in (
       select (l.classid::bigint << 32) | l.objid::bigint
       from pg_locks l

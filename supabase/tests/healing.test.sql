@@ -3,7 +3,7 @@
  * retries. Time passes by moving next_retry_at back.
  */
 begin;
-select plan(59);
+select plan(61);
 truncate billing.failed_events, billing.leases, billing.subscriptions, billing.processed_events,
   billing.grants;
 
@@ -131,20 +131,17 @@ $$;
 
 -- A way that makes the record cures all failures; one that brings the account of a customer cures
 -- only what makes the record.
-create temporary table ways (way text, cures text);
-insert into ways
-values
-  ('creation', 'creation deletion opening_update payment_failed'),
-  ('opening_update', 'creation deletion opening_update payment_failed'),
-  ('deletion', 'creation deletion opening_update payment_failed'),
-  ('customer', 'creation deletion opening_update payment_failed'),
-  ('fallback', 'creation deletion opening_update payment_failed'),
-  ('repair', 'deletion opening_update payment_failed'),
-  ('other', 'opening_update'),
-  ('row', 'opening_update'),
-  ('corrected', 'opening_update'),
-  ('checkout', 'opening_update'),
-  ('moved', 'opening_update');
+create temporary table ways as
+select unnest(ways) as way, cures
+from (
+  values
+    (
+      '{creation,opening_update,deletion,customer,fallback}'::text[],
+      'creation deletion opening_update payment_failed'
+    ),
+    ('{repair}', 'deletion opening_update payment_failed'),
+    ('{other,row,corrected,checkout,moved}', 'opening_update')
+) as w (ways, cures);
 select
   pg_temp.fail(way, 'creation', 'account_unknown'),
   pg_temp.fail(way, 'opening_update', 'account_unknown'),
@@ -260,6 +257,7 @@ from unnest(array[
   'body_not_json',
   'subscription_of_other_provider',
   'repair_pending',
+  'no_longer_handled',
   'body_too_large'
 ]) as error_code;
 select is(
@@ -268,7 +266,8 @@ select is(
     from billing.failed_events
     where next_retry_at is null
   ),
-  'account_unknown body_not_json body_too_large event_invalid repair_pending subscription_of_other_provider',
+  'account_unknown body_not_json body_too_large event_invalid no_longer_handled repair_pending '
+    'subscription_of_other_provider',
   'failures that only a person can cure have no retry'
 );
 select is(
@@ -308,6 +307,13 @@ select is((select attempts from billing.failed_events), 8, 'each retry counts an
 
 select pg_temp.file('scheduled_1', 'record_locked');
 select is(pg_temp.waits('scheduled_1'), '/ 7', 'a delivery does not begin the schedule again');
+
+select billing.retry_failed_event('scheduled_1');
+select is(
+  pg_temp.run_worker('apply_failed') || ': ' || pg_temp.waits('scheduled_1'),
+  'scheduled_1: / 7',
+  'nor does a requested retry'
+);
 
 select billing.retry_failed_events();
 select is(pg_temp.waits('scheduled_1'), '1 / 0', 'a retry of all does');
@@ -365,7 +371,15 @@ select is(
 select pg_temp.file('scheduled_1', 'event_invalid');
 select is(pg_temp.waits('scheduled_1'), '/ 2', 'a delivery that fails for good ends the schedule');
 
-update billing.failed_events set resolved_at = now(), resolution = 'applied';
+select billing.retry_failed_event('scheduled_1');
+select is(
+  pg_temp.run_worker('apply_failed') || ': ' || pg_temp.waits('scheduled_1'),
+  'scheduled_1: 30 / 2',
+  'a requested retry lets it go on, too'
+);
+
+update billing.failed_events
+set resolved_at = now(), resolution = 'applied', next_retry_at = null;
 select pg_temp.file('scheduled_1', 'apply_failed');
 select is(pg_temp.waits('scheduled_1'), '1 / 0', 'a failure that opens again begins the schedule');
 

@@ -127,8 +127,7 @@ return concat_ws(
     from jsonb_each_text(to_jsonb(r)) as f (name, value)
     where f.value is not null
       and f.name in (
-        'current_period_end', 'customer_id', 'quantity', 'cancel_at', 'trial_end', 'paused',
-        'paused_until', 'livemode', 'items', 'items_complete'
+        'current_period_end', 'customer_id', 'quantity', 'paused', 'livemode', 'items'
       )
   )
 );
@@ -193,16 +192,12 @@ values
 
   -- The newer event wins.
   ('creation 10, update 30, update 20 unpaid', '3 stale: A10 active P30', 'an update older than the newest is stale'),
-  ('creation 20, update 19 unpaid', '2 stale: A20 active P20', 'so is one older than the creation'),
   ('creation 10, deletion 20, update 21 trialing', 'A10 trialing P21 deleted',
     'an update newer than the deletion brings the subscription back; canceled_at stays'),
-  ('creation 10, update 20.000002 unpaid, update 20.000001', '3 stale: A10 unpaid P20.000002', 'a microsecond decides'),
 
   -- At the same time: creation before update before deletion.
-  ('creation 10, update 10 unpaid', 'A10 unpaid P10', 'an update at the time of the creation comes after it'),
   ('creation 10, update 20 unpaid, creation 20 plan=P0', 'A20 unpaid P20',
     'a creation at the time of the update comes before it: it brings only the account'),
-  ('creation 10, deletion 10', 'A10 canceled P10 deleted', 'a deletion comes after the creation'),
   ('creation 10, deletion 20, creation 20', 'A20 canceled P20 deleted', 'and a creation before the deletion: it leaves the status'),
   ('creation 10, update 20 unpaid, deletion 20', 'A10 canceled P20 deleted', 'a deletion comes after the update'),
 
@@ -212,7 +207,6 @@ values
   ('creation 10, deletion 30, update 25, update 20 unpaid', '4 stale: A10 canceled P25 deleted', 'such updates are ordered among themselves'),
   ('creation 10, update 30 unpaid, deletion 20', 'A10 unpaid P30 deleted',
     'a deletion older than the newest update leaves the status, and canceled_at tells of it'),
-  ('creation 30, deletion 29', 'A30 active P30 deleted', 'so does one older than the creation'),
   ('creation 10, update 30 unpaid, deletion 20, update 25', '4 stale: A10 unpaid P30 deleted',
     'an update between such a deletion and the newest update is stale'),
   ('creation 10, deletion 30, deletion 20, update 25', '3 stale: A10 canceled P25 deleted', 'a deletion older than another one is stale'),
@@ -247,7 +241,6 @@ values
   -- Updates of the same second: what they state, without what they replaced.
   ('creation 10, update 20 past_due was active, update 20 unpaid was past_due', 'A10 unpaid P20',
     'of two updates of the same second, what one replaced shows that the other is older'),
-  ('creation 10, update 20 plan=P2 was plan=P10, update 20 plan=P3 was plan=P2', 'A10 active P3', 'so for the plan'),
   ('creation 10, update 20 plan=P2 unpaid was active, update 20 plan=P2 was plan=P10', '3 stale: A10 unpaid P2', 'and for different fields'),
   ('creation 10, update 20 unpaid was past_due, update 20 past_due', '3 stale: A10 unpaid P20', 'it is enough if one of them, whichever, says it'),
   ('ordered: creation 10, update 20 plan=P3 unpaid was past_due, update 20 plan=P9 past_due was active', 'A10 unpaid P9',
@@ -266,18 +259,14 @@ values
     'a value that was stated and not replaced comes back when those after it are replaced'),
   ('creation 10, update 20 unpaid plan=P2 was past_due plan=P1, deletion 20, update 20 past_due plan=P1 was active, update 21 plan=P2 was unpaid',
     '4 stale: A10 active P2 deleted', 'a deletion keeps the status of its second, and no longer'),
-  ('ordered: creation 10, update 20 quantity=null was quantity=5, update 20 quantity=5 was quantity=null', 'A10 active P20 quantity=5',
-    'null is a value, which can be replaced'),
 
   -- If they do not say enough, or a value changed back, the later arrival wins.
   ('ordered: creation 10, update 20 unpaid plan=P3, update 20 past_due plan=P2', 'A10 past_due P2 since 20',
     'of two that do not say what they replaced'),
-  ('ordered: creation 10, update 20 past_due plan=P2, update 20 unpaid plan=P3', 'A10 unpaid P3', 'in both orders'),
   ('ordered: creation 10, update 20 unpaid plan=P3 was nothing, update 20 past_due plan=P2 was nothing', 'A10 past_due P2 since 20',
     'of two that say that they replaced nothing'),
   ('ordered: creation 10, update 20 past_due was trialing, update 20 unpaid was incomplete', 'A10 unpaid P20',
     'of two that replaced something else'),
-  ('ordered: creation 10, update 20 past_due was active, update 20 active was past_due', 'A10 active P20', 'of a change and its reversal'),
   ('ordered: creation 10, deletion 20, update 20 past_due plan=P2 was active, update 20 plan=P3 was past_due',
     'A10 canceled P3 deleted', 'a deletion at that time keeps the status, and the later arrival brings the plan'),
 
@@ -345,15 +334,13 @@ values
   ('ordered: creation 10 past_due, update 20 past_due was nothing, creation - unpaid', '3 stale: A10 past_due P20 since 10',
     'a stale event without a time tells nothing of past_due');
 
--- The same for every column that is reported.
+-- The same for columns of each type.
 insert into cases (stated, after, why)
 select format(c.stated, f.name, f.one, f.two), format(c.after, f.name, f.one, f.two), format(c.why, f.name)
 from (
   values
     ('current_period_end', '1', '2'), ('customer_id', 'cus_1', 'cus_2'), ('quantity', '0', '2147483647'),
-    ('cancel_at', '1', '2'), ('trial_end', '1', '2'), ('paused', 'void', 'keep_as_draft'),
-    ('paused_until', '1', '2'), ('livemode', 'true', 'false'),
-    ('items', 'P', 'P+S'), ('items_complete', 'true', 'false')
+    ('livemode', 'true', 'false'), ('items', 'P', 'P+S')
 ) as f (name, one, two)
 cross join (
   values

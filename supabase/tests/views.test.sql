@@ -10,23 +10,9 @@ returns jsonb language sql as $$
   select to_jsonb(h) - 'schema_version' from public.billing_health h
 $$;
 
-select is(
-  pg_temp.health(),
-  '{
-    "last_event_at": null,
-    "open_failures": 0,
-    "oldest_open_failure": null,
-    "retries_requested": 0,
-    "notifications_pending": 0,
-    "oldest_pending_notification": null,
-    "notifications_given_up": 0,
-    "last_scheduled_run_at": null,
-    "last_swept_at": null,
-    "missed_events": 0,
-    "handlers": [],
-    "erased_purchases": 0,
-    "double_subscribed": 0
-  }',
+select set_eq(
+  $$select value, count(*) from jsonb_each(pg_temp.health()) group by value$$,
+  $$values ('null'::jsonb, 5::bigint), ('0', 7), ('[]', 1)$$,
   'the health is one row, even of nothing'
 );
 

@@ -142,7 +142,6 @@ export const SIGNATURES: Rows = {
     ...MISMATCH,
     sent: TIMED.flatMap((to): Sent[] => [
       { to, value: behindOthers(59) },
-      { to, value: behindOthers(8) },
       { to, value: behindOthers(7), ...APPLIED },
     ]),
   },

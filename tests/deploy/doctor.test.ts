@@ -346,7 +346,8 @@ Deno.test("the schedule fails until it wakes this project's worker", async () =>
       [`FAIL wakes nothing ${isWrong}`, `select vault.create_secret(${other})`],
       [
         `FAIL wakes https://other ${isWrong}`,
-        `select vault.update_secret(id, '${worker}') from vault.secrets`,
+        `delete from vault.secrets;
+        select vault.create_secret('${worker}', 'billing_worker_url')`,
       ],
       [
         "FAIL the worker refuses its key, which is in Vault. In the SQL editor",

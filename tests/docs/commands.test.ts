@@ -321,6 +321,7 @@ Deno.test("every command in the docs is typed, or listed with a reason", () => {
 });
 
 Deno.test("every link in the docs leads to a page and a heading", () => {
+  let found = 0;
   for (const page of pages()) {
     const links = readPage(page).matchAll(
       /\]\((?!https?:)([^)#]*)(?:#([^)]+))?\)/g,
@@ -333,6 +334,8 @@ Deno.test("every link in the docs leads to a page and a heading", () => {
       const text = readPage(to).toLowerCase()
         .replaceAll(/[^a-z0-9 _#\n-]/g, "").replaceAll(" ", "-");
       assert(text.includes(`#-${anchor}\n`), `${page}: ${link}`);
+      found++;
     }
   }
+  assert(found > 50, `${found}`);
 });

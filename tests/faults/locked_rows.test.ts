@@ -407,16 +407,6 @@ const OF_ACCOUNT: Record<string, [known: OfAccount, event: OfAccount]> = {
     (subscription_id) =>
       applied({ kind: "update", subscription_id, account_id: null }),
   ],
-  "payment that failed": [
-    record,
-    (subscription_id) =>
-      applied({
-        kind: "payment_failed",
-        subscription_id,
-        account_id: null,
-        payment: {},
-      }),
-  ],
   "failure that is stored": [
     failure,
     (subscription) => (via) => filed(subscription, {}, { via }),

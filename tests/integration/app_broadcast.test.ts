@@ -80,6 +80,7 @@ async function mayJoin(
     extension?: string;
   },
 ): Promise<boolean> {
+  const rolledBack = new Error("as Realtime does");
   let isSeen = false;
   await sql.begin(async (tx) => {
     await tx`
@@ -90,8 +91,8 @@ async function mayJoin(
       select set_config('request.jwt.claims', ${claims}, true),
         set_config('realtime.topic', ${topic}, true), set_config('role', ${role}, true)`;
     isSeen = (await tx`select from realtime.messages`).length > 0;
-    throw new Error("Realtime rolls it back");
-  }).catch(() => {});
+    throw rolledBack;
+  }).catch((error) => assertEquals(error, rolledBack));
   return isSeen;
 }
 

@@ -4,7 +4,7 @@
  */
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
-import { uniqueId } from "../../scripts/events/templates.ts";
+import { paymentEvent, uniqueId } from "../../scripts/events/templates.ts";
 import { handlersPage } from "../support/docs.ts";
 import { deliver, post } from "../support/send.ts";
 import { startOwnStack } from "../support/stacks.ts";
@@ -211,8 +211,10 @@ const refunds = [
   refund(uniqueId("pi"), 1),
 ];
 const failed = [1, 2].map((amount) => event(FAILED, { amount }));
-const deals = [{ accountId: "acc_deal", lifetimePlan: "price_pro" }, {}]
-  .map((metadata) => event(SUCCEEDED, { id: uniqueId("pi"), metadata }));
+const deals = [
+  paymentEvent(SUCCEEDED, { account: "acc_deal" }).data.object,
+  { id: uniqueId("pi"), metadata: {} },
+].map((payment) => event(SUCCEEDED, payment));
 const url = "https://invoice.stripe.com/i/1";
 const listed = [
   {

@@ -222,13 +222,32 @@ Deno.test("docs/operate.md finds what a missing account ID made fail", async () 
       found.map((row) => row["subscription_id"]),
       [subscription, subscription],
     );
-    assertEquals(found[0]?.["customer_id"], creation.data.object.customer);
+    const { customer } = creation.data.object;
+    assertEquals(found[0]?.["customer_id"], customer);
 
+    // Beside an app's own table of customers, the repair counts, too.
+    await tx.unsafe(blockWith("function billing.account_of_customer")).simple();
     await tx.unsafe(blockWith("select provider, customer_id, '")).simple();
+    const known =
+      await tx`select billing.account_of_customer('a', ${customer})`;
+    assertEquals(known[0]?.["account_of_customer"], "acc_9");
     await tx`set constraints all immediate`;
     const waiting = await tx`
       select from billing.failed_events where retry_requested_at is not null`;
     assertEquals(waiting.length, 1);
+  });
+});
+
+Deno.test("docs/reconcile.md finds who would lose access, though both tables agree", async () => {
+  await tryOut(async (tx) => {
+    const user = crypto.randomUUID();
+    await tx`
+      insert into public.subscriptions values ('sub_void', ${user}, 'active', 'p')`;
+    await tx`
+      insert into billing.subscriptions (id, provider, account_id, status, plan_id, paused)
+      values ('sub_void', 'a', ${user}, 'active', 'p', 'void')`;
+    const found = await tx.unsafe(blockWith("public.subscriptions o"));
+    assert(found.some(({ id }) => id === "sub_void"));
   });
 });
 

@@ -217,7 +217,6 @@ const LOSSES: [string, ...What[]][] = [
     "ended",
   ],
   ["a type was not selected", "updated"],
-  ["the secret was wrong for a week", "failed", "ended"],
 ];
 
 for (const [loss, ...whats] of LOSSES) {

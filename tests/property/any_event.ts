@@ -1,3 +1,4 @@
+import { assertStringIncludes } from "@std/assert";
 import fc from "fast-check";
 import type { Sql } from "postgres";
 
@@ -94,6 +95,7 @@ export async function rowsOf(prefix: string, sql: Sql): Promise<string> {
       )
     )::text as rows`;
 
+  assertStringIncludes(row!.rows, '"applied"');
   // The times at which events were handled.
   const now = RegExp(`"${new Date().getUTCFullYear()}-[^"]*"`, "g");
   return row!.rows.replaceAll(prefix, "").replaceAll(now, '"now"');

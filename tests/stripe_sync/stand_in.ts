@@ -159,7 +159,6 @@ export function testContext(
   stripeUrl: string,
   changes: Partial<Context> = {},
 ): Context {
-  const { provider = "a" } = changes;
   const wait = () => Promise.resolve();
   const target = { apiKey: TEST_API_KEY, mode: "test", stripeUrl };
   const database = createClient({
@@ -168,11 +167,8 @@ export function testContext(
   }, { fetch });
   return {
     stripe: openStripeSource(target, wait),
-    tables: openTables(
-      { provider, database },
-      wait,
-    ),
-    provider,
+    tables: openTables({ provider: "a", database }, wait),
+    provider: "a",
     accountFrom: undefined,
     planItem: "first",
     unmappedSubscriptions: "fail",

@@ -266,7 +266,6 @@ const OBSTACLES = [
   ["config.toml", "link", "config.toml is a link to "],
   ["migrations", "file", "migrations is not a folder"],
   [WEBHOOK, "folder", `${WEBHOOK} is not a file`],
-  ["billing.json", "folder", "billing.json is not a file"],
   ["functions/.git", "file", "functions is a git repository of its own"],
 ] as const;
 

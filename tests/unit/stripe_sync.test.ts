@@ -79,7 +79,6 @@ Deno.test("what does not fit is refused, and no key repeated", () => {
       [`${TEST} ${SECRET} ${REMOTE}`, "add --mode test"],
       [`${LIVE} ${SECRET} ${REMOTE}`, "add --mode live"],
       [`${TEST} --mode live`, "is a test key, but live mode is wanted"],
-      [`${LIVE} --mode test`, "is a live key"],
       [`${TEST} ${REMOTE} --mode test`, "needs SUPABASE_SECRET_KEY"],
       // Stripe's key is sent to Stripe or this machine only.
       [`${TEST} --stripe-url http://localhost.example.com:1`, "--stripe-url"],
@@ -236,7 +235,6 @@ const CASES: Case[] = [
   [{}, { items: null }, [
     `items: null, ${WHOLE}`,
   ]],
-  [{ trial_end: 1_800_000_000 }, { trial_end: "2027-01-15T08:00:00Z" }, [], ""],
   // Text of the form of a time, but none.
   [{}, { plan_id: "2027-99-15T08:00:00Z" }, [
     "plan_id: 2027-99-15T08:00:00Z, price_1",
@@ -245,10 +243,6 @@ const CASES: Case[] = [
   [{}, { account_as_of: AHEAD }, [`account_as_of: ${TOO_LATE}`]],
   [{}, { changed_as_of: AHEAD }, [`changed_as_of: ${TOO_LATE}`]],
   [{}, { canceled_as_of: AHEAD }, [`canceled_as_of: ${TOO_LATE}`]],
-  [ENDED, { ...CANCELED, canceled_as_of: AHEAD }, [
-    `canceled_as_of: ${TOO_LATE}`,
-  ]],
-  [{ items: { data: [] } }, {}, ["unreadable"], ""],
   [{ items: { data: [] } }, undefined, ["unreadable"], ""],
   [{}, undefined, ["missing_here"], CREATES],
   [ENDED, undefined, ["missing_here"], "created,updated,deleted"],
@@ -265,11 +259,15 @@ Deno.test("compare() names and corrects what differs, in any API version", async
         `${field}: ${here}, ${there}`
       ) ?? (difference ? [difference.kind] : []);
       assertEquals<unknown>(fields, differences);
+      const found = corrections.map(({ provider, type }) =>
+        `${provider} ${type.split(".").pop()}`
+      );
+      const expected = types.split(",").filter(Boolean);
       assertEquals(
-        corrections.map(({ type }) =>
-          type.split(".").pop()
-        ).join(),
-        types,
+        found,
+        expected.map((type) =>
+          `a ${type}`
+        ),
       );
     }
   }
@@ -338,15 +336,6 @@ Deno.test("compare() takes the account from metadata, record, source or customer
     const { difference } = await compared(changes, here, options);
     assertEquals(difference, undefined);
   }
-  const { difference } = await compared(
-    { metadata: {}, customer: "cus_1" },
-    undefined,
-  );
-  assertEquals<unknown>(difference, {
-    kind: "unmapped",
-    subscription: "sub_1",
-    customer: "cus_1",
-  });
 });
 
 type Answer = () => Response | Promise<Response>;

@@ -143,8 +143,6 @@ Deno.test("parseTriggerArguments() refuses what it does not take", () => {
       [`${INVOICE} --cancel-at=`, `${INVOICE} takes no --cancel-at`],
       [`${INVOICE} --status paid`, `${INVOICE} takes no --status`],
       [`${INVOICE} --plan P`, `${INVOICE} takes no --plan`],
-      ["charge.refunded --status paid", "takes no --status"],
-      ["charge.refunded --plan P", "takes no --plan"],
       ["payment.failed --format dodo --status active", "takes no --status"],
       ["order_created --format lemon-squeezy --plan 7", "takes no --plan"],
       [CREATED.replace("ea", "ae"), `". Did you mean ${CREATED}?`],

@@ -39,7 +39,6 @@ export async function checkAcknowledged(
       (signal) =>
         database.from("billing_health").select("last_scheduled_run_at")
           .abortSignal(signal),
-      { timeLimitMs: 5_000 },
     );
     const hasAlerts = Boolean(env["ALERT_URL"]);
     error = whyUnsafeToAcknowledge(

@@ -20,8 +20,6 @@ import { readProviders } from "./signatures/signature_providers.ts";
 import { isLocalStack } from "../_shared/billing/settings/local_stack.ts";
 import { workerWaker } from "./wake_worker.ts";
 
-const BODY_TIME_LIMIT_MS = 10_000;
-
 /**
  * With fifty events per call, the round trip no longer matters. After a wait of 3 s there
  * is still time for a call that hangs (3 s) and for one that records the failure (1.5 s),
@@ -42,17 +40,13 @@ const ALONE = {
   maxWaitMs: 5_000,
 };
 
-/** Allows ten lines per message in ten seconds. */
-const LOG_INTERVAL_MS = 1_000;
-
-/** On a local stack, a developer watches the deliveries one by one. */
-const LOCAL_LINES = 50;
-
 const env = Deno.env.toObject();
 const deployment = readDeploymentSettings(env);
 const log = throttleInfo(logJson, {
-  intervalMs: LOG_INTERVAL_MS,
-  maxLines: isLocalStack(env) ? LOCAL_LINES : 1,
+  // Allows ten lines per message in ten seconds.
+  intervalMs: 1_000,
+  // On a local stack, a developer watches the deliveries one by one.
+  maxLines: isLocalStack(env) ? 50 : 1,
 });
 const database = createClient(deployment, {
   fetch: watchVersion({ fetch, log }),
@@ -77,7 +71,7 @@ const applyWithoutHandler = isolateSlow<BillingEvent, Outcome>({
 const webhook: Webhook = {
   providers: await readProviders(env),
   ...deployment,
-  body: { maxBytes: deployment.maxBodyBytes, timeLimitMs: BODY_TIME_LIMIT_MS },
+  body: { maxBytes: deployment.maxBodyBytes, timeLimitMs: 10_000 },
   apply: retryWhileLocked((event) =>
     event.payload === undefined
       ? applyWithoutHandler(event)

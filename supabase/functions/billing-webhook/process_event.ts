@@ -165,7 +165,14 @@ async function handleFailure(
 
   const stored = await recordFailure(error, { provider, failed, database })
     .catch((thrown: unknown) => {
-      throw recordingFault(thrown, { code, logFields });
+      const fault = toDeliveryError(thrown);
+      // Nothing works until the key is right, so the error names the key.
+      if (fault.code === "key_refused") throw withLogFields(fault, logFields);
+      throw new DeliveryError(
+        "failure_not_recorded",
+        `${code}, and the failure could not be stored in failed_events: ${fault.logMessage}`,
+        { logFields },
+      );
     });
   if (stored === "erased") {
     return { ...describeErased(failed.kind), outcome: stored, fields };
@@ -188,18 +195,4 @@ async function handleFailure(
     outcome: "acknowledged",
     fields: { ...logFields, code, error: error.logMessage },
   };
-}
-
-function recordingFault(
-  thrown: unknown,
-  { code, logFields }: { code: string; logFields: LogFields },
-): DeliveryError {
-  const fault = toDeliveryError(thrown);
-  // Nothing works until the key is right, so the error names the key.
-  if (fault.code === "key_refused") {
-    return new DeliveryError(fault.code, fault.logMessage, { logFields });
-  }
-  const message =
-    `${code}, and the failure could not be stored in failed_events: ${fault.logMessage}`;
-  return new DeliveryError("failure_not_recorded", message, { logFields });
 }

@@ -19,13 +19,14 @@ import type { ReadingSettings } from "../_shared/billing/events/parse_event.ts";
 import type { Log } from "../_shared/billing/log.ts";
 
 /** `ignored`: it is unmapped and such events are ignored, or it was erased with its account. */
-export type AppliedOutcome = Exclude<Outcome, "erased"> | "ignored";
+type AppliedOutcome = Exclude<Outcome, "erased"> | "ignored";
 
 /** `untried`: the run had no time for it. */
 export type ApplyResult = AppliedOutcome | "untried" | DeliveryError;
 
 export interface ApplyAllOptions extends Omit<EventSettings, "maxBodyBytes"> {
   readonly database: DatabaseClient;
+  readonly leaseId: string;
   /** Throws if a setting is wrong. */
   readonly readingSettings: (provider: string) => ReadingSettings;
   readonly log: Log;
@@ -75,32 +76,23 @@ async function applyInOrder(
 ): Promise<ApplyResult[]> {
   const results: ApplyResult[] = [];
   let handlersEndMs: number | undefined;
-  for (const call of callsFor(events)) {
-    if (call.hasHandler) {
+  while (results.length < events.length) {
+    const left = events.slice(results.length);
+    const nextAlone = left.findIndex(hasHandler);
+    if (nextAlone === 0) {
       handlersEndMs ??= options.clock() + HANDLER_TIME_MS;
       if (options.clock() >= handlersEndMs) break;
     }
-    results.push(...await apply(call, options));
+    // The one that has a handler, or all before it.
+    const together = nextAlone < 0 ? left : left.slice(0, nextAlone || 1);
+    results.push(...await apply(together, options));
   }
 
-  const untried = events.slice(results.length);
-  return [...results, ...untried.map(() => "untried" as const)];
+  return events.map((_, index) => results[index] ?? "untried");
 }
 
-type Call = { hasHandler: boolean; events: BillingEvent[] };
-
-function callsFor(events: readonly BillingEvent[]): Call[] {
-  const calls: Call[] = [];
-  for (const event of events) {
-    const hasHandler = event.payload !== undefined;
-    const last = calls.at(-1);
-    if (hasHandler || last === undefined || last.hasHandler) {
-      calls.push({ hasHandler, events: [event] });
-    } else {
-      last.events.push(event);
-    }
-  }
-  return calls;
+function hasHandler({ payload }: BillingEvent): boolean {
+  return payload !== undefined;
 }
 
 /**
@@ -111,11 +103,11 @@ function callsFor(events: readonly BillingEvent[]): Call[] {
  * `billing_claim_failed_events` returns each of those alone.
  */
 async function apply(
-  { hasHandler, events }: Call,
+  events: readonly BillingEvent[],
   options: ApplyAllOptions,
 ): Promise<readonly ApplyResult[]> {
   try {
-    const outcomes = hasHandler
+    const outcomes = events.some(hasHandler) // Then it is alone.
       ? [await applyWithHandler(events[0]!, options)]
       : await applyEvents(events, options);
 
@@ -138,13 +130,6 @@ async function apply(
   }
 }
 
-/** No record was found. */
-const UNRECORDED: readonly ErrorCode[] = [
-  "subscription_unknown",
-  "creation_pending",
-  "account_unknown",
-];
-
 /**
  * If the creation of an event's subscription is in this batch and its record is locked,
  * the event fails with `record_locked` too, so that both are retried together.
@@ -160,8 +145,15 @@ function failWithLockedCreations(
   }
 
   return outcomes.map((outcome, index) => {
-    if (!hasFailed(outcome, ...UNRECORDED)) return outcome;
-    return locked.get(events[index]!.subscription_id) ?? outcome;
+    const hasNoRecord = hasFailed(
+      outcome,
+      "subscription_unknown",
+      "creation_pending",
+      "account_unknown",
+    );
+    return hasNoRecord
+      ? locked.get(events[index]!.subscription_id) ?? outcome
+      : outcome;
   });
 }
 

@@ -7,7 +7,6 @@ import {
   callFunction,
   type DatabaseClient,
 } from "../_shared/billing/database/client.ts";
-import type { Json } from "../_shared/billing/database/database.types.ts";
 import type { Log } from "../_shared/billing/log.ts";
 import type {
   Alert,
@@ -16,9 +15,7 @@ import type {
   Notification,
 } from "./channels/channel.ts";
 
-export type NotificationCounts = Record<"claimed" | Attempt["result"], number>;
-
-export const NO_NOTIFICATIONS: NotificationCounts = {
+export const NO_NOTIFICATIONS = {
   claimed: 0,
   sent: 0,
   failed: 0,
@@ -31,14 +28,12 @@ export const NO_NOTIFICATIONS: NotificationCounts = {
 /** Without a rate limit, a batch takes as long as its slowest. */
 const BATCH_SIZE = 20;
 
-/** With a rate limit, a 429 leaves the rest of a batch unsent, so it is small. */
-const PACED_BATCH_SECONDS = 2;
-
 /**
- * A batch fits into the lease (60 s): 5 s to claim it, 2 s until the last notification is
- * sent, 15 s for an attempt (5 s for the address, 10 s for the mail), 5 s to settle it.
+ * With a rate limit, a 429 leaves the rest of a batch unsent, so it is small. It fits into
+ * the lease (60 s): 5 s to claim it, 2 s until the last notification is sent, 15 s for an
+ * attempt (5 s for the address, 10 s for the mail), 5 s to settle it.
  */
-const LIMIT = { timeLimitMs: 5_000 };
+const PACED_BATCH_SECONDS = 2;
 
 /** Of a stored error, in UTF-16 units. */
 const ERROR_LENGTH = 1_000;
@@ -73,7 +68,7 @@ export type DeliveryOptions = Readonly<{
  */
 export async function deliverNotifications(
   options: DeliveryOptions,
-): Promise<NotificationCounts> {
+): Promise<typeof NO_NOTIFICATIONS> {
   const { database, leaseId, channel, clock, endMs, limit = RUN_LIMIT } =
     options;
   if (channel === undefined) return count([]);
@@ -84,18 +79,12 @@ export async function deliverNotifications(
 
   const all: Attempt[] = [];
   while (clock() < endMs && all.length < limit) {
-    const due: unknown = await callFunction(
+    const due = await callFunction(
       database,
       "billing_claim_notifications",
       claim,
-      LIMIT,
-    );
-    const results = await deliverBatch(
-      "notifications",
-      due as readonly Notification[],
-      channel,
-      options,
-    );
+    ) as Notification[];
+    const results = await deliverBatch("notifications", due, channel, options);
     all.push(...results);
 
     const { claimed, failed, dead, limited } = count(results);
@@ -108,10 +97,10 @@ export async function deliverNotifications(
 /** Delivers the alerts that are due, all at once. */
 export async function deliverAlerts(
   { alertChannel, handlers, ...rest }: DeliveryOptions,
-): Promise<NotificationCounts> {
+): Promise<typeof NO_NOTIFICATIONS> {
   if (alertChannel === undefined) return count([]);
 
-  const claimed: unknown = await callFunction(
+  const alerts = await callFunction(
     rest.database,
     "billing_claim_alerts",
     {
@@ -119,9 +108,7 @@ export async function deliverAlerts(
       destination: alertChannel.destination,
       ...(handlers && { handlers: [...handlers] }),
     },
-    LIMIT,
-  );
-  const alerts = claimed as readonly Alert[];
+  ) as Alert[];
   const options = { ...rest, pace: () => Promise.resolve() };
   return count(await deliverBatch("alerts", alerts, alertChannel, options));
 }
@@ -171,8 +158,8 @@ async function deliverBatch<Message extends Notification | Alert>(
   await callFunction(database, `billing_settle_${part}`, {
     lease_id: leaseId,
     destination,
-    results: settled as unknown as Json,
-  }, LIMIT);
+    results: settled,
+  });
   return results;
 }
 
@@ -198,7 +185,7 @@ export function pacer(
   };
 }
 
-function count(results: readonly Attempt[]): NotificationCounts {
+function count(results: readonly Attempt[]) {
   const counts = { ...NO_NOTIFICATIONS, claimed: results.length };
   for (const { result } of results) counts[result]++;
   return counts;

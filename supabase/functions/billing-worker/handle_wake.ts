@@ -1,7 +1,4 @@
-import {
-  handlerName,
-  type PlanItem,
-} from "../_shared/billing/events/event_settings.ts";
+import { handlerName } from "../_shared/billing/events/event_settings.ts";
 import { callFunction } from "../_shared/billing/database/client.ts";
 import {
   type DeliveryError,
@@ -13,58 +10,19 @@ import {
   deliverNotifications,
   type DeliveryOptions,
   NO_NOTIFICATIONS,
-  type NotificationCounts,
   RUN_LIMIT,
 } from "./deliver_notifications.ts";
-import type { FormatName } from "../_shared/billing/events/formats.ts";
 import { NO_SWEEP, sweep, type SweepOptions } from "./sweep/sweep.ts";
-import {
-  NO_RETRIES,
-  type RetryCounts,
-  retryFailures,
-  type RetryOptions,
-} from "./retry_failures.ts";
-
-/** The settings of the deployment that are not secret. */
-export type Settings = Readonly<{
-  /** The providers whose stored failures are answered 200. */
-  acknowledging: readonly string[];
-  hasAlerts: boolean;
-  handledTypes: readonly string[];
-  handledTypesFault: string | undefined;
-  accountFromCheckout: boolean;
-  notify: readonly string[];
-  planItem: PlanItem;
-  /** By provider, without those whose setting is wrong. */
-  formats: Readonly<Record<string, FormatName>>;
-  /** The providers with a key for sweeps: why it cannot be used, or null. */
-  sweeps: Readonly<Record<string, string | null>>;
-  schemaVersion: number;
-}>;
+import { NO_RETRIES, retryFailures } from "./retry_failures.ts";
 
 /** The dependencies and settings of every run. */
-export interface Worker
-  extends
-    Omit<RetryOptions, "leaseId">,
-    Omit<SweepOptions, "leaseId">,
-    Omit<DeliveryOptions, "leaseId" | "endMs" | "limit" | "handlers"> {
-  /** Reported to the doctor, which cannot read the settings of a project. */
-  readonly settings?: Settings;
-}
-
-interface Run extends Worker {
-  readonly leaseId: string;
-  readonly endMs: number;
-  /** Whether the schedule has woken the worker; the webhook names a queue. */
-  readonly isScheduled: boolean;
-  readonly handlers: readonly string[] | undefined;
-  readonly counts: {
-    readonly retries: RetryCounts;
-    readonly alerts: NotificationCounts;
-    readonly notifications: NotificationCounts;
-    readonly sweep: typeof NO_SWEEP;
-  };
-  readonly faults: DeliveryError[];
+export interface Worker extends
+  Omit<
+    SweepOptions & DeliveryOptions,
+    "leaseId" | "endMs" | "limit" | "handlers"
+  > {
+  /** For the doctor. */
+  readonly settings?: object;
 }
 
 /**
@@ -72,8 +30,6 @@ interface Run extends Worker {
  * minute), because the next run finds nothing while this one goes on.
  */
 export const RUN_TIME_MS = 55_000;
-
-const CALL_LIMIT = { timeLimitMs: 5_000 };
 
 /**
  * Answers one wake with one run of the worker: of all queues, or of the one in `?queue=`.
@@ -91,30 +47,30 @@ export async function handleWake(
   }
 
   const queue = new URL(request.url).searchParams.get("queue");
-  const isScheduled = queue === null;
-  const isForRetries = isScheduled || queue === "retries";
-  const isForNotifications = isScheduled || queue === "notifications";
-  const isForSweep = isScheduled || queue === "sweep";
+  // The webhook names a queue, and the schedule none.
+  const run = beginRun(worker, queue === null);
+  const isFor = (name: Queue) => run.isScheduled || queue === name;
   const canSweep = worker.keyedProviders.length > 0;
-  const run = beginRun(worker, isScheduled);
 
   // In parallel, because a slow destination must not delay the retries.
   await Promise.all([
-    isForRetries && workThenRelease("retries", run, () => runRetries(run)),
-    isForNotifications &&
-    workThenRelease("notifications", run, () => runNotifications(run)),
-    isForSweep && canSweep &&
-    workThenRelease("sweep", run, () => runSweep(run)),
+    isFor("retries") && workThenRelease("retries", run),
+    isFor("notifications") && workThenRelease("notifications", run),
+    isFor("sweep") && canSweep && workThenRelease("sweep", run),
   ]);
 
   // The events that were applied may have created notifications meanwhile.
   const { faults, counts } = run;
   const applied = counts.retries.applied + counts.sweep.missed;
   const mayHaveCreated = faults.length === 0 && applied > 0;
-  if (isForNotifications || mayHaveCreated) {
-    await workThenRelease("notifications", run, (isRepeated) => {
+  if (isFor("notifications") || mayHaveCreated) {
+    await workThenRelease("notifications", run, async (isRepeated) => {
+      const hasSucceeded = await work("alerts", run);
       // Repeated: another run has asked for the queue while alerts were sent.
-      return runAlertsThenNew(run, mayHaveCreated || isRepeated);
+      const hasNew = mayHaveCreated || isRepeated;
+      return hasSucceeded && hasNew
+        ? await work("notifications", run)
+        : hasSucceeded;
     });
   }
 
@@ -126,10 +82,13 @@ export async function handleWake(
   return Response.json({ ...counts, settings: worker.settings });
 }
 
-function beginRun(worker: Worker, isScheduled: boolean): Run {
+type Run = ReturnType<typeof beginRun>;
+
+function beginRun(worker: Worker, isScheduled: boolean) {
   const { types, fault } = worker.handlerTypes;
   // With a fault, no event is lost: those of unlisted types fail and are stored.
   const comparesHandlers = isScheduled && fault === undefined;
+  const faults: DeliveryError[] = [];
   return {
     ...worker,
     leaseId: crypto.randomUUID(),
@@ -142,73 +101,52 @@ function beginRun(worker: Worker, isScheduled: boolean): Run {
       notifications: { ...NO_NOTIFICATIONS },
       sweep: { ...NO_SWEEP },
     },
-    faults: [],
+    faults,
   };
 }
 
-function runRetries(run: Run): Promise<boolean> {
-  return record(run, "retries", retryFailures(run));
-}
+/** The parts of a run, and the lines that report them; a sweep writes its own. */
+const PARTS = {
+  retries: [retryFailures, "failures retried"],
+  alerts: [deliverAlerts, "alerts delivered"],
+  notifications: [
+    (run: Run) => deliverNotifications({ ...run, limit: countLeft(run) }),
+    "notifications delivered",
+  ],
+  sweep: [sweepIfDue, ""],
+} as const;
 
-function runSweep(run: Run): Promise<boolean> {
-  return record(run, "sweep", run.isScheduled ? sweepIfDue(run) : sweep(run));
-}
+type Queue = Exclude<keyof typeof PARTS, "alerts">;
 
-/** If a sweep is due, wakes the worker once more; sweeps itself where that is impossible. */
+/**
+ * Sweeps. On the schedule, it does so only if a sweep is due and the database cannot wake
+ * the worker once more for it.
+ */
 async function sweepIfDue(run: Run): Promise<typeof NO_SWEEP> {
   const providers = run.keyedProviders.map(({ provider }) => provider);
-  const mustSweep = await callFunction(
-    run.database,
-    "billing_request_sweep",
-    { providers },
-    CALL_LIMIT,
-  );
+  const mustSweep = !run.isScheduled ||
+    await callFunction(run.database, "billing_request_sweep", { providers });
   return mustSweep ? await sweep(run) : NO_SWEEP;
-}
-
-function runNotifications(run: Run): Promise<boolean> {
-  const delivery = deliverNotifications({ ...run, limit: countLeft(run) });
-  return record(run, "notifications", delivery);
-}
-
-/** Delivers alerts, and then notifications if there may be new ones. */
-async function runAlertsThenNew(run: Run, hasNew: boolean): Promise<boolean> {
-  const hasSucceeded = await record(run, "alerts", deliverAlerts(run));
-  return hasSucceeded && hasNew ? await runNotifications(run) : hasSucceeded;
 }
 
 function countLeft({ counts }: Run): number {
   return RUN_LIMIT - counts.notifications.claimed;
 }
 
-type Part = keyof Run["counts"];
-
-/** A sweep writes lines of its own. */
-const DONE: Record<Exclude<Part, "sweep">, string> = {
-  retries: "failures retried",
-  alerts: "alerts delivered",
-  notifications: "notifications delivered",
-};
-
 /** Adds up and logs the counts of one part of a run, or its fault; returns whether it succeeded. */
-async function record(
-  { counts, faults, log }: Run,
-  part: Part,
-  work: Promise<Record<string, number>>,
-): Promise<boolean> {
+async function work(part: keyof typeof PARTS, run: Run): Promise<boolean> {
+  const [begin, message] = PARTS[part];
   try {
-    const results = await work;
-    const sums: Record<string, number> = counts[part];
+    const results: Record<string, number> = await begin(run);
+    const sums: Record<string, number> = run.counts[part];
     for (const [name, count] of Object.entries(results)) sums[name]! += count;
-    if (part !== "sweep" && results["claimed"]! > 0) {
-      log("info", DONE[part], { counts: results });
-    }
+    if (results["claimed"]) run.log("info", message, { counts: results });
     return true;
   } catch (thrown) {
     const error = toDeliveryError(thrown);
     const { code, logMessage } = error;
-    log("error", "run failed", { code, error: logMessage });
-    faults.push(error);
+    run.log("error", "run failed", { code, error: logMessage });
+    run.faults.push(error);
     return false;
   }
 }
@@ -218,19 +156,19 @@ async function record(
  * until it expires. The first claim takes the lease. If another run has it, the claims
  * return nothing, and that run works once more in place of this one.
  *
- * @param work Returns whether it succeeded.
+ * @param workOnce Returns whether it succeeded.
  */
 async function workThenRelease(
-  queue: "retries" | "notifications" | "sweep",
+  queue: Queue,
   run: Run,
-  work: (isRepeated: boolean) => Promise<boolean>,
+  workOnce = (_isRepeated: boolean) => work(queue, run),
 ): Promise<void> {
   const { database, leaseId, endMs, clock, log } = run;
   try {
     let hasSucceeded = true;
     let isRepeated = false;
     do {
-      hasSucceeded = await work(isRepeated) && hasSucceeded;
+      hasSucceeded = await workOnce(isRepeated) && hasSucceeded;
 
       // A run has processor time for one sweep.
       const isAtLimit = queue === "sweep" ||
@@ -240,7 +178,7 @@ async function workThenRelease(
         lease_id: leaseId,
         is_last: clock() >= endMs || isAtLimit,
         is_scheduled: run.isScheduled && hasSucceeded && queue !== "sweep",
-      }, CALL_LIMIT) === true;
+      }) === true;
     } while (isRepeated);
   } catch (thrown) {
     // The work is done, so the run has not failed.

@@ -42,34 +42,46 @@ const channel = chooseChannel(env, {
   log: logJson,
 });
 const keyedProviders = readKeyedProviders(env, { fetch, clock: Date.now });
+
+/** Reported to the doctor, which cannot read a project's settings. */
+const settings = {
+  /** The providers whose stored failures are answered 200. */
+  acknowledging: Object.keys(providers)
+    .filter((name) => providers[name]!.acknowledges),
+  hasAlerts: Boolean(env["ALERT_URL"]),
+  handledTypes: [...deployment.handlerTypes.types],
+  handledTypesFault: deployment.handlerTypes.fault,
+  accountFromCheckout: deployment.accountFromCheckout,
+  notify: [...deployment.notify],
+  planItem: deployment.planItem,
+  /** By provider, without those whose setting is wrong. */
+  formats: readOfEach(env, readFormatName),
+  /** The providers with a key for sweeps: why it cannot be used, or null. */
+  sweeps: Object.fromEntries(
+    keyedProviders.map(({ provider, fault }) => [
+      provider,
+      fault?.message ?? null,
+    ]),
+  ),
+  schemaVersion: SCHEMA_VERSION,
+};
+
+export type Settings = typeof settings;
+
 const worker: Worker = {
   database,
   channel,
   alertChannel: chooseAlertChannel(env, { fetch, clock: Date.now }),
   ...deployment,
   // Without effect, a key is neither used nor an alert.
-  keyedProviders: keyedProviders.filter((keyed) =>
-    !("fault" in keyed) || keyed.fault.code !== "api_key_unused"
+  keyedProviders: keyedProviders.filter(({ fault }) =>
+    fault?.code !== "api_key_unused"
   ),
   readingSettings(provider) {
     const settings = readProviderSettings(env, provider);
     return { ...settings, format: FORMATS[settings.format] };
   },
-  settings: {
-    acknowledging: Object.keys(providers)
-      .filter((name) => providers[name]!.acknowledges),
-    hasAlerts: Boolean(env["ALERT_URL"]),
-    handledTypes: [...deployment.handlerTypes.types],
-    handledTypesFault: deployment.handlerTypes.fault,
-    accountFromCheckout: deployment.accountFromCheckout,
-    notify: [...deployment.notify],
-    planItem: deployment.planItem,
-    formats: readOfEach(env, readFormatName),
-    sweeps: Object.fromEntries(keyedProviders.map((keyed) => {
-      return [keyed.provider, "fault" in keyed ? keyed.fault.message : null];
-    })),
-    schemaVersion: SCHEMA_VERSION,
-  },
+  settings,
   log: logJson,
   clock: Date.now,
   pace: pacer(channel?.perSecond, {
@@ -78,9 +90,8 @@ const worker: Worker = {
   }),
 };
 
-for (const keyed of keyedProviders) {
-  if (!("fault" in keyed)) continue;
-  const { provider, fault: { message: error } } = keyed;
+for (const [provider, error] of Object.entries(settings.sweeps)) {
+  if (error === null) continue;
   logJson("warn", "no sweeps of missing events", { provider, error });
 }
 

@@ -14,7 +14,6 @@ import {
 import { settingsPrefix } from "../_shared/billing/settings/providers.ts";
 import { whyIgnored } from "../_shared/billing/settings/why_ignored.ts";
 import {
-  type AppliedOutcome,
   applyAll,
   type ApplyAllOptions,
   type ApplyResult,
@@ -27,9 +26,7 @@ type ClaimedFailure = Readonly<
   DatabaseFunctions["billing_claim_failed_events"]["Returns"][number]
 >;
 
-export type RetryCounts = Record<"claimed" | "failed" | AppliedOutcome, number>;
-
-export const NO_RETRIES: RetryCounts = {
+export const NO_RETRIES = {
   claimed: 0,
   failed: 0,
   applied: 0,
@@ -38,18 +35,12 @@ export const NO_RETRIES: RetryCounts = {
   ignored: 0,
 };
 
-export interface RetryOptions extends ApplyAllOptions {
-  readonly leaseId: string;
-}
-
 /** `billing_claim_failed_events` returns fewer if their bodies are large. */
 const BATCH_SIZE = 25;
 
 /** For one run; the next goes on. Supabase gives a request 2 s of processor time. */
 const RETRY_TIME_MS = 20_000;
 const RETRY_LIMIT = 1_000;
-
-const CALL_LIMIT = { timeLimitMs: 5_000 };
 
 /**
  * Retries the failures for which a retry was requested or is due, until none is left or
@@ -60,8 +51,8 @@ const CALL_LIMIT = { timeLimitMs: 5_000 };
  * failures.
  */
 export async function retryFailures(
-  options: RetryOptions,
-): Promise<RetryCounts> {
+  options: ApplyAllOptions,
+): Promise<typeof NO_RETRIES> {
   const counts = { ...NO_RETRIES };
   const endMs = options.clock() + RETRY_TIME_MS;
   do {
@@ -77,13 +68,13 @@ export async function retryFailures(
 }
 
 async function retryBatch(
-  options: RetryOptions,
+  options: ApplyAllOptions,
 ): Promise<readonly ApplyResult[]> {
   const { database, leaseId, log } = options;
   const claimed = await callFunction(database, "billing_claim_failed_events", {
     lease_id: leaseId,
     batch_size: BATCH_SIZE,
-  }, CALL_LIMIT);
+  });
   if (claimed.length === 0) return [];
 
   const failures = claimed.map((failure) => readFailure(failure, options));
@@ -93,7 +84,7 @@ async function retryBatch(
   await callFunction(database, "billing_settle_failed_events", {
     lease_id: leaseId,
     results: results.map((result, i) => settledResult(failures[i]!, result)),
-  }, CALL_LIMIT);
+  });
 
   const locked = results.filter((result) => hasFailed(result, "record_locked"));
   if (locked.length > 0) {
@@ -112,26 +103,28 @@ type ReadFailure = ReadEvent & { readonly failure: ClaimedFailure };
  */
 function readFailure(
   failure: ClaimedFailure,
-  { readingSettings, leaseId, clock, ...settings }: RetryOptions,
+  options: ApplyAllOptions,
 ): ReadFailure {
   const { provider, event_id, body, body_encoding } = failure;
   let text = "";
   let format: Format | undefined;
   try {
-    const reading = readingSettings(provider);
+    const reading = options.readingSettings(provider);
     format = reading.format;
     text = body_encoding === "base64" ? decodeBody(fromBase64(body)) : body;
 
-    const nowSeconds = clock() / 1000;
-    const id = format.idOf && event_id;
-    const options = { ...settings, ...reading, id, nowSeconds };
-    const parsed = parseEvent(text, options);
+    const parsed = parseEvent(text, {
+      ...options,
+      ...reading,
+      id: format.idOf && event_id,
+      nowSeconds: options.clock() / 1000,
+    });
     if (parsed.isIgnored) {
       const why = whyIgnored(parsed, { provider, format });
       throw new DeliveryError("no_longer_handled", why);
     }
 
-    const retry = { event_id, lease_id: leaseId };
+    const retry = { event_id, lease_id: options.leaseId };
     const event: BillingEvent = { ...parsed.event, provider, retry };
     return { failure, format, text, event };
   } catch (thrown) {

@@ -10,10 +10,8 @@ import {
 } from "../../../scripts/events/templates.ts";
 import { type HistoryEvent, recorded, type Values } from "./model.ts";
 
-export type { HistoryEvent, Values } from "./model.ts";
-
 /** Events in the order in which they occurred, and as they are delivered. */
-export interface History {
+interface History {
   readonly events: readonly HistoryEvent[];
   /** Each event at least once, some more often, in any order. */
   readonly deliveries: readonly HistoryEvent[];
@@ -45,9 +43,6 @@ const CHANGES = {
   cancelAtPeriodEnd: fc.boolean(),
   /** The period after which the trial ends. */
   trialEnd: orNull(period),
-  paused: orNull(oneOf("void", "keep_as_draft", "mark_uncollectible")),
-  /** No provider changes it; but an event may leave it out. */
-  livemode: orNull(fc.boolean()),
   /** Whether a part of the item changed that is not kept. */
   item: fc.boolean(),
 };
@@ -55,7 +50,7 @@ const CHANGES = {
 type Value<T> = T extends fc.Arbitrary<infer V> ? V : never;
 
 /** An update, or a failed payment; an update of nothing that is kept is `{}`. */
-export type Happening =
+type Happening =
   & { readonly [Name in keyof typeof CHANGES]?: Value<typeof CHANGES[Name]> }
   & { readonly invoice?: boolean };
 
@@ -157,8 +152,6 @@ function liveThrough(life: Life, index: number): HistoryEvent[] {
     cancelAt: null,
     cancelAtPeriodEnd: false,
     trialEnd: null,
-    paused: null,
-    livemode: false,
   };
   let valuesThisSecond = [values];
 
@@ -200,11 +193,7 @@ function liveThrough(life: Life, index: number): HistoryEvent[] {
       ...(trialEnd !== undefined && { trialEnd: endOf(trialEnd) }),
     };
 
-    // No event tells what livemode was.
-    if (
-      next.livemode !== values.livemode ||
-      changesBack(next, values, valuesThisSecond)
-    ) pass(1);
+    if (changesBack(next, values, valuesThisSecond)) pass(1);
 
     const previous = previousValues(values, next, { apiVersion, item });
     values = next;
@@ -248,7 +237,6 @@ function previousValues(
   const changed = new Set(
     keysOf(before).filter((key) => !equal(before[key], after[key])),
   );
-  changed.delete("livemode");
   const periodIsInItem = apiVersion !== "2024-06-20";
   const itemIsSent = item || changed.has("plan") || changed.has("quantity") ||
     changed.has("addOns") || (periodIsInItem && changed.has("periodEnd"));
@@ -325,8 +313,4 @@ export function renamed(history: History, prefix: string): History {
     events: [...events.values()],
     deliveries: history.deliveries.map((event) => events.get(event)!),
   };
-}
-
-export function eventsOf(histories: readonly History[]): HistoryEvent[] {
-  return histories.flatMap(({ events }) => events);
 }

@@ -21,8 +21,6 @@ export interface Values {
   readonly cancelAt: number | null;
   readonly cancelAtPeriodEnd: boolean;
   readonly trialEnd: number | null;
-  readonly paused: string | null;
-  readonly livemode: boolean | null;
 }
 
 /** One event of a history, with all that a provider knows when it happens. */
@@ -48,7 +46,7 @@ export interface HistoryEvent {
 }
 
 /** The values as the record has them after an update. */
-export type RecordedValues = ReturnType<typeof recorded>;
+type RecordedValues = ReturnType<typeof recorded>;
 
 export function recorded(values: Values) {
   return {
@@ -71,12 +69,10 @@ export function recorded(values: Values) {
     cancel_at: values.cancelAt ??
       (values.cancelAtPeriodEnd ? values.periodEnd : null),
     trial_end: values.trialEnd,
-    paused: values.paused,
-    livemode: values.livemode,
   };
 }
 
-export interface ModelRecord extends RecordedValues {
+interface ModelRecord extends RecordedValues {
   readonly id: string;
   readonly account_id: string;
   readonly past_due_since: number | null;
@@ -85,7 +81,7 @@ export interface ModelRecord extends RecordedValues {
 }
 
 /** Records by ID, and the account notified for each failed invoice event. */
-export interface ModelState {
+interface ModelState {
   readonly records: Map<string, ModelRecord>;
   readonly notifications: Map<string, string>;
 }

@@ -9,7 +9,6 @@ create table cron.job (
   jobid bigint generated always as identity primary key,
   schedule text not null,
   command text not null,
-  database text not null default current_database(),
   username text not null default current_user,
   active boolean not null default true,
   jobname text,
@@ -20,13 +19,8 @@ create policy own_jobs on cron.job using (username = current_user);
 
 create table cron.job_run_details (
   jobid bigint,
-  runid bigint generated always as identity primary key,
-  job_pid integer,
-  database text,
   username text default current_user,
   command text,
-  status text,
-  return_message text,
   start_time timestamptz,
   end_time timestamptz
 );

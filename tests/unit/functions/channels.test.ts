@@ -6,7 +6,6 @@ import { assert, assertEquals } from "@std/assert";
 import { Webhook } from "standardwebhooks";
 import type {
   Alert,
-  FailureOpened,
   Notification,
 } from "../../../supabase/functions/billing-worker/channels/channel.ts";
 import { emailTexts } from "../../../supabase/functions/billing-worker/channels/email_texts.ts";
@@ -113,11 +112,16 @@ Deno.test("webhooks say what is stated, and are signed", async () => {
 
 const REF = "abcdefghijklmnopqrst";
 const HOSTED = `https://${REF}.supabase.co`;
-const { error: _, event_type: __, ...rest } = OPENED.alert as FailureOpened;
+const { error: _, event_type: __, ...rest } = OPENED.alert;
 const ONE = { ...rest, new: 1 };
 const SLACK_TEXTS: [Alert["alert"], url: string, ...parts: string[]][] = [
-  [ONE, HOSTED, "Billing: 1 new failed event with account_unknown\n"],
-  [ONE, HOSTED, "evt_1 (type unknown, provider a)\n", `project/${REF}/sql/new`],
+  [
+    ONE,
+    HOSTED,
+    "Billing: 1 new failed event with account_unknown\n",
+    "evt_1 (type unknown, provider a)\n",
+    `project/${REF}/sql/new`,
+  ],
   [ONE, "https://a.b.supabase.co", "docs/operate.md"],
   [ONE, "http://127.0.0.1:54321", "docs/operate.md"],
   [

@@ -207,7 +207,7 @@ export const NOTIFICATION: Notification = {
   created_at: "2026-11-21T06:24:03.113987+00:00",
 };
 
-export const OPENED: Alert = {
+export const OPENED = {
   id: "22ea7bdb-ac40-475d-b354-f87fe5d7c4c1",
   created_at: "2026-11-21T06:25:00.113987+00:00",
   kind: "failure_opened",
@@ -222,7 +222,7 @@ export const OPENED: Alert = {
     event_id: "evt_1",
     event_type: CREATED,
   },
-};
+} satisfies Alert;
 
 export const RESOLVED: Alert = {
   id: "44ea7bdb-ac40-475d-b354-f87fe5d7c4c1",
@@ -265,8 +265,7 @@ export const KEY_REFUSED: Alert = {
   alert: {
     error_code: "api_key_refused",
     provider: "a",
-    error:
-      "api_key_refused: The API answered 403: PROVIDER_A_API_KEY must begin with rk_live_ or rk_test_, and have the right Events: Read alone",
+    error: "api_key_refused: The API answered 403",
   },
 };
 

@@ -382,7 +382,6 @@ const DETAILS: [field: string, kept: unknown[], odd: unknown[]][] = [
   ], [
     17,
     "javascript:alert(1)",
-    `JaVaScRiPt:alert(1)//${PAY}`,
     "https://",
     "data:text/html,<b>",
     "http://pay.example.com",
@@ -392,7 +391,6 @@ const DETAILS: [field: string, kept: unknown[], odd: unknown[]][] = [
     [PAY],
     ` ${PAY}`,
     `${PAY}/\n`,
-    `${PAY}/a b`,
     `${PAY}/\0`,
     `${PAY}/\u2028`,
     `${PAY}/\u202egpj.exe`,

@@ -76,7 +76,7 @@ async function readProvider(
   );
   if (scheme === stripeScheme && !isTaken) defaultHeaders.push(STRIPE_HEADER);
   const header = configuredHeader(name, env);
-  const isHeader = header !== undefined && HEADER_NAME.test(header);
+  const isHeader = HEADER_NAME.test(header);
 
   const withoutKeys: SignatureProvider = {
     name,
@@ -92,7 +92,7 @@ async function readProvider(
       const names = [...SCHEMES.keys()].join(", ");
       throw new Error(`${prefix}SIGNATURE_SCHEME must be one of ${names}`);
     }
-    if (header !== undefined && !isHeader) {
+    if (header && !isHeader) {
       throw new Error(
         `${prefix}SIGNATURE_HEADER must be the name of an HTTP header, such as stripe-signature`,
       );
@@ -104,6 +104,7 @@ async function readProvider(
         `${prefix}SIGNATURE_HEADER must end with -signature: the headers with the id and the time have the same prefix`,
       );
     }
+
     return {
       ...withoutKeys,
       reading: { ...reading, format },
@@ -115,12 +116,9 @@ async function readProvider(
   }
 }
 
-function configuredHeader(
-  provider: string,
-  env: Environment,
-): string | undefined {
-  return env[`${settingsPrefix(provider)}SIGNATURE_HEADER`]?.toLowerCase() ||
-    undefined;
+function configuredHeader(provider: string, env: Environment): string {
+  return (env[`${settingsPrefix(provider)}SIGNATURE_HEADER`] ?? "")
+    .toLowerCase();
 }
 
 async function readKeys(

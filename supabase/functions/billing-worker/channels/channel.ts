@@ -21,18 +21,37 @@ export type Alert = Readonly<{
   /** The same until the alert is delivered. */
   id: string;
   kind: string;
-  alert:
-    | FailureOpened
-    | FailuresResolved
-    | HandlerNotListed
-    | EventsMissed
-    | SweepFailed;
   created_at: string;
+
+  alert: Readonly<
+    & { error_code: string }
+    & (
+      | OpenFailures
+      // No failure of an error code is open any more.
+      | { resolved: number; opened_at: string }
+      // `HANDLE_EVENT_TYPES` lists no type that calls these functions of the app.
+      | { handlers: string[] }
+      // Sweeps have found events that never arrived.
+      | {
+        provider: string;
+        missed: number;
+        types: Readonly<Record<string, number>>;
+        /** Not sent: the call that settles the alert needs it. */
+        found_until: string;
+      }
+      // A provider's key is refused, or its sweeps fail.
+      | {
+        provider: string;
+        /** Missing if the last run was ended. */
+        error?: string;
+        last_success_at?: string;
+      }
+    )
+  >;
 }>;
 
 /** Failures of one error code are open, and no alert has counted them. */
-export type FailureOpened = Readonly<{
-  error_code: string;
+interface OpenFailures {
   /** The newest failure's message; missing if it may repeat the event's data. */
   error?: string;
   /** How many are open, and how many of these no alert has counted. */
@@ -44,39 +63,7 @@ export type FailureOpened = Readonly<{
   provider: string;
   event_id: string;
   event_type?: string;
-}>;
-
-/** No failure of an error code is open any more. */
-type FailuresResolved = Readonly<{
-  error_code: string;
-  resolved: number;
-  opened_at: string;
-}>;
-
-/** `HANDLE_EVENT_TYPES` lists no type that calls these functions of the app. */
-type HandlerNotListed = Readonly<{
-  error_code: string;
-  handlers: readonly string[];
-}>;
-
-/** Sweeps have found events that never arrived. */
-export type EventsMissed = Readonly<{
-  error_code: "events_missed";
-  provider: string;
-  missed: number;
-  types: Readonly<Record<string, number>>;
-  /** Not sent: the call that settles the alert needs it. */
-  found_until: string;
-}>;
-
-/** A provider's key is refused, or its sweeps fail. */
-export type SweepFailed = Readonly<{
-  error_code: "api_key_refused" | "sweep_failed";
-  provider: string;
-  /** Missing if the last run was ended. */
-  error?: string;
-  last_success_at?: string;
-}>;
+}
 
 export type Attempt = Readonly<{
   /**

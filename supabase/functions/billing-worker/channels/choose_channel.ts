@@ -10,6 +10,7 @@ import {
 import type { Log } from "../../_shared/billing/log.ts";
 import type { Alert, Channel } from "./channel.ts";
 import { type AddressOf, emailChannel } from "./email_channel.ts";
+import type { PostOptions } from "./post_message.ts";
 import { slackChannel } from "./slack_channel.ts";
 import { alertChannel, webhookChannel } from "./webhook_channel.ts";
 
@@ -27,10 +28,8 @@ const SECRET =
  */
 export function chooseChannel(
   env: Environment,
-  { fetch, addressOf, clock, log }: {
-    fetch: typeof globalThis.fetch;
+  { addressOf, log, ...options }: PostOptions & {
     addressOf: AddressOf;
-    clock: () => number;
     log: Log;
   },
 ): Channel | undefined {
@@ -45,7 +44,7 @@ export function chooseChannel(
     }
     checkUrl(url, "NOTIFICATION_URL");
     const secret = readSecret(env, "NOTIFICATION_SIGNING_SECRET");
-    return webhookChannel(url, { secret, fetch, clock });
+    return webhookChannel(url, { secret, ...options });
   }
 
   if (apiKey) {
@@ -59,8 +58,7 @@ export function chooseChannel(
       // By default, Resend's limit for a team.
       perSecond: wholeNumber(env, "EMAIL_REQUESTS_PER_SECOND", 2),
       addressOf,
-      fetch,
-      clock,
+      ...options,
     });
   }
 
@@ -74,7 +72,7 @@ export function chooseChannel(
 /** Returns the channel for alerts to the operator; undefined if none is configured. */
 export function chooseAlertChannel(
   env: Environment,
-  options: { fetch: typeof globalThis.fetch; clock: () => number },
+  options: PostOptions,
 ): Channel<Alert> | undefined {
   const { ALERT_URL: url } = env;
   if (!url) return undefined;

@@ -9,7 +9,7 @@ import {
 } from "./channel.ts";
 import { emailTexts } from "./email_texts.ts";
 import { renderEmail } from "./render_email.ts";
-import { retryAfterSeconds } from "./post_message.ts";
+import { type PostOptions, retryAfterSeconds } from "./post_message.ts";
 
 export type AddressOf = (accountId: string) => Promise<string | null>;
 
@@ -44,14 +44,12 @@ export function emailChannel(
     addressOf,
     fetch,
     clock,
-  }: {
+  }: PostOptions & {
     url: string;
     apiKey: string;
     from: string;
     perSecond: number;
     addressOf: AddressOf;
-    fetch: typeof globalThis.fetch;
-    clock: () => number;
   },
 ): Channel {
   async function send(notification: Notification): Promise<Attempt> {

@@ -2,26 +2,21 @@
 import type { Notification } from "./channel.ts";
 import { formatAmount } from "./format_amount.ts";
 
-export type EmailTexts = Readonly<{
-  /** One line, as Resend refuses a line break in it. */
-  subject: string;
-  paragraphs: readonly string[];
-  link: { readonly label: string; readonly url: string } | undefined;
-  /** Below the rest, in small letters. */
-  footer: string;
-}>;
+export type EmailTexts = ReturnType<typeof emailTexts>;
 
 /**
  * Returns the words for a notification. They claim nothing that the event did not state,
  * and do not depend on the time: Resend refuses a repeated attempt with other words.
  */
-export function emailTexts(notification: Notification): EmailTexts {
+export function emailTexts(notification: Notification) {
   const { hosted_invoice_url: url, invoice_id, subscription_id } = notification;
   const { subject, paragraphs, label } = words(notification);
   return {
+    /** One line, as Resend refuses a line break in it. */
     subject,
     paragraphs,
     link: url && label ? { label, url } : undefined,
+    /** Below the rest, in small letters. */
     footer: [
       ...(invoice_id ? [`Invoice: ${invoice_id}`] : []),
       `Subscription: ${subscription_id}`,

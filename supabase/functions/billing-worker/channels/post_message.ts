@@ -1,8 +1,6 @@
 import { type Attempt, ATTEMPT_TIME_LIMIT_MS } from "./channel.ts";
 
 export type PostOptions = Readonly<{
-  /** The name of the setting that holds the URL, for errors. */
-  setting: string;
   fetch: typeof globalThis.fetch;
   clock: () => number;
   timeLimitMs?: number;
@@ -10,16 +8,21 @@ export type PostOptions = Readonly<{
 
 /** Posts JSON once, within the time limit. It never follows a redirect, and never throws. */
 export async function postMessage(
-  url: string,
-  message: { headers: Readonly<Record<string, string>>; body: string },
-  { setting, fetch, clock, timeLimitMs = ATTEMPT_TIME_LIMIT_MS }: PostOptions,
+  { url, setting, headers, body }: {
+    url: string;
+    /** The name of the setting that holds the URL, for errors. */
+    setting: string;
+    headers?: Record<string, string>;
+    body: string;
+  },
+  { fetch, clock, timeLimitMs = ATTEMPT_TIME_LIMIT_MS }: PostOptions,
 ): Promise<Attempt> {
   const signal = AbortSignal.timeout(timeLimitMs);
   try {
     const response = await fetch(url, {
       method: "POST",
-      headers: { "content-type": "application/json", ...message.headers },
-      body: message.body,
+      headers: { "content-type": "application/json", ...headers },
+      body,
       redirect: "manual",
       signal,
     });

@@ -1,5 +1,5 @@
 import { settingsPrefix } from "../../_shared/billing/settings/providers.ts";
-import type { Alert, Channel, EventsMissed, SweepFailed } from "./channel.ts";
+import type { Alert, Channel } from "./channel.ts";
 import { postMessage, type PostOptions } from "./post_message.ts";
 import { alertDestination } from "./webhook_channel.ts";
 
@@ -12,7 +12,7 @@ import { alertDestination } from "./webhook_channel.ts";
  */
 export function slackChannel(
   url: string,
-  { projectUrl, ...options }: Omit<PostOptions, "setting"> & {
+  { projectUrl, ...options }: PostOptions & {
     projectUrl?: string | undefined;
   },
 ): Channel<Alert> {
@@ -20,10 +20,7 @@ export function slackChannel(
     destination: alertDestination(url),
     send: ({ alert }) => {
       const body = JSON.stringify({ text: escape(text(alert, projectUrl)) });
-      return postMessage(url, { headers: {}, body }, {
-        setting: "ALERT_URL",
-        ...options,
-      });
+      return postMessage({ url, setting: "ALERT_URL", body }, options);
     },
   };
 }
@@ -50,8 +47,28 @@ function text(alert: Alert["alert"], projectUrl: string | undefined): string {
     ].join("\n");
   }
 
-  if ("missed" in alert) return missedText(alert);
-  if (!("open" in alert)) return sweepText(alert);
+  if ("missed" in alert) {
+    const { provider, missed, types } = alert;
+    const counts = Object.entries(types).sort(([, a], [, b]) => b - a)
+      .map(([type, count]) => `${count} ${type}`);
+    const prefix = settingsPrefix(provider);
+    return [
+      `Billing: ${missed} of provider ${provider}'s events never arrived`,
+      `A sweep has found and applied them: ${counts.join(", ")}`,
+      `What to do: check that the provider's endpoint is enabled, has these types selected, and signs with the secret in ${prefix}SIGNING_SECRET`,
+    ].join("\n");
+  }
+
+  if (!("open" in alert)) {
+    const { provider, error = "unknown: the run was ended" } = alert;
+    const last = alert.last_success_at;
+    const since = last === undefined ? "yet" : `since ${time(last)}`;
+    return [
+      `Billing: no sweep of provider ${provider}'s events has succeeded ${since}`,
+      `Last error: ${error}`,
+      "What to do: look up the error in the receiver's docs/sweep.md, or read the log of billing-worker",
+    ].join("\n");
+  }
 
   const { provider, event_id, event_type = "type unknown", error } = alert;
   const events = alert.new === 1 ? "event" : "events";
@@ -65,29 +82,6 @@ function text(alert: Alert["alert"], projectUrl: string | undefined): string {
     ...(ref === undefined
       ? []
       : [`SQL editor: https://supabase.com/dashboard/project/${ref}/sql/new`]),
-  ].join("\n");
-}
-
-function missedText({ provider, missed, types }: EventsMissed): string {
-  const counts = Object.entries(types).sort(([, a], [, b]) => b - a)
-    .map(([type, count]) => `${count} ${type}`);
-  const prefix = settingsPrefix(provider);
-  return [
-    `Billing: ${missed} of provider ${provider}'s events never arrived`,
-    `A sweep has found and applied them: ${counts.join(", ")}`,
-    `What to do: check that the provider's endpoint is enabled, has these types selected, and signs with the secret in ${prefix}SIGNING_SECRET`,
-  ].join("\n");
-}
-
-function sweepText(
-  { provider, error = "unknown: the run was ended", last_success_at: last }:
-    SweepFailed,
-): string {
-  const since = last === undefined ? "yet" : `since ${time(last)}`;
-  return [
-    `Billing: no sweep of provider ${provider}'s events has succeeded ${since}`,
-    `Last error: ${error}`,
-    "What to do: look up the error in the receiver's docs/sweep.md, or read the log of billing-worker",
   ].join("\n");
 }
 

@@ -2,18 +2,17 @@ import { fromBase64, toBase64 } from "../../_shared/billing/events/fields.ts";
 import type { Alert, Attempt, Channel, Notification } from "./channel.ts";
 import { postMessage, type PostOptions } from "./post_message.ts";
 
-interface WebhookOptions extends Omit<PostOptions, "setting"> {
+interface WebhookOptions extends PostOptions {
   /** `whsec_` followed by base64. */
   readonly secret: string;
 }
 
 /** Returns a channel that sends signed webhooks to a service that knows the accounts. */
 export function webhookChannel(url: string, options: WebhookOptions): Channel {
-  const send = webhookSender(url, "NOTIFICATION_URL", options);
   return {
     // Only the host: the rest of the URL may contain a secret.
     destination: new URL(url).host,
-    send: (message) => send(message, notificationData(message)),
+    send: webhookSender(url, "NOTIFICATION_URL", options),
   };
 }
 
@@ -21,10 +20,9 @@ export function alertChannel(
   url: string,
   options: WebhookOptions,
 ): Channel<Alert> {
-  const send = webhookSender(url, "ALERT_URL", options);
   return {
     destination: alertDestination(url),
-    send: (message) => send(message, pick(message.alert, ALERT_FIELDS)),
+    send: webhookSender(url, "ALERT_URL", options),
   };
 }
 
@@ -39,25 +37,26 @@ const ALERT_FIELDS = `
 
 const TIME = /_at$|^next_payment_attempt$|^trial_end$/;
 
+function dataOf(message: Notification | Alert) {
+  if ("alert" in message) return pick(message.alert, ALERT_FIELDS);
+  const { attempt_count, next_payment_attempt } = message;
+  const isLast = attempt_count !== null && next_payment_attempt === null;
+  return {
+    ...pick(message, NOTIFICATION_FIELDS),
+    ...(isLast && { next_payment_attempt }),
+  };
+}
+
 /** Returns the fields that are not null; times in ISO 8601. */
-function pick(message: Notification | Alert["alert"], names: string) {
-  const values = new Map<string, unknown>(Object.entries(message));
+function pick(values: object, names: string) {
+  const fields = new Map<string, unknown>(Object.entries(values));
   return Object.fromEntries(
     names.trim().split(/\s+/).flatMap((name) => {
-      const value = values.get(name) ?? undefined;
+      const value = fields.get(name) ?? undefined;
       if (value === undefined) return [];
       return [[name, TIME.test(name) ? toIso(String(value)) : value]];
     }),
   );
-}
-
-function notificationData(notification: Notification) {
-  const { attempt_count, next_payment_attempt } = notification;
-  const isLast = attempt_count !== null && next_payment_attempt === null;
-  return {
-    ...pick(notification, NOTIFICATION_FIELDS),
-    ...(isLast && { next_payment_attempt }),
-  };
 }
 
 /** Its own, so that a pause of notifications does not delay alerts. */
@@ -75,7 +74,7 @@ function webhookSender(
   url: string,
   setting: string,
   { secret, ...options }: WebhookOptions,
-): (message: Notification | Alert, data: object) => Promise<Attempt> {
+): (message: Notification | Alert) => Promise<Attempt> {
   const key = crypto.subtle.importKey(
     "raw",
     fromBase64(secret.slice("whsec_".length)),
@@ -84,9 +83,13 @@ function webhookSender(
     ["sign"],
   );
 
-  return async function send({ id, kind, created_at }, data) {
-    const type = `billing.${kind}`;
-    const body = JSON.stringify({ type, timestamp: toIso(created_at), data });
+  return async function send(message) {
+    const { id, kind, created_at } = message;
+    const body = JSON.stringify({
+      type: `billing.${kind}`,
+      timestamp: toIso(created_at),
+      data: dataOf(message),
+    });
 
     const seconds = Math.floor(options.clock() / 1000);
     const signed = new TextEncoder().encode(`${id}.${seconds}.${body}`);
@@ -96,7 +99,7 @@ function webhookSender(
       "webhook-timestamp": `${seconds}`,
       "webhook-signature": `v1,${toBase64(new Uint8Array(mac))}`,
     };
-    return await postMessage(url, { headers, body }, { setting, ...options });
+    return await postMessage({ url, setting, headers, body }, options);
   };
 }
 

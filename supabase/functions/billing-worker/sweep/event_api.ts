@@ -27,6 +27,9 @@ export type Range = Readonly<{
   types: readonly string[];
 }>;
 
+/** The most pages of a slice. */
+export const PAGES = 5;
+
 export type Slice = Readonly<{
   /** The oldest first; maybe more than the range has. */
   events: readonly Json[];

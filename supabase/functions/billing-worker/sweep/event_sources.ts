@@ -17,15 +17,15 @@ const APIS: Partial<Record<FormatName, EventApi>> = {
   paddle: paddleEvents,
 };
 
-export type EventSource = EventApi & {
-  readonly host: string;
-  readonly get: Get;
-};
+export type EventSource = ReturnType<typeof readSource>;
 
 /** A provider with a key; `fault` is why the key must not be used. */
 export type KeyedProvider =
   & { readonly provider: string }
-  & ({ readonly source: EventSource } | { readonly fault: ApiError });
+  & (
+    | { readonly source: EventSource; readonly fault?: never }
+    | { readonly fault: ApiError; readonly source?: never }
+  );
 
 type Access = Readonly<{ fetch: typeof globalThis.fetch; clock: () => number }>;
 
@@ -49,21 +49,21 @@ export function readKeyedProviders(
 }
 
 /**
- * @throws {ApiError} `api_key_refused` if the key has too many rights or the wrong mode,
- * or would be sent in the clear; `api_key_unused` if the format has no API.
- * @throws {DeliveryError} If another setting is wrong.
+ * @throws {ApiError} If the key has too many rights or the wrong mode, or would be sent in
+ * the clear.
+ * @throws {Error} If the format has no API, or another setting is wrong.
  */
 function readSource(
   env: Environment,
   { provider, key, access }: { provider: string; key: string; access: Access },
-): EventSource {
+) {
   const prefix = settingsPrefix(provider);
   const { format, mode } = readProviderSettings(env, provider);
   const api = APIS[format];
   if (api === undefined) {
-    const fault =
-      `${prefix}API_KEY has no effect with ${prefix}FORMAT=${format}`;
-    throw new ApiError("api_key_unused", fault);
+    throw new Error(
+      `${prefix}API_KEY has no effect with ${prefix}FORMAT=${format}`,
+    );
   }
 
   const { live, test } = api.keys;

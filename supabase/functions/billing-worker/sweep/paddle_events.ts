@@ -3,10 +3,7 @@
  *
  * @see https://developer.paddle.com/api-reference/events/list-events
  */
-import { type EventApi, type Json, readPage } from "./event_api.ts";
-
-/** The most pages of a slice. */
-const PAGES = 5;
+import { type EventApi, type Json, PAGES, readPage } from "./event_api.ts";
 
 export const paddleEvents: EventApi = {
   urls: {

@@ -9,12 +9,10 @@ import {
   type EventApi,
   type Get,
   type Json,
+  PAGES,
   type Range,
   readPage,
 } from "./event_api.ts";
-
-/** The most pages of a slice. */
-const PAGES = 5;
 
 /** The most types of a request. */
 const TYPES = 20;

@@ -43,8 +43,6 @@ const RUN_EVENTS = 2_000;
 
 const BATCH_SIZE = 25;
 
-const CALL_LIMIT = { timeLimitMs: 5_000 };
-
 export const NO_SWEEP = {
   listed: 0,
   /** Applied, stale or stored as failures. */
@@ -52,33 +50,8 @@ export const NO_SWEEP = {
 };
 
 export interface SweepOptions extends ApplyAllOptions {
-  readonly leaseId: string;
   readonly keyedProviders: readonly KeyedProvider[];
 }
-
-/** A run on one provider. */
-type Run = SweepOptions & {
-  readonly provider: string;
-  readonly host: string;
-  readonly format: Format;
-  readonly startedMs: number;
-  /** Only events between these times are applied. */
-  readonly notBeforeMs: number;
-  readonly endMs: number;
-  /** How far the types that always take effect were swept. */
-  sweptMs: number;
-  /** How far each further type was swept. */
-  readonly furtherMs: Map<string, number>;
-  /** The stored place, if the provider has cursors. */
-  position: string | null;
-  /** Whether the next run begins just there, and not an hour before. */
-  goesOn: boolean;
-  isDone: boolean;
-  readonly refusedTypes: Set<string>;
-  listed: number;
-  missed: number;
-  failed: number;
-};
 
 /**
  * Sweeps the events of each provider with a key. Does nothing if another run has the
@@ -93,57 +66,62 @@ export async function sweep(options: SweepOptions): Promise<typeof NO_SWEEP> {
     const run = await beginRun(keyed, options);
     if (run === undefined) continue;
 
-    let fault: ApiError | undefined;
     try {
-      if ("fault" in keyed) throw keyed.fault;
+      if (keyed.fault) throw keyed.fault;
       await sweepSource(keyed.source, run);
     } catch (thrown) {
       if (!(thrown instanceof ApiError)) throw thrown;
-      fault = thrown;
+      run.fault = thrown;
       // The provider may have deleted the event that the list goes on from.
-      if (fault.code === "api_refused") run.position = null;
+      if (thrown.code === "api_refused") run.position = null;
     }
-    await endRun(run, fault);
+    await endRun(run);
     sum.listed += run.listed;
     sum.missed += run.missed;
   }
   return sum;
 }
 
-type State = DatabaseFunctions["billing_claim_sweep"]["Returns"][number];
+/** A run on one provider. */
+type Run = NonNullable<Awaited<ReturnType<typeof beginRun>>>;
 
 async function beginRun(
-  keyed: KeyedProvider,
+  { provider, source }: KeyedProvider,
   options: SweepOptions,
-): Promise<Run | undefined> {
-  const { provider } = keyed;
-  const { host = provider, keepsDays = 0 } = "source" in keyed
-    ? keyed.source
-    : {};
+) {
+  const { host = provider, keepsDays = 0 } = source ?? {};
   const [state] = await callFunction(options.database, "billing_claim_sweep", {
     lease_id: options.leaseId,
     provider,
     destination: host,
-  }, CALL_LIMIT);
+  });
   if (state === undefined) return undefined;
 
   const startedMs = options.clock();
-  const { format } = options.readingSettings(provider);
+  const reading = options.readingSettings(provider);
   const keptMs = startedMs - keepsDays * DAY_MS;
   return {
     ...options,
+    ...reading,
     provider,
     host,
-    format,
     startedMs,
+
+    /** Only events between these times are applied. */
     notBeforeMs: Math.max(msOf(state.not_before), keptMs),
     endMs: wholeSecond(startedMs - YOUNGEST_MS),
+    /** How far the types that always take effect were swept. */
     sweptMs: msOf(state.swept_until),
-    furtherMs: furtherTypes(state, { ...options, format, startedMs }),
-    position: state.position,
+    /** How far each further type was swept. */
+    furtherMs: furtherTypes(state, reading.format, startedMs, options),
+    /** The stored place, if the provider has cursors. */
+    position: state.position as string | null,
+    /** Whether the next run begins just there, and not an hour before. */
     goesOn: state.goes_on,
+
     isDone: false,
-    refusedTypes: new Set(),
+    refusedTypes: new Set<string>(),
+    fault: undefined as ApiError | undefined,
     ...NO_SWEEP,
     failed: 0,
   };
@@ -154,10 +132,10 @@ async function beginRun(
  * rightly until then, so one that is new, or was gone for long, begins now.
  */
 function furtherTypes(
-  state: State,
-  { handlerTypes, notify, accountFromCheckout, format, startedMs }:
-    & SweepOptions
-    & Pick<Run, "format" | "startedMs">,
+  state: DatabaseFunctions["billing_claim_sweep"]["Returns"][number],
+  format: Format,
+  startedMs: number,
+  { handlerTypes, notify, accountFromCheckout }: SweepOptions,
 ): Map<string, number> {
   const { notices = {}, checkout } = format;
   const listed = new Set([
@@ -238,7 +216,7 @@ async function applyMissing(
   run.listed += byId.size;
   const missing = await callFunction(run.database, "billing_missing_events", {
     event_ids: [...byId.keys()],
-  }, CALL_LIMIT);
+  });
   const left = missing.flatMap((id) => readMissed(byId.get(id)!, run) ?? []);
   while (left.length > 0) {
     if (isOver(run)) return false;
@@ -261,14 +239,11 @@ function isDue(event: Json, run: Run): boolean {
 
 /** Reads an event as a delivery; undefined if it has no effect here. */
 function readMissed(json: Json, run: Run): ReadEvent | undefined {
-  const { provider, format, startedMs, readingSettings } = run;
+  const { provider, format, startedMs } = run;
   const text = JSON.stringify(json);
   try {
-    const parsed = parseEvent(text, {
-      ...run,
-      ...readingSettings(provider),
-      nowSeconds: startedMs / 1000,
-    });
+    const nowSeconds = startedMs / 1000;
+    const parsed = parseEvent(text, { ...run, nowSeconds });
     if (parsed.isIgnored) return undefined;
 
     const event = { ...parsed.event, provider, is_missed: true } as const;
@@ -293,8 +268,12 @@ async function applyBatch(
   for (const [i, result] of results.entries()) {
     if (result === "untried") return i;
     if (result instanceof DeliveryError) {
+      const body = new TextEncoder().encode(batch[i]!.text);
+      const { failed } = await describeFailedBody(body, run);
+      const failure = { ...run, failed, isMissed: true } as const;
+      const answer = await recordFailure(result, failure);
+      if (answer === "stored" || answer === "retry") run.missed++;
       run.failed++;
-      run.missed += await storeFailure(result, batch[i]!, run);
     } else if (result === "applied" || result === "stale") {
       run.missed++;
     }
@@ -302,28 +281,14 @@ async function applyBatch(
   return batch.length;
 }
 
-/** Returns how many failures were stored: one or none. */
-async function storeFailure(
-  error: DeliveryError,
-  { text }: ReadEvent,
-  { format, provider, database }: Run,
-): Promise<number> {
-  const body = new TextEncoder().encode(text);
-  const derivedId = undefined;
-  const { failed } = await describeFailedBody(body, { format, derivedId });
-  const failure = { provider, failed, isMissed: true, database } as const;
-  const answer = await recordFailure(error, failure);
-  return answer === "stored" || answer === "retry" ? 1 : 0;
-}
-
-async function endRun(run: Run, fault: ApiError | undefined): Promise<void> {
-  const { provider, listed, missed, sweptMs, refusedTypes } = run;
+async function endRun(run: Run): Promise<void> {
+  const { provider, listed, missed, sweptMs, refusedTypes, fault } = run;
   let error = fault && `${fault.code}: ${fault.message}`;
   if (refusedTypes.size > 0) {
     const types = [...refusedTypes].join(", ");
     error ??= `api_refused: The API does not know, and leaves out: ${types}`;
   }
-  await store(run, fault, error);
+  await store(run, error);
   run.log(error ? "warn" : "info", fault ? "sweep failed" : "events swept", {
     provider,
     counts: { listed, missed },
@@ -333,12 +298,8 @@ async function endRun(run: Run, fault: ApiError | undefined): Promise<void> {
 }
 
 /** Stores how far the run has come; returns whether it still has the queue. */
-async function store(
-  run: Run,
-  fault?: ApiError,
-  error?: string,
-): Promise<boolean> {
-  const { database, leaseId, provider, host, position } = run;
+async function store(run: Run, error?: string): Promise<boolean> {
+  const { database, leaseId, provider, host, position, fault } = run;
   const types = Array.from(run.furtherMs, ([type, ms]) => [type, isoTime(ms)]);
   return await callFunction(database, "billing_settle_sweep", {
     lease_id: leaseId,
@@ -351,14 +312,14 @@ async function store(
       goes_on: run.goesOn,
       error,
       has_failed: fault !== undefined,
-      rests_seconds: restAfter(run, fault),
+      rests_seconds: restAfter(run),
       pause_seconds: fault?.pauseSeconds,
     },
-  }, CALL_LIMIT);
+  });
 }
 
 /** Returns when the next run is due, in seconds. */
-function restAfter({ isDone, sweptMs }: Run, fault?: ApiError): number {
+function restAfter({ isDone, sweptMs, fault }: Run): number {
   if (!isDone && !fault) return 0;
   // Just installed: nothing is due, so the key is untried.
   return fault || sweptMs === -Infinity ? 300 : 3_600;

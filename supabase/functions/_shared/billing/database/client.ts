@@ -43,7 +43,7 @@ export async function callFunction<Name extends keyof DatabaseFunctions>(
   database: DatabaseClient,
   name: Name,
   args: DatabaseFunctions[Name]["Args"],
-  limit: TimeLimit,
+  limit?: TimeLimit,
 ): Promise<DatabaseFunctions[Name]["Returns"]> {
   return await callDatabase(
     (signal) =>
@@ -61,7 +61,7 @@ export async function callFunction<Name extends keyof DatabaseFunctions>(
  */
 export async function callDatabase<T>(
   call: (signal: AbortSignal) => PromiseLike<CallResult<T>>,
-  { timeLimitMs }: TimeLimit,
+  { timeLimitMs }: TimeLimit = { timeLimitMs: 5_000 },
 ): Promise<T> {
   // AbortSignal.timeout() cannot be stopped: it would fire after each call, which
   // costs a sixth of a delivery's processor time.

@@ -13,7 +13,7 @@ const TIME_LIMIT = { timeLimitMs: 1_500 };
  */
 export async function describeFailedBody(
   body: Uint8Array<ArrayBuffer>,
-  { format, derivedId }: { format: Format; derivedId: string | undefined },
+  { format, derivedId }: { format: Format; derivedId?: string | undefined },
 ) {
   const text = storableText(body);
   const event = parseAny(text);
@@ -23,8 +23,7 @@ export async function describeFailedBody(
   const failed = {
     ...describeEvent(event, format),
     event_id: derivedId ?? statedId ?? `sha256:${bodyHash}`,
-    body: text ??
-      btoa(Array.from(body, (byte) => String.fromCharCode(byte)).join("")),
+    body: text ?? toBase64(body),
     body_encoding: text === undefined ? "base64" : "text",
   };
   return { failed, bodyHash };
