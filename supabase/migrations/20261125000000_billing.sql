@@ -4036,29 +4036,6 @@ select
   ended_by,
   ended_at
 from billing.grants;
-
-create function public.billing_grant_plan(
-  account_id text,
-  plan_id text,
-  until timestamptz default null,
-  reason text default null,
-  who text default current_user,
-  quantity integer default 1
-)
-returns text
-language sql volatile
-set search_path = ''
-as 'select billing.grant_plan(account_id, plan_id, until, reason, who, quantity)';
-
-create function public.billing_end_grant(
-  grant_id text,
-  reason text,
-  who text default current_user
-)
-returns text
-language sql volatile
-set search_path = ''
-as 'select billing.end_grant(grant_id, reason, who)';
 -- supabase/schemas/billing_13_sweep.sql
 -- Events that never came. About once an hour, the worker (sweep.ts) lists a provider's events, and
 -- applies those that no delivery has brought.
@@ -4494,47 +4471,40 @@ as
 select provider, customer_id, account_id, created_at
 from billing.customers;
 
--- What commands and the worker call of schema billing.
-create function public.billing_retry_failed_event(
-  event_id text,
-  of_provider text default null
-)
-returns text
-language sql volatile
-set search_path = ''
-as 'select billing.retry_failed_event(event_id, of_provider)';
+-- What commands, the worker and handlers call of schema billing, with the same arguments.
+do $$
+declare
+  name text;
+  called text;
+begin
+  foreach name in array '{
+    public.billing_retry_failed_event,
+    public.billing_retry_failed_events,
+    public.billing_resolve_failed_event,
+    public.billing_reopen_failed_event,
+    public.billing_grant_plan,
+    public.billing_end_grant
+  }'::text[] loop
+    called := replace(name, 'public.billing_', 'billing.');
+    execute format(
+      $sql$
+        create or replace function %s(%s) returns text
+        language sql volatile set search_path = '' as 'select %s(%s)'
+      $sql$,
+      name,
+      pg_get_function_arguments(called::regproc),
+      called,
+      (
+        select array_to_string(p.proargnames, ', ')
+        from pg_catalog.pg_proc p
+        where p.oid = called::regproc
+      )
+    );
+  end loop;
+end;
+$$;
 
-create function public.billing_retry_failed_events(
-  of_type text default null,
-  of_error_code text default null,
-  failed_since timestamptz default null,
-  failed_until timestamptz default null
-)
-returns text
-language sql volatile
-set search_path = ''
-as 'select billing.retry_failed_events(of_type, of_error_code, failed_since, failed_until)';
-
-create function public.billing_resolve_failed_event(
-  event_id text,
-  reason text,
-  who text default current_user,
-  of_provider text default null
-)
-returns text
-language sql volatile
-set search_path = ''
-as 'select billing.resolve_failed_event(event_id, reason, who, of_provider)';
-
-create function public.billing_reopen_failed_event(
-  event_id text,
-  of_provider text default null
-)
-returns text
-language sql volatile
-set search_path = ''
-as 'select billing.reopen_failed_event(event_id, of_provider)';
-
+-- These are created later (99).
 create function public.billing_account_of_customer(provider text, customer_id text)
 returns text
 language plpgsql stable

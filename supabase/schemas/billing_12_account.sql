@@ -373,26 +373,3 @@ select
   ended_by,
   ended_at
 from billing.grants;
-
-create function public.billing_grant_plan(
-  account_id text,
-  plan_id text,
-  until timestamptz default null,
-  reason text default null,
-  who text default current_user,
-  quantity integer default 1
-)
-returns text
-language sql volatile
-set search_path = ''
-as 'select billing.grant_plan(account_id, plan_id, until, reason, who, quantity)';
-
-create function public.billing_end_grant(
-  grant_id text,
-  reason text,
-  who text default current_user
-)
-returns text
-language sql volatile
-set search_path = ''
-as 'select billing.end_grant(grant_id, reason, who)';
