@@ -1370,18 +1370,16 @@ $$;
 create function billing.runs_deallocate(source text)
 returns boolean
 language sql immutable
-return source ~* 'deallocate' and (
-  select code ~*
-    '(^|;|\y(begin|then|else|loop)\y)\s*deallocate(\s+(prepare\s+)?(?!end\y)[\w%"]+)?\s*(;|$)'
-  from
-    regexp_replace(source, '--[^\r\n]*|/\*(?:[^*]|\*+[^/*])*\*+/', ' ', 'g') as uncommented,
-    regexp_replace(
-      uncommented,
-      '\yexecute\s*(?:format\s*)?\(?\s*''\s*(deallocate(?:[^'']|'''')*)''',
-      ';\1;',
-      'gi'
-    ) as with_executed,
-    regexp_replace(with_executed, '''(?:[^'']|'''')*''', '''''', 'g') as code
+return source ~* 'deallocate' and regexp_replace(
+  source,
+  '--[^\r\n]*|/\*(?:[^*]|\*+[^/*])*\*+/'
+    || '|\yexecute\s*(?:format\s*)?\(?\s*''\s*(deallocate(?:[^'']|'''')*)'''
+    || '|''(?:[^'']|'''')*''',
+  ' \1 ',
+  'gi'
+) ~* (
+  '(^|;|\y(begin|then|else|loop)\y)\s*'
+    || 'deallocate(\s+(prepare\s+)?(?!end\y)[\w%"]+)?\s*([;,|)]|$)'
 );
 
 -- Applies one event, which has the payload as text besides, and runs its handler: both or neither.
@@ -1418,8 +1416,7 @@ begin
             select from pg_proc p
             where p.pronamespace = 'billing'::regnamespace and p.proname = name::name
           )
-            then 'billing.%1$s has other arguments: '
-              || 'it must be billing.%1$s(provider text, event jsonb).'
+            then 'billing.%1$s has other arguments than (provider text, event jsonb).'
           else 'billing.%1$s is not there: '
             || 'create function billing.%1$s(provider text, event jsonb) returns void.'
         end, name, current_user);
