@@ -489,12 +489,14 @@ begin
     order by e.provider, c.id, e.place
     on conflict do nothing;
 
-    update billing.processed_events p
-    set outcome = 'stale'
-    from unnest(work.steps) as s
-    where p.provider = (s.event).provider
+    merge into billing.processed_events as p
+    using unnest(work.steps) as s
+    on p.provider = (s.event).provider
       and p.event_id = (s.event).event_id
-      and s.outcome = 'stale';
+      and s.outcome <> 'applied'
+    when matched and s.outcome = 'stale' then update set outcome = 'stale'
+    -- It failed or is erased, and may come again.
+    when matched then delete;
   end if;
 
   if work.any_filed then
@@ -517,14 +519,7 @@ begin
     from unnest(work.gained) as g;
   end if;
 
-  -- These may come again.
   if work.any_failed then
-    delete from billing.processed_events p
-    using unnest(work.steps) as s
-    where p.provider = (s.event).provider
-      and p.event_id = (s.event).event_id
-      and s.outcome in ('failed', 'erased');
-
     update billing.erasures e
     set purchases = e.purchases + p.count
     from (
