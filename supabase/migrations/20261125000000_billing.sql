@@ -3544,9 +3544,7 @@ begin
       end if;
 
       -- From here on, no event that names the account, or has its customer, adds an ID.
-      select array_agg(i.name), array_agg(i.lock)
-      into names, locks
-      from billing.ids_of(account) as i;
+      locks := array(select i.lock from billing.ids_of(account) as i);
 
       if cardinality(locks) > 2000 then
         raise exception 'The account has % subscriptions and customers: nothing was erased.',
@@ -3560,9 +3558,7 @@ begin
       end if;
 
       -- From here on, no event of these IDs does. One may have before.
-      if exists (
-        select from billing.ids_of(account) as i where (i.name = any (names)) is not true
-      ) then
+      if exists (select from billing.ids_of(account) as i where i.lock <> all (locks)) then
         raise lock_not_available;
       end if;
 
