@@ -1594,11 +1594,8 @@ set search_path = ''
 set lock_timeout = '500ms'
 as $$
 declare
-  failed constant billing.failed_events
-    := jsonb_populate_record(null::billing.failed_events, failure);
+  failed billing.failed_events := jsonb_populate_record(null::billing.failed_events, failure);
   body constant text := failure ->> 'body';
-  payload jsonb := to_jsonb(body);
-  encoding text := failure ->> 'body_encoding';
   event billing.event;
   erasure bytea;
   is_cured boolean;
@@ -1648,30 +1645,26 @@ begin
   -- The body becomes jsonb here, because JSON.parse turns 1e400 into null and rounds large
   -- integers. One that jsonb refuses (\u0000, a lone surrogate, nesting beyond the stack) is stored
   -- as a JSON string of the text.
+  failed.payload := to_jsonb(body);
+  failed.payload_encoding := failure ->> 'body_encoding';
   begin
-    if encoding = 'text' and not billing.has_long_number(body::jsonb) then
-      payload := body::jsonb;
-      encoding := 'json';
+    if failed.payload_encoding = 'text' and not billing.has_long_number(body::jsonb) then
+      failed.payload := body::jsonb;
+      failed.payload_encoding := 'json';
     end if;
   exception when others then
     null;
   end;
 
-  insert into billing.failed_events as f (
-    provider, event_id, type, payload, payload_encoding,
-    error_code, error,
-    kind, subscription_id, customer_id, account_id, occurred_at, is_missed,
-    next_retry_at,
-    retry_requested_at
-  )
-  values (
-    failed.provider, failed.event_id, failed.type, payload, encoding,
-    failed.error_code, failed.error,
-    failed.kind, failed.subscription_id, failed.customer_id, failed.account_id, failed.occurred_at,
-    failed.is_missed,
-    billing.next_retry(failed.error_code, false, 0),
-    case when is_cured then now() end
-  )
+  failed.attempts := 1;
+  failed.first_failed_at := now();
+  failed.last_failed_at := now();
+  failed.scheduled_retries := 0;
+  failed.next_retry_at := billing.next_retry(failed.error_code, false, 0);
+  failed.retry_requested_at := case when is_cured then now() end;
+
+  insert into billing.failed_events as f
+  values (failed.*)
   on conflict (provider, event_id) do update set
     attempts = f.attempts + 1,
     last_failed_at = now(),
@@ -1689,14 +1682,12 @@ begin
       from unnest(array[case when f.original_payload is null then excluded else f end]) as k
     ),
     -- and its error, by which it is retried, while it waits for its retry.
-    error_code = case
-      when excluded.error_code = 'repair_pending' then f.error_code
-      else excluded.error_code
-    end,
-    error = case
-      when excluded.error_code = 'repair_pending' then f.error
-      else excluded.error
-    end,
+    (error_code, error) = (
+      select k.error_code, k.error
+      from unnest(array[
+        case when excluded.error_code = 'repair_pending' then f else excluded end
+      ]) as k
+    ),
 
     -- The schedule goes on; one that was resolved has none, and begins anew.
     next_retry_at = billing.next_retry(
