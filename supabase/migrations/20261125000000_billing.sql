@@ -1960,20 +1960,18 @@ begin
       and f.last_failed_at >= coalesce(failed_since, '-infinity')
       and f.last_failed_at < coalesce(failed_until, 'infinity')
   ),
-  unlocked as materialized (
-    select f.provider, f.event_id
-    from matching m
-    join billing.failed_events f using (provider, event_id)
-    where f.resolved_at is null
-    for update of f skip locked
-  ),
   updated as (
     update billing.failed_events f set
       retry_requested_at = coalesce(f.retry_requested_at, now()),
       scheduled_retries = 0,
       next_retry_at = billing.next_retry(f.error_code, f.original_payload is not null, 0)
-    from unlocked u
-    where (f.provider, f.event_id) = (u.provider, u.event_id) and f.resolved_at is null
+    where (f.provider, f.event_id) in (
+      select provider, event_id
+      from matching
+      join billing.failed_events u using (provider, event_id)
+      where u.resolved_at is null
+      for update of u skip locked
+    )
     returning 1
   )
   select u.count, m.count - u.count
@@ -2260,33 +2258,26 @@ begin
   end if;
 
   for waiting in
-    with due as (
+    select d.provider, d.event_id, d.subscription_id, d.rank = 2 as goes_alone
+    from (
       select
-        f.provider,
-        f.event_id,
-        f.subscription_id,
-        f.retry_requested_at is null as is_scheduled,
+        f.*,
         max(case
           when f.retry_lease_id = lease_id then 3 -- claimed by this run: left out
           when f.retry_lease_id is not null then 2 -- not settled by an earlier run
           when f.error_code in ('apply_failed', 'handler_missing') then 1 -- perhaps by a handler
           else 0
-        end) over (partition by coalesce(f.subscription_id, f.event_id)) as rank,
-        f.occurred_at,
-        f.kind is distinct from 'creation' as is_later,
-        f.first_failed_at
+        end) over (partition by coalesce(f.subscription_id, f.event_id)) as rank
       from billing.failed_events f
       where f.resolved_at is null
         and (f.retry_requested_at is not null or f.next_retry_at <= now())
-    )
-    select d.provider, d.event_id, d.subscription_id, d.rank = 2 as goes_alone
-    from due d
+    ) as d
     where d.rank < 3
     order by
-      d.is_scheduled,
+      d.retry_requested_at is null,
       d.rank,
       d.occurred_at nulls last,
-      d.is_later,
+      d.kind is distinct from 'creation',
       d.first_failed_at,
       d.event_id
     -- More than a batch, because some may be left out.
@@ -2750,19 +2741,16 @@ begin
         least(coalesce(r.retry_after_seconds, 0), 86400) * interval '1 s'
       )
     end
-  from jsonb_to_recordset(results)
-    as r (id uuid, result text, error text, retry_after_seconds numeric)
-  where n.id = r.id
-    and n.status = 'pending'
-    -- One that another session has locked is not waited for, because the others would be sent
-    -- again.
-    and n.id = any (array(
-      select o.id
-      from billing.notifications o
-      join jsonb_to_recordset(results) as c (id uuid) using (id)
-      where o.status = 'pending'
-      for update of o skip locked
-    ));
+  from (
+    select r.*
+    from jsonb_to_recordset(results)
+      as r (id uuid, result text, error text, retry_after_seconds numeric)
+    join billing.notifications o using (id)
+    where o.status = 'pending'
+    -- A locked one is not waited for, because the others would be sent again.
+    for update of o skip locked
+  ) as r
+  where n.id = r.id;
   get diagnostics settled = row_count;
   return settled;
 end;

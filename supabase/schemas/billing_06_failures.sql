@@ -474,20 +474,18 @@ begin
       and f.last_failed_at >= coalesce(failed_since, '-infinity')
       and f.last_failed_at < coalesce(failed_until, 'infinity')
   ),
-  unlocked as materialized (
-    select f.provider, f.event_id
-    from matching m
-    join billing.failed_events f using (provider, event_id)
-    where f.resolved_at is null
-    for update of f skip locked
-  ),
   updated as (
     update billing.failed_events f set
       retry_requested_at = coalesce(f.retry_requested_at, now()),
       scheduled_retries = 0,
       next_retry_at = billing.next_retry(f.error_code, f.original_payload is not null, 0)
-    from unlocked u
-    where (f.provider, f.event_id) = (u.provider, u.event_id) and f.resolved_at is null
+    where (f.provider, f.event_id) in (
+      select provider, event_id
+      from matching
+      join billing.failed_events u using (provider, event_id)
+      where u.resolved_at is null
+      for update of u skip locked
+    )
     returning 1
   )
   select u.count, m.count - u.count

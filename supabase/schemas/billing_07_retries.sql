@@ -182,33 +182,26 @@ begin
   end if;
 
   for waiting in
-    with due as (
+    select d.provider, d.event_id, d.subscription_id, d.rank = 2 as goes_alone
+    from (
       select
-        f.provider,
-        f.event_id,
-        f.subscription_id,
-        f.retry_requested_at is null as is_scheduled,
+        f.*,
         max(case
           when f.retry_lease_id = lease_id then 3 -- claimed by this run: left out
           when f.retry_lease_id is not null then 2 -- not settled by an earlier run
           when f.error_code in ('apply_failed', 'handler_missing') then 1 -- perhaps by a handler
           else 0
-        end) over (partition by coalesce(f.subscription_id, f.event_id)) as rank,
-        f.occurred_at,
-        f.kind is distinct from 'creation' as is_later,
-        f.first_failed_at
+        end) over (partition by coalesce(f.subscription_id, f.event_id)) as rank
       from billing.failed_events f
       where f.resolved_at is null
         and (f.retry_requested_at is not null or f.next_retry_at <= now())
-    )
-    select d.provider, d.event_id, d.subscription_id, d.rank = 2 as goes_alone
-    from due d
+    ) as d
     where d.rank < 3
     order by
-      d.is_scheduled,
+      d.retry_requested_at is null,
       d.rank,
       d.occurred_at nulls last,
-      d.is_later,
+      d.kind is distinct from 'creation',
       d.first_failed_at,
       d.event_id
     -- More than a batch, because some may be left out.

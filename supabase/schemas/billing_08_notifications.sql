@@ -309,19 +309,16 @@ begin
         least(coalesce(r.retry_after_seconds, 0), 86400) * interval '1 s'
       )
     end
-  from jsonb_to_recordset(results)
-    as r (id uuid, result text, error text, retry_after_seconds numeric)
-  where n.id = r.id
-    and n.status = 'pending'
-    -- One that another session has locked is not waited for, because the others would be sent
-    -- again.
-    and n.id = any (array(
-      select o.id
-      from billing.notifications o
-      join jsonb_to_recordset(results) as c (id uuid) using (id)
-      where o.status = 'pending'
-      for update of o skip locked
-    ));
+  from (
+    select r.*
+    from jsonb_to_recordset(results)
+      as r (id uuid, result text, error text, retry_after_seconds numeric)
+    join billing.notifications o using (id)
+    where o.status = 'pending'
+    -- A locked one is not waited for, because the others would be sent again.
+    for update of o skip locked
+  ) as r
+  where n.id = r.id;
   get diagnostics settled = row_count;
   return settled;
 end;
