@@ -77,6 +77,7 @@ create table billing.subscriptions (
   past_due_as_of timestamptz,
   -- When it was last known to be something other than past_due.
   not_past_due_as_of timestamptz,
+  -- When an update last ended past_due, unpaid or incomplete.
   recovered_as_of timestamptz,
   -- When a creation or opening_update last reported past_due, unpaid or incomplete; -infinity if
   -- none has, but a creation has come.
@@ -124,8 +125,6 @@ comment on column billing.subscriptions.cancel_at is
   'When it is going to end, also by cancel_at_period_end.';
 comment on column billing.subscriptions.paused is
   'pause_collection.behavior; null if payments are collected.';
-comment on column billing.subscriptions.recovered_as_of is
-  'When an update last ended past_due, unpaid or incomplete.';
 
 -- Not partitioned: the primary key, which makes events unique, would need the partition key.
 create table billing.processed_events (
@@ -178,16 +177,16 @@ comment on column billing.plan_features.per_unit is
 -- supabase/schemas/billing_02_event.sql
 -- An event on its way through the database, and its place in the order of events.
 --
--- Why an event fails: code, name in the functions, raised in, cured by.
---   BW001  subscription_unknown            03     its creation
---   BW002  subscription_of_other_provider  03     a person
---   BW003  deployment_fault                03     a newer migration
---   BW004  repair_pending                  06     the retry of its failure
---   BW005  account_unknown                 03     its customer's account
---   BW006  creation_pending                04     its creation: its customer is known
---   BW007  handler_missing                 05     the handler
---   BW008  apply_failed                    04,05  the app
---   BW009  event_invalid                   05     a repair
+-- Why an event fails: code, name in the functions, cured by.
+--   BW001  subscription_unknown            its creation
+--   BW002  subscription_of_other_provider  a person
+--   BW003  deployment_fault                a newer migration
+--   BW004  repair_pending                  the retry of its failure
+--   BW005  account_unknown                 its customer's account
+--   BW006  creation_pending                its creation: its customer is known
+--   BW007  handler_missing                 the handler
+--   BW008  apply_failed                    the app
+--   BW009  event_invalid                   a repair
 
 create view billing.records
 with (security_invoker = true)
@@ -1444,9 +1443,11 @@ $$;
 
 create table billing.failed_events (
   provider text collate "C" not null check (char_length(provider) between 1 and 32),
+  -- sha256:<hash of the body in hex> if the event has no usable ID.
   event_id text collate "C" not null check (char_length(event_id) between 1 and 255),
   type text,
   payload jsonb,
+  -- text if jsonb cannot hold the body, base64 for bytes.
   payload_encoding text not null check (payload_encoding in ('json', 'text', 'base64')),
   original_payload jsonb,
 
@@ -1515,16 +1516,8 @@ where
 
 comment on table billing.failed_events is
   'Verified events that failed; open until resolved_at. See docs/operate.md.';
-comment on column billing.failed_events.event_id is
-  'sha256:<hash of the body in hex> if the event has no usable ID.';
 comment on column billing.failed_events.payload is
   'As received, or as repaired: then original_payload is as received. Null after pruning.';
-comment on column billing.failed_events.payload_encoding is
-  'json; text if jsonb cannot hold that; base64 for bytes.';
-comment on column billing.failed_events.error is
-  'The newest failure. One with repair_pending does not replace it.';
-comment on column billing.failed_events.retry_requested_at is
-  'Null again after the worker has tried.';
 comment on column billing.failed_events.next_retry_at is
   'When the worker retries it without being asked; null if it does not.';
 comment on column billing.failed_events.resolution is
@@ -1537,12 +1530,11 @@ comment on column billing.failed_events.resolution is
 -- fallback_account, the same as account_id if only the provider's customer names it.
 --
 -- Returns `stored`; `retry` if what it lacked has come, and a retry is requested; or, if nothing
--- was stored, `applied` (the event was applied meanwhile) or `erased` (its account was erased).
+-- was stored, `applied` (meanwhile) or `erased`.
 --
 -- This inserts the event's row into the ledger, and deletes it at the end. Meanwhile, a call that
 -- applies the event waits, with all events in it, and then finds the failure and resolves it. So
--- this waits only briefly for a locked row: half a second if the event may be applied right now,
--- less if another transaction has locked its failure.
+-- this waits only briefly for a locked row.
 create function public.billing_record_failed_event(failure jsonb)
 returns text
 language plpgsql volatile
@@ -1886,8 +1878,7 @@ comment on function billing.retry_failed_event is
   'Requests a retry of an open failure, through the code that handles deliveries. '
   'of_provider: if both providers have one with this ID.';
 
--- This locks many rows, so it must not wait for a locked one: the transaction that holds the lock
--- may wait for one of these rows (a deadlock), and deliveries of these events would wait as well.
+-- This locks many rows, so to wait for a locked one could be a deadlock, and hold up deliveries.
 -- With old statistics, any join but by hash may compare each row with each other one.
 create function billing.retry_failed_events(
   of_type text default null,
@@ -1948,7 +1939,7 @@ $$;
 
 comment on function billing.retry_failed_events is
   'Requests a retry of all open failures, or of those with a type, an error code or a time of '
-  'failure, in the order in which the events occurred; the schedule of each begins anew.';
+  'failure; the schedule of each begins anew.';
 
 create function billing.retry_request_answer(requested integer)
 returns text
@@ -2390,6 +2381,7 @@ $$;
 -- and a run of the worker delivers it.
 
 create table billing.notifications (
+  -- The same for every attempt, also after a restored backup.
   id uuid generated always as (
     md5(provider || '/' || event_id || '/' || kind)::uuid
   ) stored primary key,
@@ -2419,11 +2411,16 @@ create table billing.notifications (
   subscription_id text collate "C" not null,
   invoice_id text collate "C",
   hosted_invoice_url text,
+  -- In the smallest unit of the currency, such as cents.
   amount_due bigint,
   currency text,
+  -- How often the provider has tried to collect the payment.
   attempt_count integer,
+  -- When the provider tries again. Null if it does not; if attempt_count is null as well, the event
+  -- did not say.
   next_payment_attempt timestamptz,
   trial_end timestamptz,
+  -- Of kind ended: whether the account had access by another subscription at the first attempt.
   still_has_access boolean,
   occurred_at timestamptz not null default now(),
   created_at timestamptz not null default now(),
@@ -2455,21 +2452,8 @@ where
 
 comment on table billing.notifications is
   'The outbox: one per event that NOTIFY asks for.';
-comment on column billing.notifications.id is
-  'The same for every attempt, also after a restored backup.';
 comment on column billing.notifications.status is
   'dead: given up. withdrawn: no longer true. undeliverable: no address.';
-comment on column billing.notifications.amount_due is
-  'In the smallest unit of the currency, such as cents.';
-comment on column billing.notifications.attempt_count is
-  'How often the provider has tried to collect the payment.';
-comment on column billing.notifications.next_payment_attempt is
-  'When the provider tries again. Null if it does not; if attempt_count is null as well, the event '
-  'did not say.';
-comment on column billing.notifications.still_has_access is
-  'Of kind ended: whether the account had access by another subscription at the first attempt.';
-comment on column billing.notifications.attempts is
-  'Counted before sending. An attempt that the destination answers with 429 does not count.';
 
 -- Writes the notifications of events that were applied. With once_per_invoice, the first event of
 -- an invoice creates the only one of its kind; one that was withdrawn told the account nothing, and
@@ -3285,6 +3269,7 @@ create table billing.erasures (
   -- sha256(key || 'account:' || id).
   hash bytea primary key,
   erased_at timestamptz not null default now(),
+  -- Events since that would have made a record: somebody may be paying.
   purchases integer not null default 0 check (purchases >= 0)
 );
 
@@ -3294,8 +3279,6 @@ where
 
 comment on table billing.erasures is
   'IDs of accounts that were erased; see billing.forget_erasure().';
-comment on column billing.erasures.purchases is
-  'Events since that would have made a record: somebody may be paying.';
 
 create table billing.erasure_key (key bytea not null);
 
@@ -3789,9 +3772,6 @@ begin
   );
 end;
 $$;
-
-comment on function public.billing_account is
-  'Access, plan and features of an account.';
 
 create function public.billing_feature_amount(
   account_id text,

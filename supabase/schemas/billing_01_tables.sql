@@ -34,6 +34,7 @@ create table billing.subscriptions (
   past_due_as_of timestamptz,
   -- When it was last known to be something other than past_due.
   not_past_due_as_of timestamptz,
+  -- When an update last ended past_due, unpaid or incomplete.
   recovered_as_of timestamptz,
   -- When a creation or opening_update last reported past_due, unpaid or incomplete; -infinity if
   -- none has, but a creation has come.
@@ -81,8 +82,6 @@ comment on column billing.subscriptions.cancel_at is
   'When it is going to end, also by cancel_at_period_end.';
 comment on column billing.subscriptions.paused is
   'pause_collection.behavior; null if payments are collected.';
-comment on column billing.subscriptions.recovered_as_of is
-  'When an update last ended past_due, unpaid or incomplete.';
 
 -- Not partitioned: the primary key, which makes events unique, would need the partition key.
 create table billing.processed_events (

@@ -2,9 +2,11 @@
 
 create table billing.failed_events (
   provider text collate "C" not null check (char_length(provider) between 1 and 32),
+  -- sha256:<hash of the body in hex> if the event has no usable ID.
   event_id text collate "C" not null check (char_length(event_id) between 1 and 255),
   type text,
   payload jsonb,
+  -- text if jsonb cannot hold the body, base64 for bytes.
   payload_encoding text not null check (payload_encoding in ('json', 'text', 'base64')),
   original_payload jsonb,
 
@@ -73,16 +75,8 @@ where
 
 comment on table billing.failed_events is
   'Verified events that failed; open until resolved_at. See docs/operate.md.';
-comment on column billing.failed_events.event_id is
-  'sha256:<hash of the body in hex> if the event has no usable ID.';
 comment on column billing.failed_events.payload is
   'As received, or as repaired: then original_payload is as received. Null after pruning.';
-comment on column billing.failed_events.payload_encoding is
-  'json; text if jsonb cannot hold that; base64 for bytes.';
-comment on column billing.failed_events.error is
-  'The newest failure. One with repair_pending does not replace it.';
-comment on column billing.failed_events.retry_requested_at is
-  'Null again after the worker has tried.';
 comment on column billing.failed_events.next_retry_at is
   'When the worker retries it without being asked; null if it does not.';
 comment on column billing.failed_events.resolution is
@@ -95,12 +89,11 @@ comment on column billing.failed_events.resolution is
 -- fallback_account, the same as account_id if only the provider's customer names it.
 --
 -- Returns `stored`; `retry` if what it lacked has come, and a retry is requested; or, if nothing
--- was stored, `applied` (the event was applied meanwhile) or `erased` (its account was erased).
+-- was stored, `applied` (meanwhile) or `erased`.
 --
 -- This inserts the event's row into the ledger, and deletes it at the end. Meanwhile, a call that
 -- applies the event waits, with all events in it, and then finds the failure and resolves it. So
--- this waits only briefly for a locked row: half a second if the event may be applied right now,
--- less if another transaction has locked its failure.
+-- this waits only briefly for a locked row.
 create function public.billing_record_failed_event(failure jsonb)
 returns text
 language plpgsql volatile
@@ -444,8 +437,7 @@ comment on function billing.retry_failed_event is
   'Requests a retry of an open failure, through the code that handles deliveries. '
   'of_provider: if both providers have one with this ID.';
 
--- This locks many rows, so it must not wait for a locked one: the transaction that holds the lock
--- may wait for one of these rows (a deadlock), and deliveries of these events would wait as well.
+-- This locks many rows, so to wait for a locked one could be a deadlock, and hold up deliveries.
 -- With old statistics, any join but by hash may compare each row with each other one.
 create function billing.retry_failed_events(
   of_type text default null,
@@ -506,7 +498,7 @@ $$;
 
 comment on function billing.retry_failed_events is
   'Requests a retry of all open failures, or of those with a type, an error code or a time of '
-  'failure, in the order in which the events occurred; the schedule of each begins anew.';
+  'failure; the schedule of each begins anew.';
 
 create function billing.retry_request_answer(requested integer)
 returns text

@@ -2,6 +2,7 @@
 -- and a run of the worker delivers it.
 
 create table billing.notifications (
+  -- The same for every attempt, also after a restored backup.
   id uuid generated always as (
     md5(provider || '/' || event_id || '/' || kind)::uuid
   ) stored primary key,
@@ -31,11 +32,16 @@ create table billing.notifications (
   subscription_id text collate "C" not null,
   invoice_id text collate "C",
   hosted_invoice_url text,
+  -- In the smallest unit of the currency, such as cents.
   amount_due bigint,
   currency text,
+  -- How often the provider has tried to collect the payment.
   attempt_count integer,
+  -- When the provider tries again. Null if it does not; if attempt_count is null as well, the event
+  -- did not say.
   next_payment_attempt timestamptz,
   trial_end timestamptz,
+  -- Of kind ended: whether the account had access by another subscription at the first attempt.
   still_has_access boolean,
   occurred_at timestamptz not null default now(),
   created_at timestamptz not null default now(),
@@ -67,21 +73,8 @@ where
 
 comment on table billing.notifications is
   'The outbox: one per event that NOTIFY asks for.';
-comment on column billing.notifications.id is
-  'The same for every attempt, also after a restored backup.';
 comment on column billing.notifications.status is
   'dead: given up. withdrawn: no longer true. undeliverable: no address.';
-comment on column billing.notifications.amount_due is
-  'In the smallest unit of the currency, such as cents.';
-comment on column billing.notifications.attempt_count is
-  'How often the provider has tried to collect the payment.';
-comment on column billing.notifications.next_payment_attempt is
-  'When the provider tries again. Null if it does not; if attempt_count is null as well, the event '
-  'did not say.';
-comment on column billing.notifications.still_has_access is
-  'Of kind ended: whether the account had access by another subscription at the first attempt.';
-comment on column billing.notifications.attempts is
-  'Counted before sending. An attempt that the destination answers with 429 does not count.';
 
 -- Writes the notifications of events that were applied. With once_per_invoice, the first event of
 -- an invoice creates the only one of its kind; one that was withdrawn told the account nothing, and

@@ -7,6 +7,7 @@ create table billing.erasures (
   -- sha256(key || 'account:' || id).
   hash bytea primary key,
   erased_at timestamptz not null default now(),
+  -- Events since that would have made a record: somebody may be paying.
   purchases integer not null default 0 check (purchases >= 0)
 );
 
@@ -16,8 +17,6 @@ where
 
 comment on table billing.erasures is
   'IDs of accounts that were erased; see billing.forget_erasure().';
-comment on column billing.erasures.purchases is
-  'Events since that would have made a record: somebody may be paying.';
 
 create table billing.erasure_key (key bytea not null);
 

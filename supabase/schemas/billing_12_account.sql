@@ -204,9 +204,6 @@ begin
 end;
 $$;
 
-comment on function public.billing_account is
-  'Access, plan and features of an account.';
-
 create function public.billing_feature_amount(
   account_id text,
   feature text,
