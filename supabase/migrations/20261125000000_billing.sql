@@ -626,8 +626,7 @@ return coalesce(
 -- Returns the record after another update with the mark of its newest one ("Updates of the same
 -- second" in docs/decisions.md). Each field has the value that some update states and none
 -- replaced; of several, that of the later arrival. A previous value that equals the update's own
--- replaced nothing: Stripe sends all old items if any part of them changed. changed_in_second (01)
--- keeps the last 50 updates.
+-- replaced nothing: Stripe sends all old items if any part of them changed.
 create function billing.settle(record billing.records, event billing.event)
 returns billing.records
 language plpgsql stable
@@ -729,9 +728,9 @@ $$;
 -- and a condition that would invite another index is an expression ("is true", a subquery). Other
 -- plans then look dear, so jit is off, too: compiling them takes far longer than they do.
 
--- Applies each event of an array exactly once. Returns a row per event: its place; the outcome
--- (applied, duplicate, stale, erased or failed), for failed the SQLSTATE and message; and whether a
--- retry is requested, if an event may have cured a failure.
+-- Applies each event of an array exactly once. Returns a row per event, with its outcome (applied,
+-- duplicate, stale, erased or failed), and whether a retry is requested, if an event may have cured
+-- a failure.
 create function public.billing_apply_events(events jsonb)
 returns table (place integer, outcome text, error_code text, error text, retries boolean)
 language plpgsql volatile
@@ -765,8 +764,7 @@ begin
 
   answers := billing.apply(todo);
 
-  -- Events that lacked a record or account which others may have brought come after them. They have
-  -- no row in the ledger, since they failed (write_effects).
+  -- Events that lacked a record or account which others may have brought come after them.
   if opened is not null then
     again := array(
       select e
@@ -791,9 +789,9 @@ begin
 end;
 $$;
 
--- Applies sorted events together. What a statement raises (a check or trigger of the app, a lock)
--- concerns all of them, so each half is tried by itself, down to the event at fault: any error, as
--- one of the server may come from one event, and PostgREST before 16 repeats 40001 for ever.
+-- Applies sorted events together. What a statement raises concerns all of them, so each half is
+-- tried by itself, down to the event at fault: any error, as one of the server may come from one
+-- event, and PostgREST before 16 repeats 40001 for ever.
 create function billing.apply(todo billing.event[], has_handler boolean default false)
 returns billing.answer[]
 language plpgsql volatile
@@ -1286,8 +1284,8 @@ return array(
   order by p.proname
 );
 
--- Runs the app's handler with the settings that it has in the SQL editor, but for time limits. The
--- connection is used again, so nothing that it sets outlives it, for the session either.
+-- Runs the app's handler with the settings that it has in the SQL editor, but for time limits.
+-- Nothing that it sets outlives it, as the connection is used again.
 create function billing.run_handler(event billing.event, payload jsonb)
 returns void
 language plpgsql volatile
@@ -1333,7 +1331,7 @@ return source ~* 'deallocate' and regexp_replace(
 );
 
 -- Applies one event, which has the payload as text besides, and runs its handler: both or neither.
--- Returns a row as billing_apply_events does. No SQLSTATE of the handler leaves the database (02).
+-- No SQLSTATE of the handler leaves the database (04).
 create function public.billing_apply_handled_event(event jsonb)
 returns table (place integer, outcome text, error_code text, error text, retries boolean)
 language plpgsql volatile
@@ -4504,9 +4502,8 @@ from service_role;
 -- into a migration of your own.
 
 -- Returns the account of a customer; null if it is unknown. By default, that is the account in
--- billing.customers, or else that of the customer's other subscriptions, ended ones included. If
--- they have different accounts, it is null: a wrong one would give a stranger what another account
--- paid for.
+-- billing.customers, or else that of all the customer's other subscriptions, ended ones included: a
+-- wrong one would give a stranger what another account paid for.
 --
 -- If it returns null, what the provider keeps with the customer counts, or else the event fails
 -- until an account is known. It runs while the locks of the call are held, so it must be quick, and

@@ -32,9 +32,9 @@
 -- and a condition that would invite another index is an expression ("is true", a subquery). Other
 -- plans then look dear, so jit is off, too: compiling them takes far longer than they do.
 
--- Applies each event of an array exactly once. Returns a row per event: its place; the outcome
--- (applied, duplicate, stale, erased or failed), for failed the SQLSTATE and message; and whether a
--- retry is requested, if an event may have cured a failure.
+-- Applies each event of an array exactly once. Returns a row per event, with its outcome (applied,
+-- duplicate, stale, erased or failed), and whether a retry is requested, if an event may have cured
+-- a failure.
 create function public.billing_apply_events(events jsonb)
 returns table (place integer, outcome text, error_code text, error text, retries boolean)
 language plpgsql volatile
@@ -68,8 +68,7 @@ begin
 
   answers := billing.apply(todo);
 
-  -- Events that lacked a record or account which others may have brought come after them. They have
-  -- no row in the ledger, since they failed (write_effects).
+  -- Events that lacked a record or account which others may have brought come after them.
   if opened is not null then
     again := array(
       select e
@@ -94,9 +93,9 @@ begin
 end;
 $$;
 
--- Applies sorted events together. What a statement raises (a check or trigger of the app, a lock)
--- concerns all of them, so each half is tried by itself, down to the event at fault: any error, as
--- one of the server may come from one event, and PostgREST before 16 repeats 40001 for ever.
+-- Applies sorted events together. What a statement raises concerns all of them, so each half is
+-- tried by itself, down to the event at fault: any error, as one of the server may come from one
+-- event, and PostgREST before 16 repeats 40001 for ever.
 create function billing.apply(todo billing.event[], has_handler boolean default false)
 returns billing.answer[]
 language plpgsql volatile

@@ -20,8 +20,8 @@ return array(
   order by p.proname
 );
 
--- Runs the app's handler with the settings that it has in the SQL editor, but for time limits. The
--- connection is used again, so nothing that it sets outlives it, for the session either.
+-- Runs the app's handler with the settings that it has in the SQL editor, but for time limits.
+-- Nothing that it sets outlives it, as the connection is used again.
 create function billing.run_handler(event billing.event, payload jsonb)
 returns void
 language plpgsql volatile
@@ -67,7 +67,7 @@ return source ~* 'deallocate' and regexp_replace(
 );
 
 -- Applies one event, which has the payload as text besides, and runs its handler: both or neither.
--- Returns a row as billing_apply_events does. No SQLSTATE of the handler leaves the database (02).
+-- No SQLSTATE of the handler leaves the database (04).
 create function public.billing_apply_handled_event(event jsonb)
 returns table (place integer, outcome text, error_code text, error text, retries boolean)
 language plpgsql volatile
