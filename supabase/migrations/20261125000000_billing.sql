@@ -72,7 +72,7 @@ create table billing.subscriptions (
   past_due_since timestamptz,
   created_at timestamptz not null default now(),
 
-  -- All that the ordering rule (03) remembers of earlier events. ..._as_of are times.
+  -- All that the ordering rule (03) remembers of earlier events.
   -- When it is first known to have been past_due after not_past_due_as_of.
   past_due_as_of timestamptz,
   -- When it was last known to be something other than past_due.
@@ -120,7 +120,7 @@ comment on column billing.subscriptions.plan_id is
   'Price of the first item, or of the first licensed one (PLAN_ITEM).';
 comment on column billing.subscriptions.canceled_at is
   'When this service handled its newest deletion, or first an opening_update that reports '
-  'canceled. Kept if it comes back; see status.';
+  'canceled. Kept if it comes back.';
 comment on column billing.subscriptions.cancel_at is
   'When it is going to end, also by cancel_at_period_end.';
 comment on column billing.subscriptions.paused is
@@ -131,6 +131,7 @@ create table billing.processed_events (
   provider text collate "C" not null check (char_length(provider) between 1 and 32),
   event_id text collate "C" not null check (char_length(event_id) between 1 and 255),
   type text not null,
+  -- stale: the fields that it would set have newer values, or it is a second creation.
   outcome text not null default 'applied' check (outcome in ('applied', 'stale')),
   processed_at timestamptz not null default now(),
   primary key (provider, event_id)
@@ -140,8 +141,6 @@ create index processed_events_processed_at on billing.processed_events (processe
 
 comment on table billing.processed_events is
   'The ledger of applied events: an event that has a row here is a duplicate.';
-comment on column billing.processed_events.outcome is
-  'stale: the fields that it would set have newer values, or it is a second creation.';
 
 -- For payment links, pricing tables and buy buttons. With ACCOUNT_FROM_CHECKOUT, the webhook adds
 -- rows, and changes none.
@@ -167,13 +166,10 @@ create table billing.plan_features (
 );
 
 comment on table billing.plan_features is
-  'What a plan includes, filled by you, for billing_feature_amount.';
-comment on column billing.plan_features.plan_id is
-  'A price, or a product: the row of the price wins.';
-comment on column billing.plan_features.amount is
-  'How much of it; null means unlimited.';
-comment on column billing.plan_features.per_unit is
-  'Whether the amount is per unit of the item''s quantity, or once.';
+  'What a plan includes, filled by you, for billing_feature_amount. '
+  'plan_id: a price, or a product; the row of the price wins. '
+  'amount: null means unlimited. '
+  'per_unit: for each unit of the item''s quantity, or once.';
 -- supabase/schemas/billing_02_event.sql
 -- An event on its way through the database, and its place in the order of events.
 --
@@ -623,10 +619,10 @@ return coalesce(
   case when record.unpaid_as_of is not null then record.recovered_as_of end
 );
 
--- Returns the record after another update with the mark of its newest one ("Updates of the same
--- second" in docs/decisions.md). Each field has the value that some update states and none
--- replaced; of several, that of the later arrival. A previous value that equals the update's own
--- replaced nothing: Stripe sends all old items if any part of them changed.
+-- Returns the record after another update with the mark of its newest one: each field has the value
+-- that some update states and none replaced ("Updates of the same second" in docs/decisions.md). A
+-- previous value that equals the update's own replaced nothing: Stripe sends all old items if any
+-- part of them changed.
 create function billing.settle(record billing.records, event billing.event)
 returns billing.records
 language plpgsql stable
@@ -910,7 +906,6 @@ begin
 end;
 $$;
 
--- Takes advisory locks, as a subscription that is being created has no row to lock.
 create function billing.lock_events(claimed billing.event[])
 returns void
 language plpgsql volatile
@@ -1444,6 +1439,7 @@ create table billing.failed_events (
   -- sha256:<hash of the body in hex> if the event has no usable ID.
   event_id text collate "C" not null check (char_length(event_id) between 1 and 255),
   type text,
+  -- As received, or as repaired: then original_payload is as received. Null after pruning.
   payload jsonb,
   -- text if jsonb cannot hold the body, base64 for bytes.
   payload_encoding text not null check (payload_encoding in ('json', 'text', 'base64')),
@@ -1455,14 +1451,15 @@ create table billing.failed_events (
   first_failed_at timestamptz not null default now(),
   last_failed_at timestamptz not null default now(),
 
-  -- Who retries it, and when: a person or a cure has requested it, or the schedule does.
+  -- A person or a cure has requested a retry.
   retry_requested_at timestamptz,
+  -- When the schedule retries it; null if it does not.
   next_retry_at timestamptz,
   scheduled_retries smallint not null default 0 check (scheduled_retries >= 0),
   -- The run of the worker that has claimed it.
   retry_lease_id uuid,
 
-  -- How it ended; all null while it is open.
+  -- How it ended; all null while it is open. ignored: it has no effect (UNMAPPED_SUBSCRIPTIONS).
   resolution text check (
     resolution in (
       'applied',
@@ -1514,12 +1511,6 @@ where
 
 comment on table billing.failed_events is
   'Verified events that failed; open until resolved_at. See docs/operate.md.';
-comment on column billing.failed_events.payload is
-  'As received, or as repaired: then original_payload is as received. Null after pruning.';
-comment on column billing.failed_events.next_retry_at is
-  'When the worker retries it without being asked; null if it does not.';
-comment on column billing.failed_events.resolution is
-  'The outcome of the event; ignored: it has no effect (UNMAPPED_SUBSCRIPTIONS); or by hand.';
 
 -- Stores a failure, or counts one more attempt and opens it again. In a call of its own, because
 -- what should have applied the event was rolled back.
@@ -1590,7 +1581,7 @@ begin
 
   -- The body becomes jsonb here, because JSON.parse turns 1e400 into null and rounds large
   -- integers. One that jsonb refuses (\u0000, a lone surrogate, nesting beyond the stack) is stored
-  -- as a JSON string of the text.
+  -- as a JSON string.
   failed.payload := to_jsonb(body);
   failed.payload_encoding := failure ->> 'body_encoding';
   begin
@@ -1873,8 +1864,7 @@ end;
 $$;
 
 comment on function billing.retry_failed_event is
-  'Requests a retry of an open failure, through the code that handles deliveries. '
-  'of_provider: if both providers have one with this ID.';
+  'Requests a retry of an open failure, through the code that handles deliveries.';
 
 -- This locks many rows, so to wait for a locked one could be a deadlock, and hold up deliveries.
 -- With old statistics, any join but by hash may compare each row with each other one.
@@ -2020,7 +2010,7 @@ comment on function billing.reopen_failed_event is
   'Opens a failure again that was resolved by hand or ignored.';
 -- supabase/schemas/billing_07_retries.sql
 -- Retries of failures: by the schedule, by what cures them, and at the request of a person. A run
--- of the worker claims them, tries their events in calls as deliveries make them, and settles them.
+-- of the worker claims them, tries their events as deliveries, and settles them.
 
 -- Returns when the schedule retries a failure: as planned, or else after its next wait. Null if no
 -- retry can help: the code is permanent, the payload was repaired, or the last retry has failed.
@@ -2050,8 +2040,7 @@ end;
 -- it. A run that is trying one of them loses its claim: it has read the state before, and must not
 -- settle it as failed.
 --
--- The arrays are searched each by itself, so a failure of the other provider with the same ID may
--- be among them; its retry only fails again.
+-- A failure of the other provider with the same ID may be among them; its retry only fails again.
 create function billing.request_retries(
   providers text[],
   subscriptions text[],
@@ -2131,26 +2120,22 @@ language plpgsql volatile
 set search_path = ''
 as $$
 begin
-  if (
-    error_code in ('subscription_unknown', 'creation_pending', 'account_unknown')
-  ) is not true then
-    return false;
+  if error_code in ('subscription_unknown', 'creation_pending', 'account_unknown') then
+    perform pg_advisory_xact_lock(billing.subscription_lock(subscription_id));
+    if exists (
+      select
+      from billing.subscriptions s
+      where (s.id, s.provider) = (is_cured.subscription_id, is_cured.provider)
+    ) then
+      return true;
+    end if;
   end if;
 
-  perform pg_advisory_xact_lock(billing.subscription_lock(subscription_id));
-  if exists (
-    select
-    from billing.subscriptions s
-    where (s.id, s.provider) = (is_cured.subscription_id, is_cured.provider)
-  ) then
-    return true;
+  if error_code = 'account_unknown' then
+    perform pg_advisory_xact_lock(billing.customer_group_lock(provider, customer_id));
+    return billing.is_known_customer(provider, customer_id);
   end if;
-
-  if error_code <> 'account_unknown' then
-    return false;
-  end if;
-  perform pg_advisory_xact_lock(billing.customer_group_lock(provider, customer_id));
-  return billing.is_known_customer(provider, customer_id);
+  return false;
 end;
 $$;
 
@@ -2172,13 +2157,11 @@ begin
 end;
 $$;
 
--- Claims up to batch_size failures for a run.
---
--- Requested ones come before scheduled ones, each in the order in which the events occurred; at the
--- same time, creations first. Two things change that, for all failures of a subscription:
---   An update must not be tried before its creation. So while an event of the subscription is
---   locked by another session, later ones are left out; if this run has claimed one and not settled
---   it, all are.
+-- Claims up to batch_size failures for a run: requested ones before scheduled ones, each in the
+-- order in which the events occurred, at the same time creations first. Two things change that, for
+-- all failures of a subscription:
+--   An update must not be tried before its creation. So while another session has locked an event,
+--   later ones are left out; if this run has claimed one and not settled it, all are.
 --   One event may take all the time of a call. So those that an earlier run claimed and did not
 --   settle come last, each alone; before them come those that a handler may have refused.
 --
@@ -2271,10 +2254,10 @@ begin
 end;
 $$;
 
--- Stores the outcomes of a run's retries; returns how many rows have theirs now. results: provider,
--- event_id, outcome (applied, duplicate, stale, ignored, failed or untried), error_code and error
--- if it failed, and what the worker has read from the payload, because that may have been repaired.
--- What was resolved meanwhile stays resolved.
+-- Stores the outcomes of a run's retries; returns how many. results: provider, event_id, outcome
+-- (applied, duplicate, stale, ignored, failed or untried), error_code and error if it failed, and
+-- what the worker has read from the payload, because that may have been repaired. What was resolved
+-- meanwhile stays resolved.
 --
 -- A failure ends the request, if there was one, and then leaves the schedule as it is; else it uses
 -- up a retry of it. A requested retry that found the record locked stays requested, and keeps its
@@ -2394,6 +2377,7 @@ create table billing.notifications (
       'ended'
     )
   ),
+  -- dead: given up. withdrawn: no longer true. undeliverable: no address.
   status text not null default 'pending' check (
     status in (
       'pending',
@@ -2450,8 +2434,6 @@ where
 
 comment on table billing.notifications is
   'The outbox: one per event that NOTIFY asks for.';
-comment on column billing.notifications.status is
-  'dead: given up. withdrawn: no longer true. undeliverable: no address.';
 
 -- Writes the notifications of events that were applied. With once_per_invoice, the first event of
 -- an invoice creates the only one of its kind; one that was withdrawn told the account nothing, and
@@ -2533,12 +2515,12 @@ return '{5 s,5 min,30 min,2 h,5 h,10 h,14 h,20 h,24 h}'::interval[];
 -- Claims up to batch_size due notifications for a run.
 --
 -- The attempt is counted here, before sending, so that a notification that crashes every worker is
--- given up in the end. One that is not settled is due again after a minute, which is as long as a
--- lease (10). One that is no longer true is withdrawn; but the end of a trial that is newer than
--- the record waits a minute, because the update that set it may still come.
+-- given up in the end. One that is not settled is due again when a lease (10) would have ended. One
+-- that is no longer true is withdrawn; but the end of a trial that is newer than the record waits a
+-- minute, because the update that set it may still come.
 --
--- So that a call stays short, it checks at most a thousand. If it has handed out none of them, it
--- asks for the queue itself, so the run goes on.
+-- So that a call stays short, it checks at most a thousand. If it hands out none of them, it asks
+-- for the queue itself, so the run goes on.
 create function public.billing_claim_notifications(
   lease_id uuid,
   batch_size integer,
@@ -2746,8 +2728,8 @@ comment on table billing.alerts is
 
 -- Claims the alerts that are due: what is news now, if the operator was last told of it long enough
 -- ago (rests).
---   failure_opened: counts the open failures of a code that have no retry ahead, or whose first
---     scheduled retry failed. News if there are more than the operator was told, or a newer one.
+--   failure_opened: open failures of a code that have no retry ahead, or whose first scheduled
+--     retry failed. News if there are more than the operator was told, or a newer one.
 --   failures_resolved: the operator was told, and no failure of the code is open any more.
 --   handler_not_listed: functions of the app that no listed type calls. The argument has the
 --     functions that listed types call; null: not compared.
@@ -2986,8 +2968,7 @@ begin
   values (
     hold_lease.queue,
     hold_lease.lease_id,
-    -- Longer than a batch takes (deliver_notifications.ts, retry_failures.ts). After a crash, the
-    -- queue rests as long.
+    -- Longer than a batch takes (deliver_notifications.ts, retry_failures.ts).
     clock_timestamp() + interval '60 s'
   )
   on conflict (queue) do update set
@@ -3065,8 +3046,8 @@ $$;
 -- duplicate call does no harm. Without a queue, it is the schedule that wakes it.
 --
 -- Returns false if nothing is scheduled, or if the caller has no Vault or pg_net, or may not use
--- it; the schedule may. What fails besides, such as Vault in a project that was restored elsewhere,
--- is a warning: it must not undo its caller.
+-- it. What fails besides, such as Vault in a project that was restored elsewhere, is a warning: it
+-- must not undo its caller.
 create function billing.wake_worker(queue text default null)
 returns boolean
 language plpgsql volatile
@@ -3263,8 +3244,7 @@ comment on function billing.prune is
 -- erase_account, and name its IDs in ids_of.
 
 create table billing.erasures (
-  -- sha256(key || provider || ':' || id), with the key in billing.erasure_key; of an account,
-  -- sha256(key || 'account:' || id).
+  -- sha256(key || provider || ':' || id), where an account's provider is "account".
   hash bytea primary key,
   erased_at timestamptz not null default now(),
   -- Events since that would have made a record: somebody may be paying.
@@ -3728,8 +3708,7 @@ begin
     s.id desc
   limit 1;
 
-  -- What all subscriptions include, or else the plan "free". An amount of null is unlimited. The
-  -- price's row of a feature wins over the product's.
+  -- What all subscriptions include, or else the plan "free".
   select coalesce(jsonb_object_agg(total.feature, total.amount), '{}')
   into features
   from (
@@ -3864,9 +3843,8 @@ create table billing.grants (
 );
 
 comment on table billing.grants is
-  'Plans that a person or a handler gave to an account: subscriptions of provider manual.';
+  'Plans that were given to accounts: subscriptions of provider manual, which no event changes.';
 
--- A grant is a subscription that no provider knows, so no event changes it.
 create function billing.grant_plan(
   account_id text,
   plan_id text,
@@ -4081,8 +4059,7 @@ as $$
   )
 $$;
 
--- Counts what a sweep has found in the transaction that applies it, so that the number is right
--- even if the worker is killed.
+-- Counts what a sweep has found ("A sweep applies what it finds" in docs/decisions.md).
 create function billing.count_missed(provider text, types text[])
 returns void
 language sql volatile
@@ -4421,15 +4398,12 @@ as 'begin return billing.account_email(account_id); end';
 -- Returns the subscriptions of those events that belong to an erased account.
 create function public.billing_is_erased(events jsonb)
 returns setof text
-language plpgsql stable
+language sql stable
 set search_path = ''
 as $$
-begin
-  return query
   select e.subscription_id
   from jsonb_populate_recordset(null::billing.event, events) as e
-  where billing.erasure_of(e) is not null;
-end;
+  where billing.erasure_of(e) is not null
 $$;
 
 

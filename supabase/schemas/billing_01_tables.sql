@@ -29,7 +29,7 @@ create table billing.subscriptions (
   past_due_since timestamptz,
   created_at timestamptz not null default now(),
 
-  -- All that the ordering rule (03) remembers of earlier events. ..._as_of are times.
+  -- All that the ordering rule (03) remembers of earlier events.
   -- When it is first known to have been past_due after not_past_due_as_of.
   past_due_as_of timestamptz,
   -- When it was last known to be something other than past_due.
@@ -77,7 +77,7 @@ comment on column billing.subscriptions.plan_id is
   'Price of the first item, or of the first licensed one (PLAN_ITEM).';
 comment on column billing.subscriptions.canceled_at is
   'When this service handled its newest deletion, or first an opening_update that reports '
-  'canceled. Kept if it comes back; see status.';
+  'canceled. Kept if it comes back.';
 comment on column billing.subscriptions.cancel_at is
   'When it is going to end, also by cancel_at_period_end.';
 comment on column billing.subscriptions.paused is
@@ -88,6 +88,7 @@ create table billing.processed_events (
   provider text collate "C" not null check (char_length(provider) between 1 and 32),
   event_id text collate "C" not null check (char_length(event_id) between 1 and 255),
   type text not null,
+  -- stale: the fields that it would set have newer values, or it is a second creation.
   outcome text not null default 'applied' check (outcome in ('applied', 'stale')),
   processed_at timestamptz not null default now(),
   primary key (provider, event_id)
@@ -97,8 +98,6 @@ create index processed_events_processed_at on billing.processed_events (processe
 
 comment on table billing.processed_events is
   'The ledger of applied events: an event that has a row here is a duplicate.';
-comment on column billing.processed_events.outcome is
-  'stale: the fields that it would set have newer values, or it is a second creation.';
 
 -- For payment links, pricing tables and buy buttons. With ACCOUNT_FROM_CHECKOUT, the webhook adds
 -- rows, and changes none.
@@ -124,10 +123,7 @@ create table billing.plan_features (
 );
 
 comment on table billing.plan_features is
-  'What a plan includes, filled by you, for billing_feature_amount.';
-comment on column billing.plan_features.plan_id is
-  'A price, or a product: the row of the price wins.';
-comment on column billing.plan_features.amount is
-  'How much of it; null means unlimited.';
-comment on column billing.plan_features.per_unit is
-  'Whether the amount is per unit of the item''s quantity, or once.';
+  'What a plan includes, filled by you, for billing_feature_amount. '
+  'plan_id: a price, or a product; the row of the price wins. '
+  'amount: null means unlimited. '
+  'per_unit: for each unit of the item''s quantity, or once.';

@@ -214,7 +214,6 @@ begin
 end;
 $$;
 
--- Takes advisory locks, as a subscription that is being created has no row to lock.
 create function billing.lock_events(claimed billing.event[])
 returns void
 language plpgsql volatile

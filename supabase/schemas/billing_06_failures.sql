@@ -5,6 +5,7 @@ create table billing.failed_events (
   -- sha256:<hash of the body in hex> if the event has no usable ID.
   event_id text collate "C" not null check (char_length(event_id) between 1 and 255),
   type text,
+  -- As received, or as repaired: then original_payload is as received. Null after pruning.
   payload jsonb,
   -- text if jsonb cannot hold the body, base64 for bytes.
   payload_encoding text not null check (payload_encoding in ('json', 'text', 'base64')),
@@ -16,14 +17,15 @@ create table billing.failed_events (
   first_failed_at timestamptz not null default now(),
   last_failed_at timestamptz not null default now(),
 
-  -- Who retries it, and when: a person or a cure has requested it, or the schedule does.
+  -- A person or a cure has requested a retry.
   retry_requested_at timestamptz,
+  -- When the schedule retries it; null if it does not.
   next_retry_at timestamptz,
   scheduled_retries smallint not null default 0 check (scheduled_retries >= 0),
   -- The run of the worker that has claimed it.
   retry_lease_id uuid,
 
-  -- How it ended; all null while it is open.
+  -- How it ended; all null while it is open. ignored: it has no effect (UNMAPPED_SUBSCRIPTIONS).
   resolution text check (
     resolution in (
       'applied',
@@ -75,12 +77,6 @@ where
 
 comment on table billing.failed_events is
   'Verified events that failed; open until resolved_at. See docs/operate.md.';
-comment on column billing.failed_events.payload is
-  'As received, or as repaired: then original_payload is as received. Null after pruning.';
-comment on column billing.failed_events.next_retry_at is
-  'When the worker retries it without being asked; null if it does not.';
-comment on column billing.failed_events.resolution is
-  'The outcome of the event; ignored: it has no effect (UNMAPPED_SUBSCRIPTIONS); or by hand.';
 
 -- Stores a failure, or counts one more attempt and opens it again. In a call of its own, because
 -- what should have applied the event was rolled back.
@@ -151,7 +147,7 @@ begin
 
   -- The body becomes jsonb here, because JSON.parse turns 1e400 into null and rounds large
   -- integers. One that jsonb refuses (\u0000, a lone surrogate, nesting beyond the stack) is stored
-  -- as a JSON string of the text.
+  -- as a JSON string.
   failed.payload := to_jsonb(body);
   failed.payload_encoding := failure ->> 'body_encoding';
   begin
@@ -434,8 +430,7 @@ end;
 $$;
 
 comment on function billing.retry_failed_event is
-  'Requests a retry of an open failure, through the code that handles deliveries. '
-  'of_provider: if both providers have one with this ID.';
+  'Requests a retry of an open failure, through the code that handles deliveries.';
 
 -- This locks many rows, so to wait for a locked one could be a deadlock, and hold up deliveries.
 -- With old statistics, any join but by hash may compare each row with each other one.

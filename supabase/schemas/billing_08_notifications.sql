@@ -17,6 +17,7 @@ create table billing.notifications (
       'ended'
     )
   ),
+  -- dead: given up. withdrawn: no longer true. undeliverable: no address.
   status text not null default 'pending' check (
     status in (
       'pending',
@@ -73,8 +74,6 @@ where
 
 comment on table billing.notifications is
   'The outbox: one per event that NOTIFY asks for.';
-comment on column billing.notifications.status is
-  'dead: given up. withdrawn: no longer true. undeliverable: no address.';
 
 -- Writes the notifications of events that were applied. With once_per_invoice, the first event of
 -- an invoice creates the only one of its kind; one that was withdrawn told the account nothing, and
@@ -156,12 +155,12 @@ return '{5 s,5 min,30 min,2 h,5 h,10 h,14 h,20 h,24 h}'::interval[];
 -- Claims up to batch_size due notifications for a run.
 --
 -- The attempt is counted here, before sending, so that a notification that crashes every worker is
--- given up in the end. One that is not settled is due again after a minute, which is as long as a
--- lease (10). One that is no longer true is withdrawn; but the end of a trial that is newer than
--- the record waits a minute, because the update that set it may still come.
+-- given up in the end. One that is not settled is due again when a lease (10) would have ended. One
+-- that is no longer true is withdrawn; but the end of a trial that is newer than the record waits a
+-- minute, because the update that set it may still come.
 --
--- So that a call stays short, it checks at most a thousand. If it has handed out none of them, it
--- asks for the queue itself, so the run goes on.
+-- So that a call stays short, it checks at most a thousand. If it hands out none of them, it asks
+-- for the queue itself, so the run goes on.
 create function public.billing_claim_notifications(
   lease_id uuid,
   batch_size integer,

@@ -18,8 +18,8 @@ comment on table billing.alerts is
 
 -- Claims the alerts that are due: what is news now, if the operator was last told of it long enough
 -- ago (rests).
---   failure_opened: counts the open failures of a code that have no retry ahead, or whose first
---     scheduled retry failed. News if there are more than the operator was told, or a newer one.
+--   failure_opened: open failures of a code that have no retry ahead, or whose first scheduled
+--     retry failed. News if there are more than the operator was told, or a newer one.
 --   failures_resolved: the operator was told, and no failure of the code is open any more.
 --   handler_not_listed: functions of the app that no listed type calls. The argument has the
 --     functions that listed types call; null: not compared.

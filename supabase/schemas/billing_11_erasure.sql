@@ -3,8 +3,7 @@
 -- erase_account, and name its IDs in ids_of.
 
 create table billing.erasures (
-  -- sha256(key || provider || ':' || id), with the key in billing.erasure_key; of an account,
-  -- sha256(key || 'account:' || id).
+  -- sha256(key || provider || ':' || id), where an account's provider is "account".
   hash bytea primary key,
   erased_at timestamptz not null default now(),
   -- Events since that would have made a record: somebody may be paying.

@@ -161,8 +161,7 @@ begin
     s.id desc
   limit 1;
 
-  -- What all subscriptions include, or else the plan "free". An amount of null is unlimited. The
-  -- price's row of a feature wins over the product's.
+  -- What all subscriptions include, or else the plan "free".
   select coalesce(jsonb_object_agg(total.feature, total.amount), '{}')
   into features
   from (
@@ -297,9 +296,8 @@ create table billing.grants (
 );
 
 comment on table billing.grants is
-  'Plans that a person or a handler gave to an account: subscriptions of provider manual.';
+  'Plans that were given to accounts: subscriptions of provider manual, which no event changes.';
 
--- A grant is a subscription that no provider knows, so no event changes it.
 create function billing.grant_plan(
   account_id text,
   plan_id text,

@@ -141,8 +141,7 @@ as $$
   )
 $$;
 
--- Counts what a sweep has found in the transaction that applies it, so that the number is right
--- even if the worker is killed.
+-- Counts what a sweep has found ("A sweep applies what it finds" in docs/decisions.md).
 create function billing.count_missed(provider text, types text[])
 returns void
 language sql volatile

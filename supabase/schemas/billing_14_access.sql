@@ -275,15 +275,12 @@ as 'begin return billing.account_email(account_id); end';
 -- Returns the subscriptions of those events that belong to an erased account.
 create function public.billing_is_erased(events jsonb)
 returns setof text
-language plpgsql stable
+language sql stable
 set search_path = ''
 as $$
-begin
-  return query
   select e.subscription_id
   from jsonb_populate_recordset(null::billing.event, events) as e
-  where billing.erasure_of(e) is not null;
-end;
+  where billing.erasure_of(e) is not null
 $$;
 
 
