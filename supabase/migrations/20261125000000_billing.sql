@@ -1734,7 +1734,7 @@ begin
       and f.resolution is null
     for update nowait
   ) as failure on true
-  -- The row that the run has claimed: the ID in a repaired payload may differ from that of its row.
+  -- The row that the run has claimed; its ID may be another (07).
   left join lateral (
     select f.event_id
     from billing.failed_events f
@@ -2221,8 +2221,7 @@ begin
       and f.event_id = waiting.event_id
       -- "is true": the planner's policy (04).
       and (
-        f.retry_lease_id is distinct from lease_id
-        and f.resolved_at is null
+        f.resolved_at is null
         and (f.retry_requested_at is not null or f.next_retry_at <= now())
       ) is true
     for update skip locked;

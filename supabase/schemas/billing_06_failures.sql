@@ -300,7 +300,7 @@ begin
       and f.resolution is null
     for update nowait
   ) as failure on true
-  -- The row that the run has claimed: the ID in a repaired payload may differ from that of its row.
+  -- The row that the run has claimed; its ID may be another (07).
   left join lateral (
     select f.event_id
     from billing.failed_events f
