@@ -128,7 +128,7 @@ comment on column billing.subscriptions.paused is
 
 -- Not partitioned: the primary key, which makes events unique, would need the partition key.
 create table billing.processed_events (
-  provider text collate "C" not null check (char_length(provider) between 1 and 32),
+  provider text collate "C" not null,
   event_id text collate "C" not null check (char_length(event_id) between 1 and 255),
   type text not null,
   -- stale: the fields that it would set have newer values, or it is a second creation.
@@ -1435,7 +1435,7 @@ $$;
 -- Events that failed: how they are stored, repaired, and resolved; and what a person may do.
 
 create table billing.failed_events (
-  provider text collate "C" not null check (char_length(provider) between 1 and 32),
+  provider text collate "C" not null,
   -- sha256:<hash of the body in hex> if the event has no usable ID.
   event_id text collate "C" not null check (char_length(event_id) between 1 and 255),
   type text,
@@ -1455,7 +1455,7 @@ create table billing.failed_events (
   retry_requested_at timestamptz,
   -- When the schedule retries it; null if it does not.
   next_retry_at timestamptz,
-  scheduled_retries smallint not null default 0 check (scheduled_retries >= 0),
+  scheduled_retries smallint not null default 0,
   -- The run of the worker that has claimed it.
   retry_lease_id uuid,
 
@@ -2719,7 +2719,7 @@ create table billing.alerts (
   -- When the operator was last told of new ones: at most once an hour.
   alerted_at timestamptz not null,
   -- How many of the open failures the operator was told about.
-  reported integer not null check (reported >= 0)
+  reported integer not null
 );
 
 comment on table billing.alerts is
@@ -3247,7 +3247,7 @@ create table billing.erasures (
   hash bytea primary key,
   erased_at timestamptz not null default now(),
   -- Events since that would have made a record: somebody may be paying.
-  purchases integer not null default 0 check (purchases >= 0)
+  purchases integer not null default 0
 );
 
 create index erasures_purchases on billing.erasures (purchases)
@@ -3930,7 +3930,7 @@ comment on table billing.installation is
   'One row. No sweep applies an event from before either time.';
 
 create table billing.sweeps (
-  provider text collate "C" primary key check (char_length(provider) between 1 and 32),
+  provider text collate "C" primary key,
   -- How far the events of the types that always take effect were compared.
   swept_until timestamptz,
   -- The same of each further type.

@@ -85,7 +85,7 @@ comment on column billing.subscriptions.paused is
 
 -- Not partitioned: the primary key, which makes events unique, would need the partition key.
 create table billing.processed_events (
-  provider text collate "C" not null check (char_length(provider) between 1 and 32),
+  provider text collate "C" not null,
   event_id text collate "C" not null check (char_length(event_id) between 1 and 255),
   type text not null,
   -- stale: the fields that it would set have newer values, or it is a second creation.

@@ -1,7 +1,7 @@
 -- Events that failed: how they are stored, repaired, and resolved; and what a person may do.
 
 create table billing.failed_events (
-  provider text collate "C" not null check (char_length(provider) between 1 and 32),
+  provider text collate "C" not null,
   -- sha256:<hash of the body in hex> if the event has no usable ID.
   event_id text collate "C" not null check (char_length(event_id) between 1 and 255),
   type text,
@@ -21,7 +21,7 @@ create table billing.failed_events (
   retry_requested_at timestamptz,
   -- When the schedule retries it; null if it does not.
   next_retry_at timestamptz,
-  scheduled_retries smallint not null default 0 check (scheduled_retries >= 0),
+  scheduled_retries smallint not null default 0,
   -- The run of the worker that has claimed it.
   retry_lease_id uuid,
 

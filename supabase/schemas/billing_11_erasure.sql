@@ -7,7 +7,7 @@ create table billing.erasures (
   hash bytea primary key,
   erased_at timestamptz not null default now(),
   -- Events since that would have made a record: somebody may be paying.
-  purchases integer not null default 0 check (purchases >= 0)
+  purchases integer not null default 0
 );
 
 create index erasures_purchases on billing.erasures (purchases)
