@@ -139,10 +139,7 @@ async function readSchemas(): Promise<string[]> {
  * with the error, so it is short; the CLI prints no hint, so the message says what to do.
  */
 function refusal(schema: string): string {
-  const created = schema.matchAll(
-    /^create (?:or replace )?(?:view|function) public\.(\w+)/gm,
-  );
-  const all = new Set(Array.from(created, ([, name]) => `public.${name}`));
+  const all = new Set(schema.match(/\bpublic\.billing_\w+/g));
   const names = [...all].sort().join(", ")
     .replace(/(.{75,}?,) /g, "$1\n        ");
 

@@ -72,11 +72,12 @@ create table billing.subscriptions (
   past_due_since timestamptz,
   created_at timestamptz not null default now(),
 
-  -- All that the ordering rule (03) remembers of earlier events. ..._as_of are times.
+  -- All that the ordering rule (03) remembers of earlier events.
   -- When it is first known to have been past_due after not_past_due_as_of.
   past_due_as_of timestamptz,
   -- When it was last known to be something other than past_due.
   not_past_due_as_of timestamptz,
+  -- When an update last ended past_due, unpaid or incomplete.
   recovered_as_of timestamptz,
   -- When a creation or opening_update last reported past_due, unpaid or incomplete; -infinity if
   -- none has, but a creation has come.
@@ -119,19 +120,18 @@ comment on column billing.subscriptions.plan_id is
   'Price of the first item, or of the first licensed one (PLAN_ITEM).';
 comment on column billing.subscriptions.canceled_at is
   'When this service handled its newest deletion, or first an opening_update that reports '
-  'canceled. Kept if it comes back; see status.';
+  'canceled. Kept if it comes back.';
 comment on column billing.subscriptions.cancel_at is
   'When it is going to end, also by cancel_at_period_end.';
 comment on column billing.subscriptions.paused is
   'pause_collection.behavior; null if payments are collected.';
-comment on column billing.subscriptions.recovered_as_of is
-  'When an update last ended past_due, unpaid or incomplete.';
 
 -- Not partitioned: the primary key, which makes events unique, would need the partition key.
 create table billing.processed_events (
-  provider text collate "C" not null check (char_length(provider) between 1 and 32),
+  provider text collate "C" not null,
   event_id text collate "C" not null check (char_length(event_id) between 1 and 255),
   type text not null,
+  -- stale: the fields that it would set have newer values, or it is a second creation.
   outcome text not null default 'applied' check (outcome in ('applied', 'stale')),
   processed_at timestamptz not null default now(),
   primary key (provider, event_id)
@@ -141,8 +141,6 @@ create index processed_events_processed_at on billing.processed_events (processe
 
 comment on table billing.processed_events is
   'The ledger of applied events: an event that has a row here is a duplicate.';
-comment on column billing.processed_events.outcome is
-  'stale: the fields that it would set have newer values, or it is a second creation.';
 
 -- For payment links, pricing tables and buy buttons. With ACCOUNT_FROM_CHECKOUT, the webhook adds
 -- rows, and changes none.
@@ -168,26 +166,23 @@ create table billing.plan_features (
 );
 
 comment on table billing.plan_features is
-  'What a plan includes, filled by you, for billing_feature_amount.';
-comment on column billing.plan_features.plan_id is
-  'A price, or a product: the row of the price wins.';
-comment on column billing.plan_features.amount is
-  'How much of it; null means unlimited.';
-comment on column billing.plan_features.per_unit is
-  'Whether the amount is per unit of the item''s quantity, or once.';
+  'What a plan includes, filled by you, for billing_feature_amount. '
+  'plan_id: a price, or a product; the row of the price wins. '
+  'amount: null means unlimited. '
+  'per_unit: for each unit of the item''s quantity, or once.';
 -- supabase/schemas/billing_02_event.sql
 -- An event on its way through the database, and its place in the order of events.
 --
--- Why an event fails: code, name in the functions, raised in, cured by.
---   BW001  subscription_unknown            03     its creation
---   BW002  subscription_of_other_provider  03     a person
---   BW003  deployment_fault                03     a newer migration
---   BW004  repair_pending                  06     the retry of its failure
---   BW005  account_unknown                 03     its customer's account
---   BW006  creation_pending                04     its creation: its customer is known
---   BW007  handler_missing                 05     the handler
---   BW008  apply_failed                    04,05  the app
---   BW009  event_invalid                   05     a repair
+-- Why an event fails: code, name in the functions, cured by.
+--   BW001  subscription_unknown            its creation
+--   BW002  subscription_of_other_provider  a person
+--   BW003  deployment_fault                a newer migration
+--   BW004  repair_pending                  the retry of its failure
+--   BW005  account_unknown                 its customer's account
+--   BW006  creation_pending                its creation: its customer is known
+--   BW007  handler_missing                 the handler
+--   BW008  apply_failed                    the app
+--   BW009  event_invalid                   a repair
 
 create view billing.records
 with (security_invoker = true)
@@ -624,11 +619,10 @@ return coalesce(
   case when record.unpaid_as_of is not null then record.recovered_as_of end
 );
 
--- Returns the record after another update with the mark of its newest one ("Updates of the same
--- second" in docs/decisions.md). Each field has the value that some update states and none
--- replaced; of several, that of the later arrival. A previous value that equals the update's own
--- replaced nothing: Stripe sends all old items if any part of them changed. changed_in_second (01)
--- keeps the last 50 updates.
+-- Returns the record after another update with the mark of its newest one: each field has the value
+-- that some update states and none replaced ("Updates of the same second" in docs/decisions.md). A
+-- previous value that equals the update's own replaced nothing: Stripe sends all old items if any
+-- part of them changed.
 create function billing.settle(record billing.records, event billing.event)
 returns billing.records
 language plpgsql stable
@@ -730,9 +724,9 @@ $$;
 -- and a condition that would invite another index is an expression ("is true", a subquery). Other
 -- plans then look dear, so jit is off, too: compiling them takes far longer than they do.
 
--- Applies each event of an array exactly once. Returns a row per event: its place; the outcome
--- (applied, duplicate, stale, erased or failed), for failed the SQLSTATE and message; and whether a
--- retry is requested, if an event may have cured a failure.
+-- Applies each event of an array exactly once. Returns a row per event, with its outcome (applied,
+-- duplicate, stale, erased or failed), and whether a retry is requested, if an event may have cured
+-- a failure.
 create function public.billing_apply_events(events jsonb)
 returns table (place integer, outcome text, error_code text, error text, retries boolean)
 language plpgsql volatile
@@ -766,8 +760,7 @@ begin
 
   answers := billing.apply(todo);
 
-  -- Events that lacked a record or account which others may have brought come after them. They have
-  -- no row in the ledger, since they failed (write_effects).
+  -- Events that lacked a record or account which others may have brought come after them.
   if opened is not null then
     again := array(
       select e
@@ -792,9 +785,9 @@ begin
 end;
 $$;
 
--- Applies sorted events together. What a statement raises (a check or trigger of the app, a lock)
--- concerns all of them, so each half is tried by itself, down to the event at fault: any error, as
--- one of the server may come from one event, and PostgREST before 16 repeats 40001 for ever.
+-- Applies sorted events together. What a statement raises concerns all of them, so each half is
+-- tried by itself, down to the event at fault: any error, as one of the server may come from one
+-- event, and PostgREST before 16 repeats 40001 for ever.
 create function billing.apply(todo billing.event[], has_handler boolean default false)
 returns billing.answer[]
 language plpgsql volatile
@@ -913,7 +906,6 @@ begin
 end;
 $$;
 
--- Takes advisory locks, as a subscription that is being created has no row to lock.
 create function billing.lock_events(claimed billing.event[])
 returns void
 language plpgsql volatile
@@ -1091,77 +1083,33 @@ begin
 end;
 $$;
 
--- Writes all columns of billing.records, in order. Into the table, since Postgres before 17 cannot
--- merge into a view; "insert ... on conflict" would fire triggers for new subscriptions.
-create function billing.write_records(changed billing.records[])
-returns void
-language plpgsql volatile
-set search_path = ''
-as $$
+-- billing.write_records names all columns of billing.records: "row (r.*)" is slower. It merges into
+-- the table, since Postgres before 17 cannot merge into a view; "insert ... on conflict" would fire
+-- triggers for new subscriptions.
+do $$
 begin
-  merge into billing.subscriptions as s
-  using unnest(changed) as r on s.id = r.id
-
-  when matched then update set
-    provider = r.provider,
-    account_id = r.account_id,
-    status = r.status,
-    plan_id = r.plan_id,
-    current_period_end = r.current_period_end,
-    canceled_at = r.canceled_at,
-    provider_status = r.provider_status,
-    customer_id = r.customer_id,
-    quantity = r.quantity,
-    cancel_at = r.cancel_at,
-    trial_end = r.trial_end,
-    had_trial = r.had_trial,
-    paused = r.paused,
-    paused_until = r.paused_until,
-    livemode = r.livemode,
-    items = r.items,
-    items_complete = r.items_complete,
-    past_due_since = r.past_due_since,
-    past_due_as_of = r.past_due_as_of,
-    not_past_due_as_of = r.not_past_due_as_of,
-    recovered_as_of = r.recovered_as_of,
-    unpaid_as_of = r.unpaid_as_of,
-    account_mark = r.account_mark,
-    changed_mark = r.changed_mark,
-    changed_in_second = r.changed_in_second,
-    canceled_mark = r.canceled_mark,
-    alive_mark = r.alive_mark
-
-  when not matched then insert (
-    id,
-    provider,
-    account_id,
-    status,
-    plan_id,
-    current_period_end,
-    canceled_at,
-    provider_status,
-    customer_id,
-    quantity,
-    cancel_at,
-    trial_end,
-    had_trial,
-    paused,
-    paused_until,
-    livemode,
-    items,
-    items_complete,
-    past_due_since,
-    past_due_as_of,
-    not_past_due_as_of,
-    recovered_as_of,
-    unpaid_as_of,
-    account_mark,
-    changed_mark,
-    changed_in_second,
-    canceled_mark,
-    alive_mark
-  )
-  values (r.*);
+  execute (
+    select format(
+      $sql$
+        create or replace function billing.write_records(changed billing.records[])
+        returns void
+        language plpgsql volatile
+        set search_path = ''
+        as $body$
+        begin
+          merge into billing.subscriptions as s
+          using unnest(changed) as r on s.id = r.id
+          when matched then update set %s
+          when not matched then insert (%s) values (r.*);
+        end;
+        $body$
+      $sql$,
+      string_agg(format('%1$I = r.%1$I', a.attname), ', ') filter (where a.attname <> 'id'),
+      string_agg(format('%I', a.attname), ', ' order by a.attnum)
+    )
+    from pg_catalog.pg_attribute a
+    where a.attrelid = 'billing.records'::regclass and a.attnum > 0
+  );
 end;
 $$;
 
@@ -1187,12 +1135,14 @@ begin
     order by e.provider, c.id, e.place
     on conflict do nothing;
 
-    update billing.processed_events p
-    set outcome = 'stale'
-    from unnest(work.steps) as s
-    where p.provider = (s.event).provider
+    merge into billing.processed_events as p
+    using unnest(work.steps) as s
+    on p.provider = (s.event).provider
       and p.event_id = (s.event).event_id
-      and s.outcome = 'stale';
+      and s.outcome <> 'applied'
+    when matched and s.outcome = 'stale' then update set outcome = 'stale'
+    -- It failed or is erased, and may come again.
+    when matched then delete;
   end if;
 
   if work.any_filed then
@@ -1215,14 +1165,7 @@ begin
     from unnest(work.gained) as g;
   end if;
 
-  -- These may come again.
   if work.any_failed then
-    delete from billing.processed_events p
-    using unnest(work.steps) as s
-    where p.provider = (s.event).provider
-      and p.event_id = (s.event).event_id
-      and s.outcome in ('failed', 'erased');
-
     update billing.erasures e
     set purchases = e.purchases + p.count
     from (
@@ -1336,8 +1279,8 @@ return array(
   order by p.proname
 );
 
--- Runs the app's handler with the settings that it has in the SQL editor, but for time limits. The
--- connection is used again, so nothing that it sets outlives it, for the session either.
+-- Runs the app's handler with the settings that it has in the SQL editor, but for time limits.
+-- Nothing that it sets outlives it, as the connection is used again.
 create function billing.run_handler(event billing.event, payload jsonb)
 returns void
 language plpgsql volatile
@@ -1370,22 +1313,20 @@ $$;
 create function billing.runs_deallocate(source text)
 returns boolean
 language sql immutable
-return source ~* 'deallocate' and (
-  select code ~*
-    '(^|;|\y(begin|then|else|loop)\y)\s*deallocate(\s+(prepare\s+)?(?!end\y)[\w%"]+)?\s*(;|$)'
-  from
-    regexp_replace(source, '--[^\r\n]*|/\*(?:[^*]|\*+[^/*])*\*+/', ' ', 'g') as uncommented,
-    regexp_replace(
-      uncommented,
-      '\yexecute\s*(?:format\s*)?\(?\s*''\s*(deallocate(?:[^'']|'''')*)''',
-      ';\1;',
-      'gi'
-    ) as with_executed,
-    regexp_replace(with_executed, '''(?:[^'']|'''')*''', '''''', 'g') as code
+return source ~* 'deallocate' and regexp_replace(
+  source,
+  '--[^\r\n]*|/\*(?:[^*]|\*+[^/*])*\*+/'
+    || '|\yexecute\s*(?:format\s*)?\(?\s*''\s*(deallocate(?:[^'']|'''')*)'''
+    || '|''(?:[^'']|'''')*''',
+  ' \1 ',
+  'gi'
+) ~* (
+  '(^|;|\y(begin|then|else|loop)\y)\s*'
+    || 'deallocate(\s+(prepare\s+)?(?!end\y)[\w%"]+)?\s*([;,|)]|$)'
 );
 
 -- Applies one event, which has the payload as text besides, and runs its handler: both or neither.
--- Returns a row as billing_apply_events does. No SQLSTATE of the handler leaves the database (02).
+-- No SQLSTATE of the handler leaves the database (04).
 create function public.billing_apply_handled_event(event jsonb)
 returns table (place integer, outcome text, error_code text, error text, retries boolean)
 language plpgsql volatile
@@ -1418,8 +1359,7 @@ begin
             select from pg_proc p
             where p.pronamespace = 'billing'::regnamespace and p.proname = name::name
           )
-            then 'billing.%1$s has other arguments: '
-              || 'it must be billing.%1$s(provider text, event jsonb).'
+            then 'billing.%1$s has other arguments than (provider text, event jsonb).'
           else 'billing.%1$s is not there: '
             || 'create function billing.%1$s(provider text, event jsonb) returns void.'
         end, name, current_user);
@@ -1495,10 +1435,12 @@ $$;
 -- Events that failed: how they are stored, repaired, and resolved; and what a person may do.
 
 create table billing.failed_events (
-  provider text collate "C" not null check (char_length(provider) between 1 and 32),
+  provider text collate "C" not null,
+  -- sha256:<hash of the body in hex> if the event has no usable ID.
   event_id text collate "C" not null check (char_length(event_id) between 1 and 255),
   type text,
   payload jsonb,
+  -- text if jsonb cannot hold the body, base64 for bytes.
   payload_encoding text not null check (payload_encoding in ('json', 'text', 'base64')),
   original_payload jsonb,
 
@@ -1508,10 +1450,10 @@ create table billing.failed_events (
   first_failed_at timestamptz not null default now(),
   last_failed_at timestamptz not null default now(),
 
-  -- Who retries it, and when: a person or a cure has requested it, or the schedule does.
+  -- A person or a cure has requested a retry.
   retry_requested_at timestamptz,
   next_retry_at timestamptz,
-  scheduled_retries smallint not null default 0 check (scheduled_retries >= 0),
+  scheduled_retries smallint not null default 0,
   -- The run of the worker that has claimed it.
   retry_lease_id uuid,
 
@@ -1567,20 +1509,12 @@ where
 
 comment on table billing.failed_events is
   'Verified events that failed; open until resolved_at. See docs/operate.md.';
-comment on column billing.failed_events.event_id is
-  'sha256:<hash of the body in hex> if the event has no usable ID.';
 comment on column billing.failed_events.payload is
   'As received, or as repaired: then original_payload is as received. Null after pruning.';
-comment on column billing.failed_events.payload_encoding is
-  'json; text if jsonb cannot hold that; base64 for bytes.';
-comment on column billing.failed_events.error is
-  'The newest failure. One with repair_pending does not replace it.';
-comment on column billing.failed_events.retry_requested_at is
-  'Null again after the worker has tried.';
 comment on column billing.failed_events.next_retry_at is
-  'When the worker retries it without being asked; null if it does not.';
+  'When the schedule retries it; null if it does not.';
 comment on column billing.failed_events.resolution is
-  'The outcome of the event; ignored: it has no effect (UNMAPPED_SUBSCRIPTIONS); or by hand.';
+  'How it ended. ignored: it has no effect (UNMAPPED_SUBSCRIPTIONS).';
 
 -- Stores a failure, or counts one more attempt and opens it again. In a call of its own, because
 -- what should have applied the event was rolled back.
@@ -1589,12 +1523,11 @@ comment on column billing.failed_events.resolution is
 -- fallback_account, the same as account_id if only the provider's customer names it.
 --
 -- Returns `stored`; `retry` if what it lacked has come, and a retry is requested; or, if nothing
--- was stored, `applied` (the event was applied meanwhile) or `erased` (its account was erased).
+-- was stored, `applied` (meanwhile) or `erased`.
 --
 -- This inserts the event's row into the ledger, and deletes it at the end. Meanwhile, a call that
 -- applies the event waits, with all events in it, and then finds the failure and resolves it. So
--- this waits only briefly for a locked row: half a second if the event may be applied right now,
--- less if another transaction has locked its failure.
+-- this waits only briefly for a locked row.
 create function public.billing_record_failed_event(failure jsonb)
 returns text
 language plpgsql volatile
@@ -1602,11 +1535,8 @@ set search_path = ''
 set lock_timeout = '500ms'
 as $$
 declare
-  failed constant billing.failed_events
-    := jsonb_populate_record(null::billing.failed_events, failure);
+  failed billing.failed_events := jsonb_populate_record(null::billing.failed_events, failure);
   body constant text := failure ->> 'body';
-  payload jsonb := to_jsonb(body);
-  encoding text := failure ->> 'body_encoding';
   event billing.event;
   erasure bytea;
   is_cured boolean;
@@ -1655,31 +1585,27 @@ begin
 
   -- The body becomes jsonb here, because JSON.parse turns 1e400 into null and rounds large
   -- integers. One that jsonb refuses (\u0000, a lone surrogate, nesting beyond the stack) is stored
-  -- as a JSON string of the text.
+  -- as a JSON string.
+  failed.payload := to_jsonb(body);
+  failed.payload_encoding := failure ->> 'body_encoding';
   begin
-    if encoding = 'text' and not billing.has_long_number(body::jsonb) then
-      payload := body::jsonb;
-      encoding := 'json';
+    if failed.payload_encoding = 'text' and not billing.has_long_number(body::jsonb) then
+      failed.payload := body::jsonb;
+      failed.payload_encoding := 'json';
     end if;
   exception when others then
     null;
   end;
 
-  insert into billing.failed_events as f (
-    provider, event_id, type, payload, payload_encoding,
-    error_code, error,
-    kind, subscription_id, customer_id, account_id, occurred_at, is_missed,
-    next_retry_at,
-    retry_requested_at
-  )
-  values (
-    failed.provider, failed.event_id, failed.type, payload, encoding,
-    failed.error_code, failed.error,
-    failed.kind, failed.subscription_id, failed.customer_id, failed.account_id, failed.occurred_at,
-    failed.is_missed,
-    billing.next_retry(failed.error_code, false, 0),
-    case when is_cured then now() end
-  )
+  failed.attempts := 1;
+  failed.first_failed_at := now();
+  failed.last_failed_at := now();
+  failed.scheduled_retries := 0;
+  failed.next_retry_at := billing.next_retry(failed.error_code, false, 0);
+  failed.retry_requested_at := case when is_cured then now() end;
+
+  insert into billing.failed_events as f
+  values (failed.*)
   on conflict (provider, event_id) do update set
     attempts = f.attempts + 1,
     last_failed_at = now(),
@@ -1814,7 +1740,7 @@ begin
       and f.resolution is null
     for update nowait
   ) as failure on true
-  -- The row that the run has claimed: the ID in a repaired payload may differ from that of its row.
+  -- The row that the run has claimed; its ID may be another (07).
   left join lateral (
     select f.event_id
     from billing.failed_events f
@@ -1944,11 +1870,9 @@ end;
 $$;
 
 comment on function billing.retry_failed_event is
-  'Requests a retry of an open failure, through the code that handles deliveries. '
-  'of_provider: if both providers have one with this ID.';
+  'Requests a retry of an open failure, through the code that handles deliveries.';
 
--- This locks many rows, so it must not wait for a locked one: the transaction that holds the lock
--- may wait for one of these rows (a deadlock), and deliveries of these events would wait as well.
+-- This locks many rows, so to wait for a locked one could be a deadlock, and hold up deliveries.
 -- With old statistics, any join but by hash may compare each row with each other one.
 create function billing.retry_failed_events(
   of_type text default null,
@@ -1977,20 +1901,18 @@ begin
       and f.last_failed_at >= coalesce(failed_since, '-infinity')
       and f.last_failed_at < coalesce(failed_until, 'infinity')
   ),
-  unlocked as materialized (
-    select f.provider, f.event_id
-    from matching m
-    join billing.failed_events f using (provider, event_id)
-    where f.resolved_at is null
-    for update of f skip locked
-  ),
   updated as (
     update billing.failed_events f set
       retry_requested_at = coalesce(f.retry_requested_at, now()),
       scheduled_retries = 0,
       next_retry_at = billing.next_retry(f.error_code, f.original_payload is not null, 0)
-    from unlocked u
-    where (f.provider, f.event_id) = (u.provider, u.event_id) and f.resolved_at is null
+    where (f.provider, f.event_id) in (
+      select provider, event_id
+      from matching
+      join billing.failed_events u using (provider, event_id)
+      where u.resolved_at is null
+      for update of u skip locked
+    )
     returning 1
   )
   select u.count, m.count - u.count
@@ -2011,7 +1933,7 @@ $$;
 
 comment on function billing.retry_failed_events is
   'Requests a retry of all open failures, or of those with a type, an error code or a time of '
-  'failure, in the order in which the events occurred; the schedule of each begins anew.';
+  'failure; the schedule of each begins anew.';
 
 create function billing.retry_request_answer(requested integer)
 returns text
@@ -2094,7 +2016,7 @@ comment on function billing.reopen_failed_event is
   'Opens a failure again that was resolved by hand or ignored.';
 -- supabase/schemas/billing_07_retries.sql
 -- Retries of failures: by the schedule, by what cures them, and at the request of a person. A run
--- of the worker claims them, tries their events in calls as deliveries make them, and settles them.
+-- of the worker claims them, tries their events as deliveries, and settles them.
 
 -- Returns when the schedule retries a failure: as planned, or else after its next wait. Null if no
 -- retry can help: the code is permanent, the payload was repaired, or the last retry has failed.
@@ -2124,8 +2046,7 @@ end;
 -- it. A run that is trying one of them loses its claim: it has read the state before, and must not
 -- settle it as failed.
 --
--- The arrays are searched each by itself, so a failure of the other provider with the same ID may
--- be among them; its retry only fails again.
+-- A failure of the other provider with the same ID may be among them; its retry only fails again.
 create function billing.request_retries(
   providers text[],
   subscriptions text[],
@@ -2205,26 +2126,22 @@ language plpgsql volatile
 set search_path = ''
 as $$
 begin
-  if (
-    error_code in ('subscription_unknown', 'creation_pending', 'account_unknown')
-  ) is not true then
-    return false;
+  if error_code in ('subscription_unknown', 'creation_pending', 'account_unknown') then
+    perform pg_advisory_xact_lock(billing.subscription_lock(subscription_id));
+    if exists (
+      select
+      from billing.subscriptions s
+      where (s.id, s.provider) = (is_cured.subscription_id, is_cured.provider)
+    ) then
+      return true;
+    end if;
   end if;
 
-  perform pg_advisory_xact_lock(billing.subscription_lock(subscription_id));
-  if exists (
-    select
-    from billing.subscriptions s
-    where (s.id, s.provider) = (is_cured.subscription_id, is_cured.provider)
-  ) then
-    return true;
+  if error_code = 'account_unknown' then
+    perform pg_advisory_xact_lock(billing.customer_group_lock(provider, customer_id));
+    return billing.is_known_customer(provider, customer_id);
   end if;
-
-  if error_code <> 'account_unknown' then
-    return false;
-  end if;
-  perform pg_advisory_xact_lock(billing.customer_group_lock(provider, customer_id));
-  return billing.is_known_customer(provider, customer_id);
+  return false;
 end;
 $$;
 
@@ -2246,13 +2163,11 @@ begin
 end;
 $$;
 
--- Claims up to batch_size failures for a run.
---
--- Requested ones come before scheduled ones, each in the order in which the events occurred; at the
--- same time, creations first. Two things change that, for all failures of a subscription:
---   An update must not be tried before its creation. So while an event of the subscription is
---   locked by another session, later ones are left out; if this run has claimed one and not settled
---   it, all are.
+-- Claims up to batch_size failures for a run: requested ones before scheduled ones, each in the
+-- order in which the events occurred, at the same time creations first. Two things change that, for
+-- all failures of a subscription:
+--   An update must not be tried before its creation. So while another session has locked an event,
+--   later ones are left out; if this run has claimed one and not settled it, all are.
 --   One event may take all the time of a call. So those that an earlier run claimed and did not
 --   settle come last, each alone; before them come those that a handler may have refused.
 --
@@ -2277,33 +2192,26 @@ begin
   end if;
 
   for waiting in
-    with due as (
+    select d.provider, d.event_id, d.subscription_id, d.rank = 2 as goes_alone
+    from (
       select
-        f.provider,
-        f.event_id,
-        f.subscription_id,
-        f.retry_requested_at is null as is_scheduled,
+        f.*,
         max(case
           when f.retry_lease_id = lease_id then 3 -- claimed by this run: left out
           when f.retry_lease_id is not null then 2 -- not settled by an earlier run
           when f.error_code in ('apply_failed', 'handler_missing') then 1 -- perhaps by a handler
           else 0
-        end) over (partition by coalesce(f.subscription_id, f.event_id)) as rank,
-        f.occurred_at,
-        f.kind is distinct from 'creation' as is_later,
-        f.first_failed_at
+        end) over (partition by coalesce(f.subscription_id, f.event_id)) as rank
       from billing.failed_events f
       where f.resolved_at is null
         and (f.retry_requested_at is not null or f.next_retry_at <= now())
-    )
-    select d.provider, d.event_id, d.subscription_id, d.rank = 2 as goes_alone
-    from due d
+    ) as d
     where d.rank < 3
     order by
-      d.is_scheduled,
+      d.retry_requested_at is null,
       d.rank,
       d.occurred_at nulls last,
-      d.is_later,
+      d.kind is distinct from 'creation',
       d.first_failed_at,
       d.event_id
     -- More than a batch, because some may be left out.
@@ -2319,8 +2227,7 @@ begin
       and f.event_id = waiting.event_id
       -- "is true": the planner's policy (04).
       and (
-        f.retry_lease_id is distinct from lease_id
-        and f.resolved_at is null
+        f.resolved_at is null
         and (f.retry_requested_at is not null or f.next_retry_at <= now())
       ) is true
     for update skip locked;
@@ -2352,10 +2259,10 @@ begin
 end;
 $$;
 
--- Stores the outcomes of a run's retries; returns how many rows have theirs now. results: provider,
--- event_id, outcome (applied, duplicate, stale, ignored, failed or untried), error_code and error
--- if it failed, and what the worker has read from the payload, because that may have been repaired.
--- What was resolved meanwhile stays resolved.
+-- Stores the outcomes of a run's retries; returns how many. results: provider, event_id, outcome
+-- (applied, duplicate, stale, ignored, failed or untried), error_code and error if it failed, and
+-- what the worker has read from the payload, because that may have been repaired. What was resolved
+-- meanwhile stays resolved.
 --
 -- A failure ends the request, if there was one, and then leaves the schedule as it is; else it uses
 -- up a retry of it. A requested retry that found the record locked stays requested, and keeps its
@@ -2460,6 +2367,7 @@ $$;
 -- and a run of the worker delivers it.
 
 create table billing.notifications (
+  -- The same for every attempt, also after a restored backup.
   id uuid generated always as (
     md5(provider || '/' || event_id || '/' || kind)::uuid
   ) stored primary key,
@@ -2489,11 +2397,16 @@ create table billing.notifications (
   subscription_id text collate "C" not null,
   invoice_id text collate "C",
   hosted_invoice_url text,
+  -- In the smallest unit of the currency, such as cents.
   amount_due bigint,
   currency text,
+  -- How often the provider has tried to collect the payment.
   attempt_count integer,
+  -- When the provider tries again. Null if it does not; if attempt_count is null as well, the event
+  -- did not say.
   next_payment_attempt timestamptz,
   trial_end timestamptz,
+  -- Of kind ended: whether the account had access by another subscription at the first attempt.
   still_has_access boolean,
   occurred_at timestamptz not null default now(),
   created_at timestamptz not null default now(),
@@ -2525,21 +2438,8 @@ where
 
 comment on table billing.notifications is
   'The outbox: one per event that NOTIFY asks for.';
-comment on column billing.notifications.id is
-  'The same for every attempt, also after a restored backup.';
 comment on column billing.notifications.status is
   'dead: given up. withdrawn: no longer true. undeliverable: no address.';
-comment on column billing.notifications.amount_due is
-  'In the smallest unit of the currency, such as cents.';
-comment on column billing.notifications.attempt_count is
-  'How often the provider has tried to collect the payment.';
-comment on column billing.notifications.next_payment_attempt is
-  'When the provider tries again. Null if it does not; if attempt_count is null as well, the event '
-  'did not say.';
-comment on column billing.notifications.still_has_access is
-  'Of kind ended: whether the account had access by another subscription at the first attempt.';
-comment on column billing.notifications.attempts is
-  'Counted before sending. An attempt that the destination answers with 429 does not count.';
 
 -- Writes the notifications of events that were applied. With once_per_invoice, the first event of
 -- an invoice creates the only one of its kind; one that was withdrawn told the account nothing, and
@@ -2621,12 +2521,12 @@ return '{5 s,5 min,30 min,2 h,5 h,10 h,14 h,20 h,24 h}'::interval[];
 -- Claims up to batch_size due notifications for a run.
 --
 -- The attempt is counted here, before sending, so that a notification that crashes every worker is
--- given up in the end. One that is not settled is due again after a minute, which is as long as a
--- lease (10). One that is no longer true is withdrawn; but the end of a trial that is newer than
--- the record waits a minute, because the update that set it may still come.
+-- given up in the end. One that is not settled is due again when a lease (10) would have ended. One
+-- that is no longer true is withdrawn; but the end of a trial that is newer than the record waits a
+-- minute, because the update that set it may still come.
 --
--- So that a call stays short, it checks at most a thousand. If it has handed out none of them, it
--- asks for the queue itself, so the run goes on.
+-- So that a call stays short, it checks at most a thousand. If it hands out none of them, it asks
+-- for the queue itself, so the run goes on.
 create function public.billing_claim_notifications(
   lease_id uuid,
   batch_size integer,
@@ -2767,19 +2667,16 @@ begin
         least(coalesce(r.retry_after_seconds, 0), 86400) * interval '1 s'
       )
     end
-  from jsonb_to_recordset(results)
-    as r (id uuid, result text, error text, retry_after_seconds numeric)
-  where n.id = r.id
-    and n.status = 'pending'
-    -- One that another session has locked is not waited for, because the others would be sent
-    -- again.
-    and n.id = any (array(
-      select o.id
-      from billing.notifications o
-      join jsonb_to_recordset(results) as c (id uuid) using (id)
-      where o.status = 'pending'
-      for update of o skip locked
-    ));
+  from (
+    select r.*
+    from jsonb_to_recordset(results)
+      as r (id uuid, result text, error text, retry_after_seconds numeric)
+    join billing.notifications o using (id)
+    where o.status = 'pending'
+    -- A locked one is not waited for, because the others would be sent again.
+    for update of o skip locked
+  ) as r
+  where n.id = r.id;
   get diagnostics settled = row_count;
   return settled;
 end;
@@ -2829,7 +2726,7 @@ create table billing.alerts (
   -- When the operator was last told of new ones: at most once an hour.
   alerted_at timestamptz not null,
   -- How many open failures the operator was told about.
-  reported integer not null check (reported >= 0)
+  reported integer not null
 );
 
 comment on table billing.alerts is
@@ -3077,8 +2974,7 @@ begin
   values (
     hold_lease.queue,
     hold_lease.lease_id,
-    -- Longer than a batch takes (deliver_notifications.ts, retry_failures.ts). After a crash, the
-    -- queue rests as long.
+    -- Longer than a batch takes (deliver_notifications.ts, retry_failures.ts).
     clock_timestamp() + interval '60 s'
   )
   on conflict (queue) do update set
@@ -3156,8 +3052,8 @@ $$;
 -- duplicate call does no harm. Without a queue, it is the schedule that wakes it.
 --
 -- Returns false if nothing is scheduled, or if the caller has no Vault or pg_net, or may not use
--- it; the schedule may. What fails besides, such as Vault in a project that was restored elsewhere,
--- is a warning: it must not undo its caller.
+-- it. What fails besides, such as Vault in a project that was restored elsewhere, is a warning: it
+-- must not undo its caller.
 create function billing.wake_worker(queue text default null)
 returns boolean
 language plpgsql volatile
@@ -3354,11 +3250,11 @@ comment on function billing.prune is
 -- erase_account, and name its IDs in ids_of.
 
 create table billing.erasures (
-  -- sha256(key || provider || ':' || id), with the key in billing.erasure_key; of an account,
-  -- sha256(key || 'account:' || id).
+  -- sha256(key || provider || ':' || id), where an account's provider is "account".
   hash bytea primary key,
   erased_at timestamptz not null default now(),
-  purchases integer not null default 0 check (purchases >= 0)
+  -- Events since that would have made a record: somebody may be paying.
+  purchases integer not null default 0
 );
 
 create index erasures_purchases on billing.erasures (purchases)
@@ -3367,8 +3263,6 @@ where
 
 comment on table billing.erasures is
   'IDs of accounts that were erased; see billing.forget_erasure().';
-comment on column billing.erasures.purchases is
-  'Events since that would have made a record: somebody may be paying.';
 
 create table billing.erasure_key (key bytea not null);
 
@@ -3552,9 +3446,7 @@ begin
       end if;
 
       -- From here on, no event that names the account, or has its customer, adds an ID.
-      select array_agg(i.name), array_agg(i.lock)
-      into names, locks
-      from billing.ids_of(account) as i;
+      locks := array(select i.lock from billing.ids_of(account) as i);
 
       if cardinality(locks) > 2000 then
         raise exception 'The account has % subscriptions and customers: nothing was erased.',
@@ -3568,9 +3460,7 @@ begin
       end if;
 
       -- From here on, no event of these IDs does. One may have before.
-      if exists (
-        select from billing.ids_of(account) as i where (i.name = any (names)) is not true
-      ) then
+      if exists (select from billing.ids_of(account) as i where i.lock <> all (locks)) then
         raise lock_not_available;
       end if;
 
@@ -3824,8 +3714,7 @@ begin
     s.id desc
   limit 1;
 
-  -- What all subscriptions include, or else the plan "free". An amount of null is unlimited. The
-  -- price's row of a feature wins over the product's.
+  -- What all subscriptions include, or else the plan "free".
   select coalesce(jsonb_object_agg(total.feature, total.amount), '{}')
   into features
   from (
@@ -3866,9 +3755,6 @@ begin
   );
 end;
 $$;
-
-comment on function public.billing_account is
-  'Access, plan and features of an account.';
 
 create function public.billing_feature_amount(
   account_id text,
@@ -3963,9 +3849,8 @@ create table billing.grants (
 );
 
 comment on table billing.grants is
-  'Plans that a person or a handler gave to an account: subscriptions of provider manual.';
+  'Plans that were given to accounts: subscriptions of provider manual, which no event changes.';
 
--- A grant is a subscription that no provider knows, so no event changes it.
 create function billing.grant_plan(
   account_id text,
   plan_id text,
@@ -4036,29 +3921,6 @@ select
   ended_by,
   ended_at
 from billing.grants;
-
-create function public.billing_grant_plan(
-  account_id text,
-  plan_id text,
-  until timestamptz default null,
-  reason text default null,
-  who text default current_user,
-  quantity integer default 1
-)
-returns text
-language sql volatile
-set search_path = ''
-as 'select billing.grant_plan(account_id, plan_id, until, reason, who, quantity)';
-
-create function public.billing_end_grant(
-  grant_id text,
-  reason text,
-  who text default current_user
-)
-returns text
-language sql volatile
-set search_path = ''
-as 'select billing.end_grant(grant_id, reason, who)';
 -- supabase/schemas/billing_13_sweep.sql
 -- Events that never came. About once an hour, the worker (sweep.ts) lists a provider's events, and
 -- applies those that no delivery has brought.
@@ -4075,7 +3937,7 @@ comment on table billing.installation is
   'One row. No sweep applies an event from before either time.';
 
 create table billing.sweeps (
-  provider text collate "C" primary key check (char_length(provider) between 1 and 32),
+  provider text collate "C" primary key,
   -- How far the events of the types that always take effect were compared.
   swept_until timestamptz,
   -- The same of each further type.
@@ -4203,8 +4065,7 @@ as $$
   )
 $$;
 
--- Counts what a sweep has found in the transaction that applies it, so that the number is right
--- even if the worker is killed.
+-- Counts what a sweep has found ("A sweep applies what it finds" in docs/decisions.md).
 create function billing.count_missed(provider text, types text[])
 returns void
 language sql volatile
@@ -4494,47 +4355,40 @@ as
 select provider, customer_id, account_id, created_at
 from billing.customers;
 
--- What commands and the worker call of schema billing.
-create function public.billing_retry_failed_event(
-  event_id text,
-  of_provider text default null
-)
-returns text
-language sql volatile
-set search_path = ''
-as 'select billing.retry_failed_event(event_id, of_provider)';
+-- What commands, the worker and handlers call of schema billing, with the same arguments.
+do $$
+declare
+  name text;
+  called text;
+begin
+  foreach name in array '{
+    public.billing_retry_failed_event,
+    public.billing_retry_failed_events,
+    public.billing_resolve_failed_event,
+    public.billing_reopen_failed_event,
+    public.billing_grant_plan,
+    public.billing_end_grant
+  }'::text[] loop
+    called := replace(name, 'public.billing_', 'billing.');
+    execute format(
+      $sql$
+        create or replace function %s(%s) returns text
+        language sql volatile set search_path = '' as 'select %s(%s)'
+      $sql$,
+      name,
+      pg_get_function_arguments(called::regproc),
+      called,
+      (
+        select array_to_string(p.proargnames, ', ')
+        from pg_catalog.pg_proc p
+        where p.oid = called::regproc
+      )
+    );
+  end loop;
+end;
+$$;
 
-create function public.billing_retry_failed_events(
-  of_type text default null,
-  of_error_code text default null,
-  failed_since timestamptz default null,
-  failed_until timestamptz default null
-)
-returns text
-language sql volatile
-set search_path = ''
-as 'select billing.retry_failed_events(of_type, of_error_code, failed_since, failed_until)';
-
-create function public.billing_resolve_failed_event(
-  event_id text,
-  reason text,
-  who text default current_user,
-  of_provider text default null
-)
-returns text
-language sql volatile
-set search_path = ''
-as 'select billing.resolve_failed_event(event_id, reason, who, of_provider)';
-
-create function public.billing_reopen_failed_event(
-  event_id text,
-  of_provider text default null
-)
-returns text
-language sql volatile
-set search_path = ''
-as 'select billing.reopen_failed_event(event_id, of_provider)';
-
+-- These are created later (99).
 create function public.billing_account_of_customer(provider text, customer_id text)
 returns text
 language plpgsql stable
@@ -4550,15 +4404,12 @@ as 'begin return billing.account_email(account_id); end';
 -- Returns the subscriptions of those events that belong to an erased account.
 create function public.billing_is_erased(events jsonb)
 returns setof text
-language plpgsql stable
+language sql stable
 set search_path = ''
 as $$
-begin
-  return query
   select e.subscription_id
   from jsonb_populate_recordset(null::billing.event, events) as e
-  where billing.erasure_of(e) is not null;
-end;
+  where billing.erasure_of(e) is not null
 $$;
 
 
@@ -4631,9 +4482,8 @@ from service_role;
 -- into a migration of your own.
 
 -- Returns the account of a customer; null if it is unknown. By default, that is the account in
--- billing.customers, or else that of the customer's other subscriptions, ended ones included. If
--- they have different accounts, it is null: a wrong one would give a stranger what another account
--- paid for.
+-- billing.customers, or else that of all the customer's other subscriptions, ended ones included: a
+-- wrong one would give a stranger what another account paid for.
 --
 -- If it returns null, what the provider keeps with the customer counts, or else the event fails
 -- until an account is known. It runs while the locks of the call are held, so it must be quick, and

@@ -29,11 +29,12 @@ create table billing.subscriptions (
   past_due_since timestamptz,
   created_at timestamptz not null default now(),
 
-  -- All that the ordering rule (03) remembers of earlier events. ..._as_of are times.
+  -- All that the ordering rule (03) remembers of earlier events.
   -- When it is first known to have been past_due after not_past_due_as_of.
   past_due_as_of timestamptz,
   -- When it was last known to be something other than past_due.
   not_past_due_as_of timestamptz,
+  -- When an update last ended past_due, unpaid or incomplete.
   recovered_as_of timestamptz,
   -- When a creation or opening_update last reported past_due, unpaid or incomplete; -infinity if
   -- none has, but a creation has come.
@@ -76,19 +77,18 @@ comment on column billing.subscriptions.plan_id is
   'Price of the first item, or of the first licensed one (PLAN_ITEM).';
 comment on column billing.subscriptions.canceled_at is
   'When this service handled its newest deletion, or first an opening_update that reports '
-  'canceled. Kept if it comes back; see status.';
+  'canceled. Kept if it comes back.';
 comment on column billing.subscriptions.cancel_at is
   'When it is going to end, also by cancel_at_period_end.';
 comment on column billing.subscriptions.paused is
   'pause_collection.behavior; null if payments are collected.';
-comment on column billing.subscriptions.recovered_as_of is
-  'When an update last ended past_due, unpaid or incomplete.';
 
 -- Not partitioned: the primary key, which makes events unique, would need the partition key.
 create table billing.processed_events (
-  provider text collate "C" not null check (char_length(provider) between 1 and 32),
+  provider text collate "C" not null,
   event_id text collate "C" not null check (char_length(event_id) between 1 and 255),
   type text not null,
+  -- stale: the fields that it would set have newer values, or it is a second creation.
   outcome text not null default 'applied' check (outcome in ('applied', 'stale')),
   processed_at timestamptz not null default now(),
   primary key (provider, event_id)
@@ -98,8 +98,6 @@ create index processed_events_processed_at on billing.processed_events (processe
 
 comment on table billing.processed_events is
   'The ledger of applied events: an event that has a row here is a duplicate.';
-comment on column billing.processed_events.outcome is
-  'stale: the fields that it would set have newer values, or it is a second creation.';
 
 -- For payment links, pricing tables and buy buttons. With ACCOUNT_FROM_CHECKOUT, the webhook adds
 -- rows, and changes none.
@@ -125,10 +123,7 @@ create table billing.plan_features (
 );
 
 comment on table billing.plan_features is
-  'What a plan includes, filled by you, for billing_feature_amount.';
-comment on column billing.plan_features.plan_id is
-  'A price, or a product: the row of the price wins.';
-comment on column billing.plan_features.amount is
-  'How much of it; null means unlimited.';
-comment on column billing.plan_features.per_unit is
-  'Whether the amount is per unit of the item''s quantity, or once.';
+  'What a plan includes, filled by you, for billing_feature_amount. '
+  'plan_id: a price, or a product; the row of the price wins. '
+  'amount: null means unlimited. '
+  'per_unit: for each unit of the item''s quantity, or once.';

@@ -1,15 +1,15 @@
 -- An event on its way through the database, and its place in the order of events.
 --
--- Why an event fails: code, name in the functions, raised in, cured by.
---   BW001  subscription_unknown            03     its creation
---   BW002  subscription_of_other_provider  03     a person
---   BW003  deployment_fault                03     a newer migration
---   BW004  repair_pending                  06     the retry of its failure
---   BW005  account_unknown                 03     its customer's account
---   BW006  creation_pending                04     its creation: its customer is known
---   BW007  handler_missing                 05     the handler
---   BW008  apply_failed                    04,05  the app
---   BW009  event_invalid                   05     a repair
+-- Why an event fails: code, name in the functions, cured by.
+--   BW001  subscription_unknown            its creation
+--   BW002  subscription_of_other_provider  a person
+--   BW003  deployment_fault                a newer migration
+--   BW004  repair_pending                  the retry of its failure
+--   BW005  account_unknown                 its customer's account
+--   BW006  creation_pending                its creation: its customer is known
+--   BW007  handler_missing                 the handler
+--   BW008  apply_failed                    the app
+--   BW009  event_invalid                   a repair
 
 create view billing.records
 with (security_invoker = true)

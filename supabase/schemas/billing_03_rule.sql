@@ -305,11 +305,10 @@ return coalesce(
   case when record.unpaid_as_of is not null then record.recovered_as_of end
 );
 
--- Returns the record after another update with the mark of its newest one ("Updates of the same
--- second" in docs/decisions.md). Each field has the value that some update states and none
--- replaced; of several, that of the later arrival. A previous value that equals the update's own
--- replaced nothing: Stripe sends all old items if any part of them changed. changed_in_second (01)
--- keeps the last 50 updates.
+-- Returns the record after another update with the mark of its newest one: each field has the value
+-- that some update states and none replaced ("Updates of the same second" in docs/decisions.md). A
+-- previous value that equals the update's own replaced nothing: Stripe sends all old items if any
+-- part of them changed.
 create function billing.settle(record billing.records, event billing.event)
 returns billing.records
 language plpgsql stable

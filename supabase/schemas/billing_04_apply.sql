@@ -32,9 +32,9 @@
 -- and a condition that would invite another index is an expression ("is true", a subquery). Other
 -- plans then look dear, so jit is off, too: compiling them takes far longer than they do.
 
--- Applies each event of an array exactly once. Returns a row per event: its place; the outcome
--- (applied, duplicate, stale, erased or failed), for failed the SQLSTATE and message; and whether a
--- retry is requested, if an event may have cured a failure.
+-- Applies each event of an array exactly once. Returns a row per event, with its outcome (applied,
+-- duplicate, stale, erased or failed), and whether a retry is requested, if an event may have cured
+-- a failure.
 create function public.billing_apply_events(events jsonb)
 returns table (place integer, outcome text, error_code text, error text, retries boolean)
 language plpgsql volatile
@@ -68,8 +68,7 @@ begin
 
   answers := billing.apply(todo);
 
-  -- Events that lacked a record or account which others may have brought come after them. They have
-  -- no row in the ledger, since they failed (write_effects).
+  -- Events that lacked a record or account which others may have brought come after them.
   if opened is not null then
     again := array(
       select e
@@ -94,9 +93,9 @@ begin
 end;
 $$;
 
--- Applies sorted events together. What a statement raises (a check or trigger of the app, a lock)
--- concerns all of them, so each half is tried by itself, down to the event at fault: any error, as
--- one of the server may come from one event, and PostgREST before 16 repeats 40001 for ever.
+-- Applies sorted events together. What a statement raises concerns all of them, so each half is
+-- tried by itself, down to the event at fault: any error, as one of the server may come from one
+-- event, and PostgREST before 16 repeats 40001 for ever.
 create function billing.apply(todo billing.event[], has_handler boolean default false)
 returns billing.answer[]
 language plpgsql volatile
@@ -215,7 +214,6 @@ begin
 end;
 $$;
 
--- Takes advisory locks, as a subscription that is being created has no row to lock.
 create function billing.lock_events(claimed billing.event[])
 returns void
 language plpgsql volatile
@@ -393,77 +391,33 @@ begin
 end;
 $$;
 
--- Writes all columns of billing.records, in order. Into the table, since Postgres before 17 cannot
--- merge into a view; "insert ... on conflict" would fire triggers for new subscriptions.
-create function billing.write_records(changed billing.records[])
-returns void
-language plpgsql volatile
-set search_path = ''
-as $$
+-- billing.write_records names all columns of billing.records: "row (r.*)" is slower. It merges into
+-- the table, since Postgres before 17 cannot merge into a view; "insert ... on conflict" would fire
+-- triggers for new subscriptions.
+do $$
 begin
-  merge into billing.subscriptions as s
-  using unnest(changed) as r on s.id = r.id
-
-  when matched then update set
-    provider = r.provider,
-    account_id = r.account_id,
-    status = r.status,
-    plan_id = r.plan_id,
-    current_period_end = r.current_period_end,
-    canceled_at = r.canceled_at,
-    provider_status = r.provider_status,
-    customer_id = r.customer_id,
-    quantity = r.quantity,
-    cancel_at = r.cancel_at,
-    trial_end = r.trial_end,
-    had_trial = r.had_trial,
-    paused = r.paused,
-    paused_until = r.paused_until,
-    livemode = r.livemode,
-    items = r.items,
-    items_complete = r.items_complete,
-    past_due_since = r.past_due_since,
-    past_due_as_of = r.past_due_as_of,
-    not_past_due_as_of = r.not_past_due_as_of,
-    recovered_as_of = r.recovered_as_of,
-    unpaid_as_of = r.unpaid_as_of,
-    account_mark = r.account_mark,
-    changed_mark = r.changed_mark,
-    changed_in_second = r.changed_in_second,
-    canceled_mark = r.canceled_mark,
-    alive_mark = r.alive_mark
-
-  when not matched then insert (
-    id,
-    provider,
-    account_id,
-    status,
-    plan_id,
-    current_period_end,
-    canceled_at,
-    provider_status,
-    customer_id,
-    quantity,
-    cancel_at,
-    trial_end,
-    had_trial,
-    paused,
-    paused_until,
-    livemode,
-    items,
-    items_complete,
-    past_due_since,
-    past_due_as_of,
-    not_past_due_as_of,
-    recovered_as_of,
-    unpaid_as_of,
-    account_mark,
-    changed_mark,
-    changed_in_second,
-    canceled_mark,
-    alive_mark
-  )
-  values (r.*);
+  execute (
+    select format(
+      $sql$
+        create or replace function billing.write_records(changed billing.records[])
+        returns void
+        language plpgsql volatile
+        set search_path = ''
+        as $body$
+        begin
+          merge into billing.subscriptions as s
+          using unnest(changed) as r on s.id = r.id
+          when matched then update set %s
+          when not matched then insert (%s) values (r.*);
+        end;
+        $body$
+      $sql$,
+      string_agg(format('%1$I = r.%1$I', a.attname), ', ') filter (where a.attname <> 'id'),
+      string_agg(format('%I', a.attname), ', ' order by a.attnum)
+    )
+    from pg_catalog.pg_attribute a
+    where a.attrelid = 'billing.records'::regclass and a.attnum > 0
+  );
 end;
 $$;
 
@@ -489,12 +443,14 @@ begin
     order by e.provider, c.id, e.place
     on conflict do nothing;
 
-    update billing.processed_events p
-    set outcome = 'stale'
-    from unnest(work.steps) as s
-    where p.provider = (s.event).provider
+    merge into billing.processed_events as p
+    using unnest(work.steps) as s
+    on p.provider = (s.event).provider
       and p.event_id = (s.event).event_id
-      and s.outcome = 'stale';
+      and s.outcome <> 'applied'
+    when matched and s.outcome = 'stale' then update set outcome = 'stale'
+    -- It failed or is erased, and may come again.
+    when matched then delete;
   end if;
 
   if work.any_filed then
@@ -517,14 +473,7 @@ begin
     from unnest(work.gained) as g;
   end if;
 
-  -- These may come again.
   if work.any_failed then
-    delete from billing.processed_events p
-    using unnest(work.steps) as s
-    where p.provider = (s.event).provider
-      and p.event_id = (s.event).event_id
-      and s.outcome in ('failed', 'erased');
-
     update billing.erasures e
     set purchases = e.purchases + p.count
     from (

@@ -20,8 +20,8 @@ return array(
   order by p.proname
 );
 
--- Runs the app's handler with the settings that it has in the SQL editor, but for time limits. The
--- connection is used again, so nothing that it sets outlives it, for the session either.
+-- Runs the app's handler with the settings that it has in the SQL editor, but for time limits.
+-- Nothing that it sets outlives it, as the connection is used again.
 create function billing.run_handler(event billing.event, payload jsonb)
 returns void
 language plpgsql volatile
@@ -54,22 +54,20 @@ $$;
 create function billing.runs_deallocate(source text)
 returns boolean
 language sql immutable
-return source ~* 'deallocate' and (
-  select code ~*
-    '(^|;|\y(begin|then|else|loop)\y)\s*deallocate(\s+(prepare\s+)?(?!end\y)[\w%"]+)?\s*(;|$)'
-  from
-    regexp_replace(source, '--[^\r\n]*|/\*(?:[^*]|\*+[^/*])*\*+/', ' ', 'g') as uncommented,
-    regexp_replace(
-      uncommented,
-      '\yexecute\s*(?:format\s*)?\(?\s*''\s*(deallocate(?:[^'']|'''')*)''',
-      ';\1;',
-      'gi'
-    ) as with_executed,
-    regexp_replace(with_executed, '''(?:[^'']|'''')*''', '''''', 'g') as code
+return source ~* 'deallocate' and regexp_replace(
+  source,
+  '--[^\r\n]*|/\*(?:[^*]|\*+[^/*])*\*+/'
+    || '|\yexecute\s*(?:format\s*)?\(?\s*''\s*(deallocate(?:[^'']|'''')*)'''
+    || '|''(?:[^'']|'''')*''',
+  ' \1 ',
+  'gi'
+) ~* (
+  '(^|;|\y(begin|then|else|loop)\y)\s*'
+    || 'deallocate(\s+(prepare\s+)?(?!end\y)[\w%"]+)?\s*([;,|)]|$)'
 );
 
 -- Applies one event, which has the payload as text besides, and runs its handler: both or neither.
--- Returns a row as billing_apply_events does. No SQLSTATE of the handler leaves the database (02).
+-- No SQLSTATE of the handler leaves the database (04).
 create function public.billing_apply_handled_event(event jsonb)
 returns table (place integer, outcome text, error_code text, error text, retries boolean)
 language plpgsql volatile
@@ -102,8 +100,7 @@ begin
             select from pg_proc p
             where p.pronamespace = 'billing'::regnamespace and p.proname = name::name
           )
-            then 'billing.%1$s has other arguments: '
-              || 'it must be billing.%1$s(provider text, event jsonb).'
+            then 'billing.%1$s has other arguments than (provider text, event jsonb).'
           else 'billing.%1$s is not there: '
             || 'create function billing.%1$s(provider text, event jsonb) returns void.'
         end, name, current_user);

@@ -1,10 +1,12 @@
 -- Events that failed: how they are stored, repaired, and resolved; and what a person may do.
 
 create table billing.failed_events (
-  provider text collate "C" not null check (char_length(provider) between 1 and 32),
+  provider text collate "C" not null,
+  -- sha256:<hash of the body in hex> if the event has no usable ID.
   event_id text collate "C" not null check (char_length(event_id) between 1 and 255),
   type text,
   payload jsonb,
+  -- text if jsonb cannot hold the body, base64 for bytes.
   payload_encoding text not null check (payload_encoding in ('json', 'text', 'base64')),
   original_payload jsonb,
 
@@ -14,10 +16,10 @@ create table billing.failed_events (
   first_failed_at timestamptz not null default now(),
   last_failed_at timestamptz not null default now(),
 
-  -- Who retries it, and when: a person or a cure has requested it, or the schedule does.
+  -- A person or a cure has requested a retry.
   retry_requested_at timestamptz,
   next_retry_at timestamptz,
-  scheduled_retries smallint not null default 0 check (scheduled_retries >= 0),
+  scheduled_retries smallint not null default 0,
   -- The run of the worker that has claimed it.
   retry_lease_id uuid,
 
@@ -73,20 +75,12 @@ where
 
 comment on table billing.failed_events is
   'Verified events that failed; open until resolved_at. See docs/operate.md.';
-comment on column billing.failed_events.event_id is
-  'sha256:<hash of the body in hex> if the event has no usable ID.';
 comment on column billing.failed_events.payload is
   'As received, or as repaired: then original_payload is as received. Null after pruning.';
-comment on column billing.failed_events.payload_encoding is
-  'json; text if jsonb cannot hold that; base64 for bytes.';
-comment on column billing.failed_events.error is
-  'The newest failure. One with repair_pending does not replace it.';
-comment on column billing.failed_events.retry_requested_at is
-  'Null again after the worker has tried.';
 comment on column billing.failed_events.next_retry_at is
-  'When the worker retries it without being asked; null if it does not.';
+  'When the schedule retries it; null if it does not.';
 comment on column billing.failed_events.resolution is
-  'The outcome of the event; ignored: it has no effect (UNMAPPED_SUBSCRIPTIONS); or by hand.';
+  'How it ended. ignored: it has no effect (UNMAPPED_SUBSCRIPTIONS).';
 
 -- Stores a failure, or counts one more attempt and opens it again. In a call of its own, because
 -- what should have applied the event was rolled back.
@@ -95,12 +89,11 @@ comment on column billing.failed_events.resolution is
 -- fallback_account, the same as account_id if only the provider's customer names it.
 --
 -- Returns `stored`; `retry` if what it lacked has come, and a retry is requested; or, if nothing
--- was stored, `applied` (the event was applied meanwhile) or `erased` (its account was erased).
+-- was stored, `applied` (meanwhile) or `erased`.
 --
 -- This inserts the event's row into the ledger, and deletes it at the end. Meanwhile, a call that
 -- applies the event waits, with all events in it, and then finds the failure and resolves it. So
--- this waits only briefly for a locked row: half a second if the event may be applied right now,
--- less if another transaction has locked its failure.
+-- this waits only briefly for a locked row.
 create function public.billing_record_failed_event(failure jsonb)
 returns text
 language plpgsql volatile
@@ -108,11 +101,8 @@ set search_path = ''
 set lock_timeout = '500ms'
 as $$
 declare
-  failed constant billing.failed_events
-    := jsonb_populate_record(null::billing.failed_events, failure);
+  failed billing.failed_events := jsonb_populate_record(null::billing.failed_events, failure);
   body constant text := failure ->> 'body';
-  payload jsonb := to_jsonb(body);
-  encoding text := failure ->> 'body_encoding';
   event billing.event;
   erasure bytea;
   is_cured boolean;
@@ -161,31 +151,27 @@ begin
 
   -- The body becomes jsonb here, because JSON.parse turns 1e400 into null and rounds large
   -- integers. One that jsonb refuses (\u0000, a lone surrogate, nesting beyond the stack) is stored
-  -- as a JSON string of the text.
+  -- as a JSON string.
+  failed.payload := to_jsonb(body);
+  failed.payload_encoding := failure ->> 'body_encoding';
   begin
-    if encoding = 'text' and not billing.has_long_number(body::jsonb) then
-      payload := body::jsonb;
-      encoding := 'json';
+    if failed.payload_encoding = 'text' and not billing.has_long_number(body::jsonb) then
+      failed.payload := body::jsonb;
+      failed.payload_encoding := 'json';
     end if;
   exception when others then
     null;
   end;
 
-  insert into billing.failed_events as f (
-    provider, event_id, type, payload, payload_encoding,
-    error_code, error,
-    kind, subscription_id, customer_id, account_id, occurred_at, is_missed,
-    next_retry_at,
-    retry_requested_at
-  )
-  values (
-    failed.provider, failed.event_id, failed.type, payload, encoding,
-    failed.error_code, failed.error,
-    failed.kind, failed.subscription_id, failed.customer_id, failed.account_id, failed.occurred_at,
-    failed.is_missed,
-    billing.next_retry(failed.error_code, false, 0),
-    case when is_cured then now() end
-  )
+  failed.attempts := 1;
+  failed.first_failed_at := now();
+  failed.last_failed_at := now();
+  failed.scheduled_retries := 0;
+  failed.next_retry_at := billing.next_retry(failed.error_code, false, 0);
+  failed.retry_requested_at := case when is_cured then now() end;
+
+  insert into billing.failed_events as f
+  values (failed.*)
   on conflict (provider, event_id) do update set
     attempts = f.attempts + 1,
     last_failed_at = now(),
@@ -320,7 +306,7 @@ begin
       and f.resolution is null
     for update nowait
   ) as failure on true
-  -- The row that the run has claimed: the ID in a repaired payload may differ from that of its row.
+  -- The row that the run has claimed; its ID may be another (07).
   left join lateral (
     select f.event_id
     from billing.failed_events f
@@ -450,11 +436,9 @@ end;
 $$;
 
 comment on function billing.retry_failed_event is
-  'Requests a retry of an open failure, through the code that handles deliveries. '
-  'of_provider: if both providers have one with this ID.';
+  'Requests a retry of an open failure, through the code that handles deliveries.';
 
--- This locks many rows, so it must not wait for a locked one: the transaction that holds the lock
--- may wait for one of these rows (a deadlock), and deliveries of these events would wait as well.
+-- This locks many rows, so to wait for a locked one could be a deadlock, and hold up deliveries.
 -- With old statistics, any join but by hash may compare each row with each other one.
 create function billing.retry_failed_events(
   of_type text default null,
@@ -483,20 +467,18 @@ begin
       and f.last_failed_at >= coalesce(failed_since, '-infinity')
       and f.last_failed_at < coalesce(failed_until, 'infinity')
   ),
-  unlocked as materialized (
-    select f.provider, f.event_id
-    from matching m
-    join billing.failed_events f using (provider, event_id)
-    where f.resolved_at is null
-    for update of f skip locked
-  ),
   updated as (
     update billing.failed_events f set
       retry_requested_at = coalesce(f.retry_requested_at, now()),
       scheduled_retries = 0,
       next_retry_at = billing.next_retry(f.error_code, f.original_payload is not null, 0)
-    from unlocked u
-    where (f.provider, f.event_id) = (u.provider, u.event_id) and f.resolved_at is null
+    where (f.provider, f.event_id) in (
+      select provider, event_id
+      from matching
+      join billing.failed_events u using (provider, event_id)
+      where u.resolved_at is null
+      for update of u skip locked
+    )
     returning 1
   )
   select u.count, m.count - u.count
@@ -517,7 +499,7 @@ $$;
 
 comment on function billing.retry_failed_events is
   'Requests a retry of all open failures, or of those with a type, an error code or a time of '
-  'failure, in the order in which the events occurred; the schedule of each begins anew.';
+  'failure; the schedule of each begins anew.';
 
 create function billing.retry_request_answer(requested integer)
 returns text

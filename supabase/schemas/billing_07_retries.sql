@@ -1,5 +1,5 @@
 -- Retries of failures: by the schedule, by what cures them, and at the request of a person. A run
--- of the worker claims them, tries their events in calls as deliveries make them, and settles them.
+-- of the worker claims them, tries their events as deliveries, and settles them.
 
 -- Returns when the schedule retries a failure: as planned, or else after its next wait. Null if no
 -- retry can help: the code is permanent, the payload was repaired, or the last retry has failed.
@@ -29,8 +29,7 @@ end;
 -- it. A run that is trying one of them loses its claim: it has read the state before, and must not
 -- settle it as failed.
 --
--- The arrays are searched each by itself, so a failure of the other provider with the same ID may
--- be among them; its retry only fails again.
+-- A failure of the other provider with the same ID may be among them; its retry only fails again.
 create function billing.request_retries(
   providers text[],
   subscriptions text[],
@@ -110,26 +109,22 @@ language plpgsql volatile
 set search_path = ''
 as $$
 begin
-  if (
-    error_code in ('subscription_unknown', 'creation_pending', 'account_unknown')
-  ) is not true then
-    return false;
+  if error_code in ('subscription_unknown', 'creation_pending', 'account_unknown') then
+    perform pg_advisory_xact_lock(billing.subscription_lock(subscription_id));
+    if exists (
+      select
+      from billing.subscriptions s
+      where (s.id, s.provider) = (is_cured.subscription_id, is_cured.provider)
+    ) then
+      return true;
+    end if;
   end if;
 
-  perform pg_advisory_xact_lock(billing.subscription_lock(subscription_id));
-  if exists (
-    select
-    from billing.subscriptions s
-    where (s.id, s.provider) = (is_cured.subscription_id, is_cured.provider)
-  ) then
-    return true;
+  if error_code = 'account_unknown' then
+    perform pg_advisory_xact_lock(billing.customer_group_lock(provider, customer_id));
+    return billing.is_known_customer(provider, customer_id);
   end if;
-
-  if error_code <> 'account_unknown' then
-    return false;
-  end if;
-  perform pg_advisory_xact_lock(billing.customer_group_lock(provider, customer_id));
-  return billing.is_known_customer(provider, customer_id);
+  return false;
 end;
 $$;
 
@@ -151,13 +146,11 @@ begin
 end;
 $$;
 
--- Claims up to batch_size failures for a run.
---
--- Requested ones come before scheduled ones, each in the order in which the events occurred; at the
--- same time, creations first. Two things change that, for all failures of a subscription:
---   An update must not be tried before its creation. So while an event of the subscription is
---   locked by another session, later ones are left out; if this run has claimed one and not settled
---   it, all are.
+-- Claims up to batch_size failures for a run: requested ones before scheduled ones, each in the
+-- order in which the events occurred, at the same time creations first. Two things change that, for
+-- all failures of a subscription:
+--   An update must not be tried before its creation. So while another session has locked an event,
+--   later ones are left out; if this run has claimed one and not settled it, all are.
 --   One event may take all the time of a call. So those that an earlier run claimed and did not
 --   settle come last, each alone; before them come those that a handler may have refused.
 --
@@ -182,33 +175,26 @@ begin
   end if;
 
   for waiting in
-    with due as (
+    select d.provider, d.event_id, d.subscription_id, d.rank = 2 as goes_alone
+    from (
       select
-        f.provider,
-        f.event_id,
-        f.subscription_id,
-        f.retry_requested_at is null as is_scheduled,
+        f.*,
         max(case
           when f.retry_lease_id = lease_id then 3 -- claimed by this run: left out
           when f.retry_lease_id is not null then 2 -- not settled by an earlier run
           when f.error_code in ('apply_failed', 'handler_missing') then 1 -- perhaps by a handler
           else 0
-        end) over (partition by coalesce(f.subscription_id, f.event_id)) as rank,
-        f.occurred_at,
-        f.kind is distinct from 'creation' as is_later,
-        f.first_failed_at
+        end) over (partition by coalesce(f.subscription_id, f.event_id)) as rank
       from billing.failed_events f
       where f.resolved_at is null
         and (f.retry_requested_at is not null or f.next_retry_at <= now())
-    )
-    select d.provider, d.event_id, d.subscription_id, d.rank = 2 as goes_alone
-    from due d
+    ) as d
     where d.rank < 3
     order by
-      d.is_scheduled,
+      d.retry_requested_at is null,
       d.rank,
       d.occurred_at nulls last,
-      d.is_later,
+      d.kind is distinct from 'creation',
       d.first_failed_at,
       d.event_id
     -- More than a batch, because some may be left out.
@@ -224,8 +210,7 @@ begin
       and f.event_id = waiting.event_id
       -- "is true": the planner's policy (04).
       and (
-        f.retry_lease_id is distinct from lease_id
-        and f.resolved_at is null
+        f.resolved_at is null
         and (f.retry_requested_at is not null or f.next_retry_at <= now())
       ) is true
     for update skip locked;
@@ -257,10 +242,10 @@ begin
 end;
 $$;
 
--- Stores the outcomes of a run's retries; returns how many rows have theirs now. results: provider,
--- event_id, outcome (applied, duplicate, stale, ignored, failed or untried), error_code and error
--- if it failed, and what the worker has read from the payload, because that may have been repaired.
--- What was resolved meanwhile stays resolved.
+-- Stores the outcomes of a run's retries; returns how many. results: provider, event_id, outcome
+-- (applied, duplicate, stale, ignored, failed or untried), error_code and error if it failed, and
+-- what the worker has read from the payload, because that may have been repaired. What was resolved
+-- meanwhile stays resolved.
 --
 -- A failure ends the request, if there was one, and then leaves the schedule as it is; else it uses
 -- up a retry of it. A requested retry that found the record locked stays requested, and keeps its

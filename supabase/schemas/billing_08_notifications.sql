@@ -2,6 +2,7 @@
 -- and a run of the worker delivers it.
 
 create table billing.notifications (
+  -- The same for every attempt, also after a restored backup.
   id uuid generated always as (
     md5(provider || '/' || event_id || '/' || kind)::uuid
   ) stored primary key,
@@ -31,11 +32,16 @@ create table billing.notifications (
   subscription_id text collate "C" not null,
   invoice_id text collate "C",
   hosted_invoice_url text,
+  -- In the smallest unit of the currency, such as cents.
   amount_due bigint,
   currency text,
+  -- How often the provider has tried to collect the payment.
   attempt_count integer,
+  -- When the provider tries again. Null if it does not; if attempt_count is null as well, the event
+  -- did not say.
   next_payment_attempt timestamptz,
   trial_end timestamptz,
+  -- Of kind ended: whether the account had access by another subscription at the first attempt.
   still_has_access boolean,
   occurred_at timestamptz not null default now(),
   created_at timestamptz not null default now(),
@@ -67,21 +73,8 @@ where
 
 comment on table billing.notifications is
   'The outbox: one per event that NOTIFY asks for.';
-comment on column billing.notifications.id is
-  'The same for every attempt, also after a restored backup.';
 comment on column billing.notifications.status is
   'dead: given up. withdrawn: no longer true. undeliverable: no address.';
-comment on column billing.notifications.amount_due is
-  'In the smallest unit of the currency, such as cents.';
-comment on column billing.notifications.attempt_count is
-  'How often the provider has tried to collect the payment.';
-comment on column billing.notifications.next_payment_attempt is
-  'When the provider tries again. Null if it does not; if attempt_count is null as well, the event '
-  'did not say.';
-comment on column billing.notifications.still_has_access is
-  'Of kind ended: whether the account had access by another subscription at the first attempt.';
-comment on column billing.notifications.attempts is
-  'Counted before sending. An attempt that the destination answers with 429 does not count.';
 
 -- Writes the notifications of events that were applied. With once_per_invoice, the first event of
 -- an invoice creates the only one of its kind; one that was withdrawn told the account nothing, and
@@ -163,12 +156,12 @@ return '{5 s,5 min,30 min,2 h,5 h,10 h,14 h,20 h,24 h}'::interval[];
 -- Claims up to batch_size due notifications for a run.
 --
 -- The attempt is counted here, before sending, so that a notification that crashes every worker is
--- given up in the end. One that is not settled is due again after a minute, which is as long as a
--- lease (10). One that is no longer true is withdrawn; but the end of a trial that is newer than
--- the record waits a minute, because the update that set it may still come.
+-- given up in the end. One that is not settled is due again when a lease (10) would have ended. One
+-- that is no longer true is withdrawn; but the end of a trial that is newer than the record waits a
+-- minute, because the update that set it may still come.
 --
--- So that a call stays short, it checks at most a thousand. If it has handed out none of them, it
--- asks for the queue itself, so the run goes on.
+-- So that a call stays short, it checks at most a thousand. If it hands out none of them, it asks
+-- for the queue itself, so the run goes on.
 create function public.billing_claim_notifications(
   lease_id uuid,
   batch_size integer,
@@ -309,19 +302,16 @@ begin
         least(coalesce(r.retry_after_seconds, 0), 86400) * interval '1 s'
       )
     end
-  from jsonb_to_recordset(results)
-    as r (id uuid, result text, error text, retry_after_seconds numeric)
-  where n.id = r.id
-    and n.status = 'pending'
-    -- One that another session has locked is not waited for, because the others would be sent
-    -- again.
-    and n.id = any (array(
-      select o.id
-      from billing.notifications o
-      join jsonb_to_recordset(results) as c (id uuid) using (id)
-      where o.status = 'pending'
-      for update of o skip locked
-    ));
+  from (
+    select r.*
+    from jsonb_to_recordset(results)
+      as r (id uuid, result text, error text, retry_after_seconds numeric)
+    join billing.notifications o using (id)
+    where o.status = 'pending'
+    -- A locked one is not waited for, because the others would be sent again.
+    for update of o skip locked
+  ) as r
+  where n.id = r.id;
   get diagnostics settled = row_count;
   return settled;
 end;

@@ -10,7 +10,7 @@ create table billing.alerts (
   -- When the operator was last told of new ones: at most once an hour.
   alerted_at timestamptz not null,
   -- How many open failures the operator was told about.
-  reported integer not null check (reported >= 0)
+  reported integer not null
 );
 
 comment on table billing.alerts is

@@ -43,8 +43,7 @@ begin
   values (
     hold_lease.queue,
     hold_lease.lease_id,
-    -- Longer than a batch takes (deliver_notifications.ts, retry_failures.ts). After a crash, the
-    -- queue rests as long.
+    -- Longer than a batch takes (deliver_notifications.ts, retry_failures.ts).
     clock_timestamp() + interval '60 s'
   )
   on conflict (queue) do update set
@@ -122,8 +121,8 @@ $$;
 -- duplicate call does no harm. Without a queue, it is the schedule that wakes it.
 --
 -- Returns false if nothing is scheduled, or if the caller has no Vault or pg_net, or may not use
--- it; the schedule may. What fails besides, such as Vault in a project that was restored elsewhere,
--- is a warning: it must not undo its caller.
+-- it. What fails besides, such as Vault in a project that was restored elsewhere, is a warning: it
+-- must not undo its caller.
 create function billing.wake_worker(queue text default null)
 returns boolean
 language plpgsql volatile

@@ -3,11 +3,11 @@
 -- erase_account, and name its IDs in ids_of.
 
 create table billing.erasures (
-  -- sha256(key || provider || ':' || id), with the key in billing.erasure_key; of an account,
-  -- sha256(key || 'account:' || id).
+  -- sha256(key || provider || ':' || id), where an account's provider is "account".
   hash bytea primary key,
   erased_at timestamptz not null default now(),
-  purchases integer not null default 0 check (purchases >= 0)
+  -- Events since that would have made a record: somebody may be paying.
+  purchases integer not null default 0
 );
 
 create index erasures_purchases on billing.erasures (purchases)
@@ -16,8 +16,6 @@ where
 
 comment on table billing.erasures is
   'IDs of accounts that were erased; see billing.forget_erasure().';
-comment on column billing.erasures.purchases is
-  'Events since that would have made a record: somebody may be paying.';
 
 create table billing.erasure_key (key bytea not null);
 
@@ -201,9 +199,7 @@ begin
       end if;
 
       -- From here on, no event that names the account, or has its customer, adds an ID.
-      select array_agg(i.name), array_agg(i.lock)
-      into names, locks
-      from billing.ids_of(account) as i;
+      locks := array(select i.lock from billing.ids_of(account) as i);
 
       if cardinality(locks) > 2000 then
         raise exception 'The account has % subscriptions and customers: nothing was erased.',
@@ -217,9 +213,7 @@ begin
       end if;
 
       -- From here on, no event of these IDs does. One may have before.
-      if exists (
-        select from billing.ids_of(account) as i where (i.name = any (names)) is not true
-      ) then
+      if exists (select from billing.ids_of(account) as i where i.lock <> all (locks)) then
         raise lock_not_available;
       end if;
 

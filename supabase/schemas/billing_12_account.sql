@@ -161,8 +161,7 @@ begin
     s.id desc
   limit 1;
 
-  -- What all subscriptions include, or else the plan "free". An amount of null is unlimited. The
-  -- price's row of a feature wins over the product's.
+  -- What all subscriptions include, or else the plan "free".
   select coalesce(jsonb_object_agg(total.feature, total.amount), '{}')
   into features
   from (
@@ -203,9 +202,6 @@ begin
   );
 end;
 $$;
-
-comment on function public.billing_account is
-  'Access, plan and features of an account.';
 
 create function public.billing_feature_amount(
   account_id text,
@@ -300,9 +296,8 @@ create table billing.grants (
 );
 
 comment on table billing.grants is
-  'Plans that a person or a handler gave to an account: subscriptions of provider manual.';
+  'Plans that were given to accounts: subscriptions of provider manual, which no event changes.';
 
--- A grant is a subscription that no provider knows, so no event changes it.
 create function billing.grant_plan(
   account_id text,
   plan_id text,
@@ -373,26 +368,3 @@ select
   ended_by,
   ended_at
 from billing.grants;
-
-create function public.billing_grant_plan(
-  account_id text,
-  plan_id text,
-  until timestamptz default null,
-  reason text default null,
-  who text default current_user,
-  quantity integer default 1
-)
-returns text
-language sql volatile
-set search_path = ''
-as 'select billing.grant_plan(account_id, plan_id, until, reason, who, quantity)';
-
-create function public.billing_end_grant(
-  grant_id text,
-  reason text,
-  who text default current_user
-)
-returns text
-language sql volatile
-set search_path = ''
-as 'select billing.end_grant(grant_id, reason, who)';

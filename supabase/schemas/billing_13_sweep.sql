@@ -13,7 +13,7 @@ comment on table billing.installation is
   'One row. No sweep applies an event from before either time.';
 
 create table billing.sweeps (
-  provider text collate "C" primary key check (char_length(provider) between 1 and 32),
+  provider text collate "C" primary key,
   -- How far the events of the types that always take effect were compared.
   swept_until timestamptz,
   -- The same of each further type.
@@ -141,8 +141,7 @@ as $$
   )
 $$;
 
--- Counts what a sweep has found in the transaction that applies it, so that the number is right
--- even if the worker is killed.
+-- Counts what a sweep has found ("A sweep applies what it finds" in docs/decisions.md).
 create function billing.count_missed(provider text, types text[])
 returns void
 language sql volatile

@@ -226,47 +226,40 @@ as
 select provider, customer_id, account_id, created_at
 from billing.customers;
 
--- What commands and the worker call of schema billing.
-create function public.billing_retry_failed_event(
-  event_id text,
-  of_provider text default null
-)
-returns text
-language sql volatile
-set search_path = ''
-as 'select billing.retry_failed_event(event_id, of_provider)';
+-- What commands, the worker and handlers call of schema billing, with the same arguments.
+do $$
+declare
+  name text;
+  called text;
+begin
+  foreach name in array '{
+    public.billing_retry_failed_event,
+    public.billing_retry_failed_events,
+    public.billing_resolve_failed_event,
+    public.billing_reopen_failed_event,
+    public.billing_grant_plan,
+    public.billing_end_grant
+  }'::text[] loop
+    called := replace(name, 'public.billing_', 'billing.');
+    execute format(
+      $sql$
+        create or replace function %s(%s) returns text
+        language sql volatile set search_path = '' as 'select %s(%s)'
+      $sql$,
+      name,
+      pg_get_function_arguments(called::regproc),
+      called,
+      (
+        select array_to_string(p.proargnames, ', ')
+        from pg_catalog.pg_proc p
+        where p.oid = called::regproc
+      )
+    );
+  end loop;
+end;
+$$;
 
-create function public.billing_retry_failed_events(
-  of_type text default null,
-  of_error_code text default null,
-  failed_since timestamptz default null,
-  failed_until timestamptz default null
-)
-returns text
-language sql volatile
-set search_path = ''
-as 'select billing.retry_failed_events(of_type, of_error_code, failed_since, failed_until)';
-
-create function public.billing_resolve_failed_event(
-  event_id text,
-  reason text,
-  who text default current_user,
-  of_provider text default null
-)
-returns text
-language sql volatile
-set search_path = ''
-as 'select billing.resolve_failed_event(event_id, reason, who, of_provider)';
-
-create function public.billing_reopen_failed_event(
-  event_id text,
-  of_provider text default null
-)
-returns text
-language sql volatile
-set search_path = ''
-as 'select billing.reopen_failed_event(event_id, of_provider)';
-
+-- These are created later (99).
 create function public.billing_account_of_customer(provider text, customer_id text)
 returns text
 language plpgsql stable
@@ -282,15 +275,12 @@ as 'begin return billing.account_email(account_id); end';
 -- Returns the subscriptions of those events that belong to an erased account.
 create function public.billing_is_erased(events jsonb)
 returns setof text
-language plpgsql stable
+language sql stable
 set search_path = ''
 as $$
-begin
-  return query
   select e.subscription_id
   from jsonb_populate_recordset(null::billing.event, events) as e
-  where billing.erasure_of(e) is not null;
-end;
+  where billing.erasure_of(e) is not null
 $$;
 
 
