@@ -8,15 +8,15 @@ import {
 } from "./common/cli.ts";
 import { requireDeno } from "./common/deno_version.ts";
 import {
+  lookAround,
   PROJECT_ENVIRONMENT,
   PROJECT_OPTION,
   projectKey,
   readProject,
   type Surroundings,
 } from "./common/option_values.ts";
-import { print, printError } from "./common/print.ts";
+import { print } from "./common/print.ts";
 import type { ProjectAccess } from "./common/project_api.ts";
-import { findRunningStack } from "./common/running_stack.ts";
 import { createConsole, createSession } from "./console/app.tsx";
 import { openProject } from "./console/project.ts";
 
@@ -41,15 +41,11 @@ requireDeno("2.9.5"); // util.diff
 if (import.meta.main) Deno.exit(await main(Deno.args).catch(reportEnd));
 
 async function main(args: readonly string[]): Promise<number> {
-  const env = Deno.env.toObject();
-  const { port, ...access } = parseConsoleArguments(args, {
-    env,
-    warn: printError,
-    local: await findRunningStack(env),
-  });
+  const here = await lookAround();
+  const { port, ...access } = parseConsoleArguments(args, here);
 
   const ending = new AbortController();
-  await abortOnEnd(ending, env);
+  await abortOnEnd(ending, here.env);
   await using running = serveConsole(access, { port });
   print(
     `Console for ${access.projectUrl}. Open this link, which works once:`,

@@ -5,15 +5,10 @@ import {
   reportEnd,
   UsageError,
 } from "./common/cli.ts";
-import {
-  type Environment,
-  functionEnvironment,
-  readEnvFile,
-} from "./common/environment.ts";
+import type { Environment } from "./common/environment.ts";
 import * as options from "./common/option_values.ts";
 import { LOCAL_WEBHOOK_URL } from "./common/loopback.ts";
 import { print, printError, wrap } from "./common/print.ts";
-import { findRunningStack } from "./common/running_stack.ts";
 import type { Finding, Findings, Here, Target } from "./doctor/check.ts";
 import { checkDatabase } from "./doctor/database.ts";
 import { checkEndpoint } from "./doctor/endpoint.ts";
@@ -47,9 +42,8 @@ database, and ignores those in the environment.`,
 if (import.meta.main) Deno.exit(await doctor(Deno.args).catch(reportEnd));
 
 async function doctor(args: readonly string[]): Promise<number> {
-  const env = Deno.env.toObject();
-  const local = await findRunningStack(env);
-  const target = parseDoctorArguments(args, { env, warn: printError, local });
+  const surroundings = await options.lookAround();
+  const target = parseDoctorArguments(args, surroundings);
 
   const { url, projectUrl } = target;
   const project = projectUrl ? `project ${projectUrl}` : "without a project";
@@ -57,8 +51,7 @@ async function doctor(args: readonly string[]): Promise<number> {
   const columns = width < 40 ? 80 : width; // Some terminals report 0.
   printError(...wrap(`Checking ${url}, ${project}`, columns));
 
-  const settings = functionEnvironment(env, await readEnvFile());
-  const here = { env: settings, fetch, clock: Date.now };
+  const here = { ...surroundings, fetch, clock: Date.now };
   const counts = { ok: 0, warning: 0, FAIL: 0, skipped: 0 };
   for await (const finding of checkDeployment(target, here)) {
     print(...findingLines(finding, columns));

@@ -1,12 +1,11 @@
 /** The command `deno task trigger`. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { reportEnd } from "./common/cli.ts";
-import { functionEnvironment, readEnvFile } from "./common/environment.ts";
 import { asTyped } from "./common/how_started.ts";
 import { isLoopback, LOCAL_WEBHOOK_URL } from "./common/loopback.ts";
+import { lookAround } from "./common/option_values.ts";
 import { print, printError } from "./common/print.ts";
 import { providerSettings, signatureHeaders } from "./common/sign.ts";
-import { findRunningStack } from "./common/running_stack.ts";
 import type { ProjectAccess } from "./common/project_api.ts";
 import { sendRequest } from "./common/requests.ts";
 import { FORMATS } from "../supabase/functions/_shared/billing/events/formats.ts";
@@ -22,15 +21,14 @@ import { isChange } from "./trigger/stated_event.ts";
 if (import.meta.main) Deno.exit(await trigger(Deno.args).catch(reportEnd));
 
 async function trigger(args: readonly string[]): Promise<number> {
-  const commandEnv = Deno.env.toObject();
-  const local = await findRunningStack(commandEnv);
-  const env = functionEnvironment(commandEnv, await readEnvFile());
+  const here = await lookAround();
+  const { env, local } = here;
   const sent = parseTriggerArguments(args, env);
   const { provider, format, source } = sent;
 
   const url = sent.url ?? local?.webhookUrl ?? LOCAL_WEBHOOK_URL;
   const settings = providerSettings(env, provider, format);
-  const project = results.projectOf(url, { local, env: commandEnv });
+  const project = results.projectOf(url, here);
   const body = await bodyOf(sent, project);
   if (sent.print) {
     print(...new TextDecoder().decode(body).split("\n"));

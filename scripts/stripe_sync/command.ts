@@ -7,9 +7,9 @@ import {
   settingsPrefix,
 } from "../../supabase/functions/_shared/billing/settings/providers.ts";
 import { reportEnd, UsageError, type Values } from "../common/cli.ts";
-import { functionEnvironment, readEnvFile } from "../common/environment.ts";
 import { isLoopback } from "../common/loopback.ts";
 import {
+  lookAround,
   oneOf,
   PROJECT_ENVIRONMENT,
   PROJECT_OPTION,
@@ -21,7 +21,6 @@ import {
 } from "../common/option_values.ts";
 import { printError } from "../common/print.ts";
 import { openApi } from "../common/project_api.ts";
-import { findRunningStack } from "../common/running_stack.ts";
 import type { ProviderName } from "../common/sign.ts";
 import type { Wait } from "./retry.ts";
 import { openStripeSource, type StripeSource } from "./stripe_source.ts";
@@ -80,11 +79,7 @@ export async function runCommand<Arguments extends Target>(
   work: (context: Arguments & Context) => Promise<number>,
 ): Promise<never> {
   try {
-    const command = Deno.env.toObject();
-    const file = await readEnvFile();
-    const env = { ...functionEnvironment(command, file), ...command };
-    const local = await findRunningStack(env);
-    const target = parse(Deno.args, { env, warn: printError, local });
+    const target = parse(Deno.args, await lookAround());
     Deno.exit(await work(await openContext(target)));
   } catch (error) {
     Deno.exit(reportEnd(error, { failed: FAILED }));

@@ -12,12 +12,14 @@ import { readEventId } from "../../supabase/functions/_shared/billing/events/par
 import { LOCAL_SECRET_KEY } from "../../supabase/functions/_shared/billing/settings/local_stack.ts";
 import { describeFailedBody } from "../../supabase/functions/_shared/billing/database/record_failure.ts";
 import { settingsPrefix } from "../../supabase/functions/_shared/billing/settings/providers.ts";
-import type { Environment } from "../common/environment.ts";
 import { asTyped } from "../common/how_started.ts";
 import { isLoopback } from "../common/loopback.ts";
-import { givenProjectUrl, readSecret } from "../common/option_values.ts";
+import {
+  givenProjectUrl,
+  readSecret,
+  type Surroundings,
+} from "../common/option_values.ts";
 import { openApi, type ProjectAccess } from "../common/project_api.ts";
-import type { RunningStack } from "../common/running_stack.ts";
 import { nextStep } from "../common/next_step.ts";
 import { wrap } from "../common/print.ts";
 import { eventTypesOf } from "../events/provider_events.ts";
@@ -39,7 +41,7 @@ export interface Result {
 /** Returns the project of a URL, if its secret key is known. */
 export function projectOf(
   url: string,
-  { local, env }: { local: RunningStack | undefined; env: Environment },
+  { local, env }: Pick<Surroundings, "local" | "env">,
 ): ProjectAccess | undefined {
   const isOf = (project: string) => url.startsWith(`${project}/`);
   if (local && isOf(local.apiUrl)) {
