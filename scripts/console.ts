@@ -1,4 +1,3 @@
-/** The command `deno task console`. */
 import { aborted, abortOnEnd } from "./common/abort_on_end.ts";
 import {
   type CommandLine,
@@ -80,7 +79,7 @@ export function serveConsole(
   { port }: { port: number },
 ) {
   const session = createSession();
-  const project = openProject(access, { fetch });
+  const project = openProject(access);
   const app = createConsole({ project, session, host: () => host });
   const server = listen(port, (request) => app.fetch(request));
   const host = `${HOSTNAME}:${server.addr.port}`;

@@ -1,4 +1,3 @@
-/** The command `deno task doctor`. */
 import {
   type CommandLine,
   parseCommandLine,
@@ -51,7 +50,7 @@ async function doctor(args: readonly string[]): Promise<number> {
   const columns = width < 40 ? 80 : width; // Some terminals report 0.
   printError(...wrap(`Checking ${url}, ${project}`, columns));
 
-  const here = { ...surroundings, fetch, clock: Date.now };
+  const here = { ...surroundings, clock: Date.now };
   const counts = { ok: 0, warning: 0, FAIL: 0, skipped: 0 };
   for await (const finding of checkDeployment(target, here)) {
     print(...findingLines(finding, columns));

@@ -1,7 +1,4 @@
-/**
- * `deno task rehearse`: the life of a subscription in a sandbox of Stripe's. The result
- * goes to standard output, progress to standard error.
- */
+/** The result goes to standard output, progress to standard error. */
 import type Stripe from "stripe";
 import { settingsPrefix } from "../supabase/functions/_shared/billing/settings/providers.ts";
 import { abortOnEnd } from "./common/abort_on_end.ts";
@@ -90,7 +87,7 @@ function parseRehearseArguments(args: readonly string[], here: Surroundings) {
     account,
     limitMs: Number(wait) * 1000,
     json,
-    doctor: { env: here.env, fetch, clock: Date.now },
+    doctor: { env: here.env, clock: Date.now },
   };
 }
 

@@ -47,6 +47,8 @@ export function restHeaders(secretKey: string): Record<string, string> {
     : { apikey: secretKey, authorization: `Bearer ${secretKey}` };
 }
 
+export type Api = ReturnType<typeof openApi>;
+
 /** Each error of the result is a {@linkcode ProjectError}. */
 export function openApi(
   { projectUrl: url, secretKey }: ProjectAccess,

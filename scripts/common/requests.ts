@@ -1,7 +1,7 @@
-/** The parts of sending a request that tests replace. */
 export interface RequestTools {
-  readonly fetch: typeof globalThis.fetch;
-  readonly clock: () => number;
+  /** What tests replace. */
+  readonly fetch?: typeof globalThis.fetch;
+  readonly clock?: () => number;
   /** The default is how long the most patient provider waits. */
   readonly timeoutMs?: number;
 }
@@ -21,10 +21,8 @@ const OS_ERROR = / \(os error \d+\)$/;
 export async function sendRequest(
   url: string,
   init: RequestInit,
-  { fetch, clock, timeoutMs = 30_000 }: RequestTools = {
-    fetch: globalThis.fetch,
-    clock: Date.now,
-  },
+  { fetch = globalThis.fetch, clock = Date.now, timeoutMs = 30_000 }:
+    RequestTools = {},
 ): Promise<Reply | { readonly fault: string }> {
   const startedAtMs = clock();
   try {

@@ -20,9 +20,8 @@ export type Project = ReturnType<typeof openProject>;
 
 export function openProject(
   access: api.ProjectAccess,
-  { fetch }: Pick<RequestTools, "fetch">,
+  tools: RequestTools = {},
 ) {
-  const tools = { fetch, clock: Date.now };
   const { rest, read, call } = api.openApi(access, {
     ...tools,
     timeoutMs: 10_000,

@@ -1,6 +1,7 @@
 import type { Environment } from "../common/environment.ts";
 import { asTyped } from "../common/how_started.ts";
 import { isLoopback } from "../common/loopback.ts";
+import type { Api, Row } from "../common/project_api.ts";
 import type { ProviderName } from "../common/sign.ts";
 import {
   type Reply,
@@ -19,7 +20,20 @@ export interface Target {
 
 export interface Here extends RequestTools {
   readonly env: Environment;
+  readonly clock: () => number;
 }
+
+/** What checks read of a project, by its REST API. */
+export interface Project {
+  readonly url: string;
+  readonly provider: ProviderName;
+  readonly health: Promise<Row<"billing_health"> | undefined>;
+  readonly read: Api["read"];
+  readonly here: Here;
+}
+
+/** The schedule wakes the worker every minute, so this is late. */
+export const RUN_MS = 5 * 60 * 1000;
 
 export interface Finding {
   readonly name: string;

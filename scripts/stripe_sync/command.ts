@@ -166,7 +166,7 @@ async function openContext<Arguments extends Target>(
 ): Promise<Arguments & Context> {
   const { projectUrl: supabaseUrl, secretKey } = target;
   const database = createClient({ supabaseUrl, secretKey }, { fetch });
-  await openApi(target, { fetch, clock: Date.now, timeoutMs: CHECK_LIMIT_MS })
+  await openApi(target, { timeoutMs: CHECK_LIMIT_MS })
     .read("billing_health", {}).catch((error: Error) => {
       // The tables' own calls are repeated while the database has trouble.
       if (!/answered 5[0-3]/.test(error.message)) throw error;
