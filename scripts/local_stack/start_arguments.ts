@@ -36,7 +36,7 @@ const START = {
       `move the ports: the API to N+21, the database to N+22, the webhook to N+31; also BILLING_PORT_BASE (default: ${STANDARD_BASE})`,
     ...Object.fromEntries(PORT_NAMES.map((name) => [
       `--${name}-port PORT`,
-      `also ${variableOf(name)} (default: ${DEFAULTS[name] || "a free one"})`,
+      `(default: ${DEFAULTS[name] || "a free one"})`,
     ])) as Record<`--${PortName}-port PORT`, string>,
     ...DATA_OPTION,
   },
@@ -59,23 +59,23 @@ export function parseStartArguments(
   const base = numberUpTo(
     MAX_PORT - DEFAULTS.webhook + STANDARD_BASE,
     (values["port-base"] ?? env["BILLING_PORT_BASE"]) || `${STANDARD_BASE}`,
-    "--port-base and BILLING_PORT_BASE",
+    "--port-base or BILLING_PORT_BASE",
   );
 
   const options = new Map<number, string>();
   const ports = PORT_NAMES.map((name) => {
-    const text = values[`${name}-port`] ?? env[variableOf(name)];
-    const names = `--${name}-port and ${variableOf(name)}`;
+    const option = `--${name}-port`;
+    const text = values[`${name}-port`];
     const standard = DEFAULTS[name] && DEFAULTS[name] - STANDARD_BASE + base;
-    const port = text ? numberUpTo(MAX_PORT, text, names) : standard;
+    const port = text ? numberUpTo(MAX_PORT, text, option) : standard;
 
     const other = port && options.get(port);
     if (other) {
       throw new UsageError(
-        `${other} and --${name}-port are both ${port}. Choose another port for one of them.`,
+        `${other} and ${option} are both ${port}. Choose another port for one of them.`,
       );
     }
-    options.set(port, `--${name}-port`);
+    options.set(port, option);
     return [name, port];
   });
 
@@ -93,14 +93,10 @@ export function dataFolder(
   return folder ? resolve(folder) : undefined;
 }
 
-function variableOf(name: PortName): string {
-  return `BILLING_${name.toUpperCase()}_PORT`;
-}
-
-function numberUpTo(max: number, text: string, names: string): number {
+function numberUpTo(max: number, text: string, option: string): number {
   const number = /^\d{1,5}$/.test(text) ? Number(text) : 0;
   if (number > 0 && number <= max) return number;
   throw new UsageError(
-    `${names} take a number from 1 to ${max}, not "${text}".`,
+    `${option} takes a number from 1 to ${max}, not "${text}".`,
   );
 }

@@ -132,18 +132,17 @@ async function outputOf({ child, ended }: ProcessGroup) {
 
 /** Where a stack on free ports will be, and the settings that tell the commands. */
 export async function stackPlace(data: string) {
-  const [api, db] = [await freePort(), await freePort()];
+  const free: number[] = [];
+  let api: number | undefined;
+  while (api === undefined) {
+    free.push(await freePort());
+    // The database and the webhook follow the API.
+    api = free.find((port) => [1, 10].every((i) => free.includes(port + i)));
+  }
   return {
     apiUrl: `http://127.0.0.1:${api}`,
-    dbUrl: `postgresql://postgres:postgres@127.0.0.1:${db}/postgres`,
-    env: {
-      BILLING_API_PORT: `${api}`,
-      BILLING_DB_PORT: `${db}`,
-      BILLING_WEBHOOK_PORT: `${await freePort()}`,
-      BILLING_WORKER_PORT: `${await freePort()}`,
-      BILLING_POSTGREST_PORT: `${await freePort()}`,
-      BILLING_STACK_DATA: data,
-    },
+    dbUrl: `postgresql://postgres:postgres@127.0.0.1:${api + 1}/postgres`,
+    env: { BILLING_PORT_BASE: `${api - 21}`, BILLING_STACK_DATA: data },
   };
 }
 
