@@ -1,4 +1,3 @@
-/** `deno task add <folder>`: puts the receiver into a project, or updates it there. */
 import { carryOut, linesOf, parseFolder } from "./add/command.ts";
 import { makePlan } from "./add/plan.ts";
 import { readProject, readReceiver } from "./add/project.ts";

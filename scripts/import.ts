@@ -1,7 +1,4 @@
-/**
- * `deno task import`: records the subscriptions that Stripe already has. The
- * result goes to standard output, progress to standard error.
- */
+/** The result goes to standard output, progress to standard error. */
 import { type CommandLine, parseCommandLine } from "./common/cli.ts";
 import { print, printError } from "./common/print.ts";
 import { importPages } from "./stripe_sync/apply.ts";

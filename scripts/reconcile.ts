@@ -1,7 +1,4 @@
-/**
- * `deno task reconcile`: shows what differs from Stripe; `--apply` fixes it. The
- * result goes to standard output, progress to standard error.
- */
+/** The result goes to standard output, progress to standard error. */
 import { type CommandLine, parseCommandLine } from "./common/cli.ts";
 import { print, printError } from "./common/print.ts";
 import type { Surroundings } from "./common/option_values.ts";

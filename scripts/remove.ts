@@ -1,4 +1,3 @@
-/** `deno task remove <folder>`: takes the receiver out of a project. */
 import { carryOut, linesOf, parseFolder } from "./add/command.ts";
 import { readMigrations, readProject } from "./add/project.ts";
 import { planRemoval } from "./add/removal.ts";

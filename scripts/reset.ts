@@ -1,4 +1,3 @@
-/** `deno task reset`: deletes the local data. */
 import { existsSync } from "node:fs";
 import { type CommandLine, parseCommandLine, reportEnd } from "./common/cli.ts";
 import { defaultStateFolder } from "./common/running_stack.ts";

@@ -1,7 +1,3 @@
-/**
- * `deno task start`: runs the local stack and shows its deliveries until it is
- * stopped. If the output is not a terminal, it prints the functions' log lines.
- */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -104,7 +100,10 @@ async function run(
   const view = Deno.stdout.isTerminal()
     ? createLiveView({ print, columns, paint: styleText, clock: Date.now })
     : (line: string, source: string) => print(plainLine(line, source));
-  const { log, release } = holdBack(view);
+  // Until the stack is announced, the lines wait.
+  const held: Parameters<Log>[] = [];
+  let show: Log = (...line) => held.push(line);
+  const log: Log = (...line) => show(...line);
   print("Starting the local stack");
 
   try {
@@ -144,7 +143,8 @@ async function run(
     print(`Ready after ${seconds} s\n`);
     const isDefault = givenDir === undefined;
     print(announcement(stack, { env: settings, dataDir, isDefault }));
-    release();
+    show = view;
+    for (const line of held) show(...line);
 
     let served = settings;
     const serveChangedSettings = async () => {
@@ -197,22 +197,6 @@ function createLineWriter(to: typeof Deno.stdout, onGone: () => void) {
   }
 
   return { print, flush };
-}
-
-/** Returns a log that keeps its lines until they are released. */
-function holdBack(show: Log): { log: Log; release: () => void } {
-  const held: Parameters<Log>[] = [];
-  let isReleased = false;
-
-  function log(...line: Parameters<Log>) {
-    if (isReleased) show(...line);
-    else held.push(line);
-  }
-  function release() {
-    isReleased = true;
-    for (const line of held) show(...line);
-  }
-  return { log, release };
 }
 
 async function wakeWorker({ urls, keys }: Stack): Promise<void> {

@@ -1,7 +1,4 @@
-/**
- * `deno task token`: prints a token of a signed-in user for the local stack,
- * which has no Supabase Auth.
- */
+/** The local stack has no Supabase Auth, which would sign tokens. */
 import {
   type CommandLine,
   parseCommandLine,

@@ -1,4 +1,3 @@
-/** The command `deno task trigger`. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { reportEnd } from "./common/cli.ts";
 import { asTyped } from "./common/how_started.ts";

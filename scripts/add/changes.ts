@@ -23,10 +23,10 @@ export async function writeChanges(
     }
     await Deno.mkdir(dirname(file), { recursive: true });
     // Renamed, because a file that was there may have a second name (a hard link).
-    const { mode } = await Deno.lstat(file).catch(() => ({ mode: null }));
-    const options = mode === null ? {} : { mode };
+    const before = await Deno.lstat(file).catch(() => undefined);
+    const options = { createNew: true, mode: before?.mode ?? 0o666 };
     const unfinished = `${file}.new`;
-    await Deno.writeTextFile(unfinished, text, { createNew: true, ...options });
+    await Deno.writeTextFile(unfinished, text, options);
     await Deno.rename(unfinished, file);
   }
 }

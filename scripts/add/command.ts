@@ -18,8 +18,9 @@ export async function parseFolder(args: readonly string[], line: CommandLine) {
   if (folder === undefined || more.length > 0) {
     const [name] = line.usage.split(" ");
     const example = asTyped(`${name} ${isFromPackage ? "." : "../my-app"}`);
-    const what = "Name the folder that holds supabase/";
-    throw new UsageError(`${what}, as in "${example}".`);
+    throw new UsageError(
+      `Name the folder that holds supabase/, as in "${example}".`,
+    );
   }
 
   const [mode = "ask", ...others] = Object.keys(values);

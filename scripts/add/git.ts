@@ -26,8 +26,11 @@ export async function requireCleanTree(project: string): Promise<void> {
   const prefix = inside.text.replace(/\n$/, "");
   const lines = status.split("\0").filter(Boolean)
     .map((line) => line.replace(` ${prefix}`, " "));
-  const what = "these changes are not committed. Commit or stash them first.";
-  throw new FaultInLines(`Nothing was written: ${what}\n${firstLines(lines)}`);
+  throw new FaultInLines(
+    `Nothing was written: these changes are not committed. Commit or stash them first.\n${
+      firstLines(lines)
+    }`,
+  );
 }
 
 /** Returns why git would not show changes of these files of a project. */
@@ -39,8 +42,9 @@ export async function ignoredFiles(
   const { text } = await run(project, "check-ignore", "--", ...files);
   if (text === "") return [];
   const lines = firstLines(text.trimEnd().split("\n"));
-  const todo = "Change your .gitignore, and commit.";
-  return [`git ignores these files. ${todo}\n${lines}`];
+  return [
+    `git ignores these files. Change your .gitignore, and commit.\n${lines}`,
+  ];
 }
 
 function firstLines(lines: readonly string[]): string {

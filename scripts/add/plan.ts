@@ -77,9 +77,13 @@ export async function makePlan(
     if (path === ATTRIBUTES && isTheirs) {
       const lines = text!.trimEnd().split("\n")
         .filter((line) => !theirs!.includes(line));
-      const what =
-        `git: to fold the receiver's files in reviews, add to supabase/${path}:`;
-      if (lines.length > 0) notes.push([what, ...lines].join("\n  "));
+      if (lines.length > 0) {
+        notes.push(
+          `git: to fold the receiver's files in reviews, add to supabase/${path}:\n  ${
+            lines.join("\n  ")
+          }`,
+        );
+      }
       continue;
     }
     if (ours !== undefined) recorded[path] = ours;
@@ -107,12 +111,7 @@ export async function makePlan(
     );
   }
 
-  const lost = lostMigrations(
-    project,
-    Object.keys(manifest.files)
-      .filter((path) => path.startsWith("migrations/")),
-  );
-  for (const path of lost) {
+  for (const path of lostMigrations(project)) {
     todo.push(
       `supabase/${path} is gone, and a new database needs it: restore it with git.`,
     );
@@ -148,9 +147,10 @@ function attributesOf(paths: readonly string[]): string {
 }
 
 /** A squash has put ours into another one. */
-function lostMigrations({ sql }: Project, ours: readonly string[]): string[] {
+function lostMigrations({ sql, manifest }: Project): string[] {
   const isSquashed = [...sql.values()].some((text) => SUBSCRIPTIONS.test(text));
-  return isSquashed ? [] : ours.filter((path) => !sql.has(path));
+  return isSquashed ? [] : Object.keys(manifest.files)
+    .filter((path) => path.startsWith("migrations/") && !sql.has(path));
 }
 
 function hasOwnExport({ sql, schemas }: Project): boolean {

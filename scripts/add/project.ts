@@ -152,7 +152,6 @@ export async function readFolder(
 
 /** What is in a file's way is found when a plan is made. */
 export function ifMissing(error: unknown): undefined {
-  const { NotFound, NotADirectory, IsADirectory, FilesystemLoop } = Deno.errors;
-  const missing = [NotFound, NotADirectory, IsADirectory, FilesystemLoop];
-  if (!missing.some((kind) => error instanceof kind)) throw error;
+  const missing = /^(NotFound|NotADirectory|IsADirectory|FilesystemLoop)$/;
+  if (!missing.test((error as Error).name)) throw error;
 }

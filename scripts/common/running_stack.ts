@@ -1,4 +1,5 @@
 /** The local stack's data folder, into which `start` writes its URLs for other commands. */
+import { createHash } from "node:crypto";
 import { join } from "node:path";
 import process from "node:process";
 import { LOCAL_SECRET_KEY } from "../../supabase/functions/_shared/billing/settings/local_stack.ts";
@@ -24,10 +25,8 @@ export interface RunningStack extends Place {
  */
 export async function defaultStateFolder(): Promise<string> {
   if (Deno.uid() !== 0 && !isFromPackage) return join(PROJECT, ".stack");
-  const path = new TextEncoder().encode(await Deno.realPath(PROJECT));
-  const digest = await crypto.subtle.digest("SHA-256", path);
-  const name = new Uint8Array(digest).toHex().slice(0, 8);
-  return `/var/tmp/billing-webhook-${name}`;
+  const hash = createHash("sha256").update(await Deno.realPath(PROJECT));
+  return `/var/tmp/billing-webhook-${hash.digest("hex").slice(0, 8)}`;
 }
 
 /** Writes a stack's URLs into a file, until the result is disposed of. */

@@ -1,4 +1,3 @@
-/** `deno task locks`: writes the lock file of the test folders with their own packages. */
 import { join } from "node:path";
 import {
   type CommandLine,
@@ -29,7 +28,7 @@ const DENO = Deno.execPath();
 
 const COMMAND_LINE = {
   usage: "locks",
-  summary: "Writes the lock file besides deno.lock.",
+  summary: "Writes the lock file of the test folders with their own packages.",
   options: {
     "--latest":
       "first take the newest versions of the dependencies, in every file that names them",

@@ -7,11 +7,7 @@
  * generated part then replaces all views and functions.
  */
 import { basename, join } from "node:path";
-import {
-  type CommandLine,
-  parseCommandLine,
-  reportEnd,
-} from "../common/cli.ts";
+import { parseCommandLine, reportEnd } from "../common/cli.ts";
 import { REPOSITORY } from "../common/how_started.ts";
 import {
   runSupabaseCli,
@@ -48,19 +44,17 @@ export const TYPES = join(
   "supabase/functions/_shared/billing/database/database.types.ts",
 );
 
-const COMMAND_LINE = {
-  usage: "migration",
-  summary:
-    `Writes the newest migration and the functions' types from supabase/schemas.`,
-  options: {},
-} satisfies CommandLine;
-
 if (import.meta.main) {
   await writeMigration().catch((error) => Deno.exit(reportEnd(error)));
 }
 
 async function writeMigration(): Promise<void> {
-  parseCommandLine(Deno.args, COMMAND_LINE);
+  parseCommandLine(Deno.args, {
+    usage: "migration",
+    summary:
+      "Writes the newest migration and the functions' types from supabase/schemas.",
+    options: {},
+  });
   await Deno.writeTextFile(MIGRATION, await migrationText());
   console.log(`Wrote ${MIGRATION}, the newest migration`);
 

@@ -170,11 +170,10 @@ async function authorize(
   return hasToken ? authorization : `Bearer ${token ?? key}`;
 }
 
-function isLocal({ headers, rawHeaders }: http.IncomingMessage): boolean {
-  const hosts = rawHeaders
-    .filter((_, i) => i % 2 && /^host$/i.test(rawHeaders[i - 1]!));
+function isLocal({ headersDistinct }: http.IncomingMessage): boolean {
+  const { host: hosts = [], ...others } = headersDistinct;
   return hosts.length > 0 && hosts.every(isLoopbackHost) &&
-    !Object.keys(headers).some((name) => FORWARDED.test(name));
+    !Object.keys(others).some((name) => FORWARDED.test(name));
 }
 
 function endToEnd(raw: readonly string[]): [name: string, value: string][] {

@@ -105,30 +105,31 @@ export async function updateProjectDatabase(
       await sql.unsafe(LEGACY_DEFAULT_PRIVILEGES_SQL).simple();
     }
 
-    const failures: string[] = [];
+    const notes: string[] = [];
     for (const migration of pending) {
       const failure = await failureOf(applyMigration(sql, migration));
       if (failure === undefined) continue;
       const lines = [`  ${migration.file}`, ...failure];
-      failures.push(...lines);
       if (`migrations/${migration.file}` in ours) {
         const title = "Cannot start, because the receiver's migration failed:";
         const hint = `To delete the local data, ${RESET}`;
         throw new FaultInLines([title, ...lines, hint].join("\n"));
       }
+      notes.push(...lines);
+    }
+    if (notes.length > 0) {
+      notes.unshift(
+        "These failed and are left out. Each start tries them again:",
+      );
     }
 
-    const versions = migrations.map(({ version }) => version);
-    const gone = [...applied.keys()].filter((it) => !versions.includes(it));
-    if (failures.length > 0) {
-      const title =
-        "These failed and are left out. Each start tries them again:";
-      failures.unshift(title);
+    for (const version of applied.keys()) {
+      if (migrations.some((migration) => migration.version === version)) {
+        continue;
+      }
+      notes.push(`${version} is still applied, without a file`);
     }
-    return [
-      ...failures,
-      ...gone.map((version) => `${version} is still applied, without a file`),
-    ];
+    return notes;
   });
 }
 

@@ -41,11 +41,9 @@ export function supabaseCli(): readonly [command: string, ...args: string[]] {
 
 export async function runSupabaseCli(
   args: readonly string[],
-  { purpose, home, cwd = REPOSITORY, env = {}, signal }: {
+  { purpose, home, signal }: {
     purpose: string;
     home: string;
-    cwd?: string;
-    env?: Environment;
     signal?: AbortSignal | undefined;
   },
 ): Promise<string> {
@@ -60,9 +58,8 @@ export async function runSupabaseCli(
       SUPABASE_TELEMETRY_DISABLED: "1",
       SUPABASE_NO_UPDATE_NOTIFIER: "1",
       DO_NOT_TRACK: "1",
-      ...env,
     },
-    cwd,
+    cwd: REPOSITORY,
   }, signal);
 }
 
