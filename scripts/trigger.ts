@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { reportEnd } from "./common/cli.ts";
 import { asTyped } from "./common/how_started.ts";
-import { isLoopback, LOCAL_WEBHOOK_URL } from "./common/loopback.ts";
+import { isLoopback, LOCAL_PROJECT_URL } from "./common/loopback.ts";
 import { lookAround } from "./common/option_values.ts";
 import { print, printError } from "./common/print.ts";
 import { providerSettings, signatureHeaders } from "./common/sign.ts";
@@ -25,7 +25,8 @@ async function trigger(args: readonly string[]): Promise<number> {
   const sent = parseTriggerArguments(args, env);
   const { provider, format, source } = sent;
 
-  const url = sent.url ?? local?.webhookUrl ?? LOCAL_WEBHOOK_URL;
+  const projectUrl = local?.apiUrl ?? LOCAL_PROJECT_URL;
+  const url = sent.url ?? `${projectUrl}/functions/v1/billing-webhook`;
   const settings = providerSettings(env, provider, format);
   const project = results.projectOf(url, here);
   const body = await bodyOf(sent, project);

@@ -149,7 +149,7 @@ export function readProject(
   if (projectUrl !== undefined) return { projectUrl, secrets: env };
 
   const secrets = {
-    SUPABASE_SECRET_KEY: local?.secretKey || LOCAL_SECRET_KEY,
+    SUPABASE_SECRET_KEY: LOCAL_SECRET_KEY,
     SUPABASE_DB_URL: local?.dbUrl ?? "",
   };
   for (const [name, secret] of Object.entries(secrets)) {

@@ -2,21 +2,15 @@
 import { createHash } from "node:crypto";
 import { join } from "node:path";
 import process from "node:process";
-import { LOCAL_SECRET_KEY } from "../../supabase/functions/_shared/billing/settings/local_stack.ts";
 import type { Environment } from "./environment.ts";
 import { isFromPackage, PROJECT } from "./how_started.ts";
 import { isListening, isLoopback } from "./loopback.ts";
 
 export const RUNNING_FILE = "running.json";
 
-interface Place {
+export interface RunningStack {
   readonly apiUrl: string;
   readonly dbUrl: string; // for the role `postgres`
-}
-
-export interface RunningStack extends Place {
-  readonly webhookUrl: string;
-  readonly secretKey: string; // the same on every local stack
 }
 
 /**
@@ -32,7 +26,7 @@ export async function defaultStateFolder(): Promise<string> {
 /** Writes a stack's URLs into a file, until the result is disposed of. */
 export async function publishRunningStack(
   folder: string,
-  { apiUrl, dbUrl }: Place,
+  { apiUrl, dbUrl }: RunningStack,
 ): Promise<AsyncDisposable> {
   const file = join(folder, RUNNING_FILE);
   // Renamed when complete, so that no command reads a part of it.
@@ -50,15 +44,13 @@ export async function findRunningStack(
   const folder = env["BILLING_STACK_DATA"] || await defaultStateFolder();
   const running = await readRunning(join(folder, RUNNING_FILE));
   // The process ID may be another program's by now.
-  if (!running || !await isListening(Number(new URL(running.apiUrl).port))) {
-    return undefined;
-  }
-  const webhookUrl = `${running.apiUrl}/functions/v1/billing-webhook`;
-  return { ...running, webhookUrl, secretKey: LOCAL_SECRET_KEY };
+  if (!running) return undefined;
+  const { port } = new URL(running.apiUrl);
+  return await isListening(Number(port)) ? running : undefined;
 }
 
 /** Reads the file, if this account wrote it and the process still runs. */
-async function readRunning(file: string): Promise<Place | undefined> {
+async function readRunning(file: string): Promise<RunningStack | undefined> {
   try {
     if ((await Deno.lstat(file)).uid !== Deno.uid()) return undefined;
     const text = await Deno.readTextFile(file);

@@ -44,13 +44,13 @@ export function projectOf(
   { local, env }: Pick<Surroundings, "local" | "env">,
 ): ProjectAccess | undefined {
   const isOf = (project: string) => url.startsWith(`${project}/`);
+  // Each local stack has the same key, which is in its source.
   if (local && isOf(local.apiUrl)) {
-    return { projectUrl: local.apiUrl, secretKey: local.secretKey };
+    return { projectUrl: local.apiUrl, secretKey: LOCAL_SECRET_KEY };
   }
   const secretKey = readSecret("SUPABASE_SECRET_KEY", env);
   const hosted = secretKey && givenProjectUrl(undefined, env);
   if (hosted && isOf(hosted)) return { projectUrl: hosted, secretKey };
-  // Each local stack has the same key, which is in its source.
   const { origin, pathname } = new URL(url);
   return isLoopback(url) && pathname.startsWith("/functions/v1/")
     ? { projectUrl: origin, secretKey: LOCAL_SECRET_KEY }

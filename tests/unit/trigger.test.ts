@@ -236,13 +236,12 @@ Deno.test("readResult() names the outcome, and the row that the event is about",
 });
 
 Deno.test("projectOf() gives a key only to its own project", () => {
-  const stack = { webhookUrl: "", dbUrl: "", secretKey: "local" };
-  const local = { ...stack, apiUrl: "http://127.0.0.1:1" };
+  const local = { dbUrl: "", apiUrl: "http://127.0.0.1:1" };
   const env = { SUPABASE_URL: "https://a.b/", SUPABASE_SECRET_KEY: "hosted" };
   const keyOf = (url: string) =>
     result.projectOf(url, { local, env })?.secretKey;
 
-  assertEquals(keyOf("http://127.0.0.1:1/hook"), "local");
+  assertEquals(keyOf("http://127.0.0.1:1/hook"), LOCAL_SECRET_KEY);
   assertEquals(keyOf("https://a.b/hook"), "hosted");
   assertEquals(keyOf("https://a.b.example/hook"), undefined);
   // Another local stack, such as one with --data.

@@ -142,8 +142,6 @@ Deno.test("givenProjectUrl() reads --project-url, else SUPABASE_URL", () => {
 Deno.test("readProject() and projectKey() give each project its own secrets", () => {
   const stack = {
     apiUrl: "http://127.0.0.1:5",
-    webhookUrl: "",
-    secretKey: "sb_secret_local",
     dbUrl: "postgresql://local",
   };
   const own = { SUPABASE_SECRET_KEY: "sb_secret_1", SUPABASE_DB_URL: "x" };
@@ -152,7 +150,7 @@ Deno.test("readProject() and projectKey() give each project its own secrets", ()
   for (
     const [option, SUPABASE_URL, local, projectUrl, key, db] of [
       [undefined, "", undefined, LOCAL_PROJECT_URL, LOCAL_SECRET_KEY, ""],
-      [undefined, "", stack, stack.apiUrl, stack.secretKey, stack.dbUrl],
+      [undefined, "", stack, stack.apiUrl, LOCAL_SECRET_KEY, stack.dbUrl],
       [undefined, `${HOSTED}/`, stack, HOSTED, "sb_secret_1", "x"],
       [OTHER, "", stack, OTHER, "sb_secret_1", "x"],
     ] as const
