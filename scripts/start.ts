@@ -25,7 +25,6 @@ import {
 
 const FUNCTIONS = join(PROJECT, "supabase", "functions");
 
-/** The time limit for writing the last lines of the output. */
 const FLUSH_WITHIN_MS = 1_000;
 
 /** The most lines that wait for the reader of the output. */

@@ -1,4 +1,3 @@
-/** The files that `add` and `remove` write and delete. */
 import { dirname, join } from "node:path";
 import { ifMissing } from "./project.ts";
 

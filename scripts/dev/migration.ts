@@ -69,7 +69,6 @@ async function writeMigration(): Promise<void> {
   }
 }
 
-/** Returns the types of schema public. */
 export async function generateTypes(databaseUrl: string): Promise<string> {
   const folder = await Deno.makeTempDir({ prefix: "billing-webhook-types-" });
   try {

@@ -32,7 +32,7 @@ async function writePicture(): Promise<void> {
   parseCommandLine(Deno.args, {
     usage: "picture",
     summary:
-      "Sends events to a new local stack, and draws what the live view prints, for the README.",
+      "Draws the README's picture, of events that it sends to a new local stack.",
     options: {},
   });
   const dataDir = await Deno.makeTempDir({ prefix: "billing-webhook-data-" });

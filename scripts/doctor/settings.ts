@@ -33,7 +33,16 @@ export async function* checkSettings(
   const { url, provider, health, here } = project;
   const to = instructionsFor(url, "billing-webhook billing-worker");
 
-  const { acknowledging = [], hasAlerts = false } = settings;
+  const {
+    acknowledging = [],
+    hasAlerts = false,
+    formats,
+    sweeps,
+    schemaVersion: expected,
+    handledTypes: types = [],
+    handledTypesFault: fault,
+  } = settings;
+
   if (acknowledging.length > 0) {
     yield check("acknowledged", async () => {
       const danger = whyUnsafeToAcknowledge(
@@ -48,7 +57,6 @@ export async function* checkSettings(
     });
   }
 
-  const { formats, sweeps } = settings;
   const format = formats?.[provider];
   if (formats && format !== "stripe") {
     const isAcknowledged = acknowledging.includes(provider);
@@ -75,7 +83,6 @@ export async function* checkSettings(
 
   // If the API fails, another check says so.
   const known = await health.catch(() => undefined);
-  const { schemaVersion: expected } = settings;
   const version = known?.schema_version;
   if (expected && version && expected !== version) {
     yield check("version", () => {
@@ -87,7 +94,6 @@ export async function* checkSettings(
     });
   }
 
-  const { handledTypes: types = [], handledTypesFault: fault } = settings;
   const functions = known?.handlers;
   if (functions && (fault || types.length + functions.length > 0)) {
     yield check("handlers", () => {

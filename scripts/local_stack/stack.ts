@@ -160,7 +160,6 @@ function urlsOf(ports: StackPorts) {
   };
 }
 
-/** Returns how to start both functions with the user's settings, and stop them. */
 function createFunctions({ options, ports, platform, observer }: {
   options: StackOptions;
   ports: StackPorts;

@@ -162,7 +162,6 @@ const TYPES_WITH = {
   "cancel-at": /^$/,
 };
 
-/** Refuses options that do not fit the type. */
 function requireFitting(
   type: string,
   options: object,
@@ -190,13 +189,8 @@ export function buildEvent(
     return statedEvent(type, { given, ids, format, created, record });
   }
 
-  const { account = "acc_local", plan, status } = given;
-  const stated = {
-    ...ids,
-    account,
-    ...(plan !== undefined && { plan }),
-    ...(status !== undefined && { status }),
-  };
+  const { quantity: _, cancelAt: __, ...texts } = given;
+  const stated = { ...ids, account: "acc_local", ...texts };
   if (format !== "stripe") return providerEvent(format, type, stated);
 
   // Types that only handlers read have the shape that Stripe sends today.
@@ -219,7 +213,10 @@ export function buildEvent(
       return { ...paymentEvent(named, options) };
     default:
       return {
-        ...subscriptionEvent(named, { ...options, account: account || null }),
+        ...subscriptionEvent(named, {
+          ...options,
+          account: options.account || null,
+        }),
       };
   }
 }
