@@ -6,7 +6,6 @@ const NAMES = [
   "webhook", // the functions' own processes
   "worker",
   "postgrest",
-  "postgrestAdmin", // answers whether PostgREST is ready
 ] as const;
 
 type PortName = typeof NAMES[number];

@@ -108,7 +108,7 @@ export async function startStack(options: StackOptions) {
 
   await step("PostgREST runs", async () => {
     running.defer(postgrest.stop);
-    held.free("postgrest", "postgrestAdmin");
+    held.free("postgrest");
     await postgrest.start(signal);
   });
 
