@@ -54,7 +54,7 @@ export function createLiveView(
       const [outcome = other] = Object.keys(outcomes);
       show(deliveryLines(fields, outcome));
     } else {
-      show(noteLines(noteOf(line, source)));
+      show(noteLines(noteOf(fields, line, source)));
     }
   }
 
@@ -144,8 +144,7 @@ function describe(counts: Readonly<Record<string, number>>): string {
     .join(", ");
 }
 
-function noteOf(line: string, source: string) {
-  const fields = parseLine(line);
+function noteOf(fields: LogFields, line: string, source: string) {
   if (fields["message"] === undefined) {
     const [, kind, text] = /^(alert|verified): (.*)/.exec(line) ?? [];
     const word = kind === "verified" ? "notified" : kind ?? source;

@@ -36,7 +36,7 @@ const START = {
       `move the ports: the API to N+21, the database to N+22, the webhook to N+31; also BILLING_PORT_BASE (default: ${STANDARD_BASE})`,
     ...Object.fromEntries(PORT_NAMES.map((name) => [
       `--${name}-port PORT`,
-      `(default: ${DEFAULTS[name] || "a free one"})`,
+      `default: ${DEFAULTS[name] || "a free one"}`,
     ])) as Record<`--${PortName}-port PORT`, string>,
     ...DATA_OPTION,
   },
