@@ -23,10 +23,3 @@ const TASK = Deno.env.get("npm_command") === "exec"
 export function asTyped(command: string): string {
   return `${PACKAGE_COMMAND ?? TASK} ${command}`;
 }
-
-/** Returns a text as one word of a command line, for a shell. */
-export function shellWord(text: string): string {
-  return /^[\w@%+=:,./-]+$/.test(text)
-    ? text
-    : `'${text.replaceAll("'", "'\\''")}'`;
-}

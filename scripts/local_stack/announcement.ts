@@ -4,7 +4,7 @@ import {
   readOfEach,
   settingsPrefix,
 } from "../../supabase/functions/_shared/billing/settings/providers.ts";
-import { asTyped, shellWord } from "../common/how_started.ts";
+import { asTyped } from "../common/how_started.ts";
 import {
   PROVIDER_NAMES,
   type ProviderName,
@@ -32,7 +32,8 @@ export function announcement(
   );
 
   // Other commands find a stack in the default place by themselves.
-  const data = isDefault ? "" : ` --data ${shellWord(dataDir)}`;
+  const quoted = `'${dataDir.replaceAll("'", "'\\''")}'`;
+  const data = isDefault ? "" : ` --data ${quoted}`;
   const isFound = isDefault || urls.api === LOCAL_PROJECT_URL;
   const url = isFound ? "" : ` --url ${urls.webhook}`;
   const projectUrl = isFound ? "" : ` --project-url ${urls.api}`;
