@@ -1,10 +1,5 @@
 import { aborted, abortOnEnd } from "./common/abort_on_end.ts";
-import {
-  type CommandLine,
-  parseCommandLine,
-  reportEnd,
-  UsageError,
-} from "./common/cli.ts";
+import { commandLine, reportEnd, UsageError } from "./common/cli.ts";
 import { requireDeno } from "./common/deno_version.ts";
 import {
   lookAround,
@@ -22,7 +17,7 @@ import { openProject } from "./console/project.ts";
 const DEFAULT_PORT = 54340;
 const HOSTNAME = "127.0.0.1";
 
-const COMMAND_LINE = {
+const parse = commandLine({
   usage: "console",
   summary:
     `Serves a page on this machine that shows what is failing, and repairs, retries
@@ -34,7 +29,7 @@ printed link has access.`,
       `the port of 127.0.0.1 to listen on (default: ${DEFAULT_PORT}; 0: any free one)`,
   },
   environment: PROJECT_ENVIRONMENT,
-} satisfies CommandLine;
+});
 
 requireDeno("2.9.5"); // util.diff
 if (import.meta.main) Deno.exit(await main(Deno.args).catch(reportEnd));
@@ -59,7 +54,7 @@ export function parseConsoleArguments(
   args: readonly string[],
   here: Surroundings,
 ) {
-  const { values } = parseCommandLine(args, COMMAND_LINE);
+  const { values } = parse(args);
   const { projectUrl, secrets } = readProject(values["project-url"], here);
   return {
     projectUrl,

@@ -1,9 +1,4 @@
-import {
-  type CommandLine,
-  parseCommandLine,
-  reportEnd,
-  UsageError,
-} from "./common/cli.ts";
+import { commandLine, reportEnd, UsageError } from "./common/cli.ts";
 import type { Environment } from "./common/environment.ts";
 import * as options from "./common/option_values.ts";
 import { LOCAL_WEBHOOK_URL } from "./common/loopback.ts";
@@ -13,7 +8,7 @@ import { checkDatabase } from "./doctor/database.ts";
 import { checkEndpoint } from "./doctor/endpoint.ts";
 import { checkProject } from "./doctor/project.ts";
 
-const COMMAND_LINE = {
+const parse = commandLine({
   usage: "doctor",
   summary: "Checks a deployment, and says how to fix what does not work.",
   options: {
@@ -36,7 +31,7 @@ const COMMAND_LINE = {
     `Without a URL, it checks the running local stack with the stack's own key and
 database, and ignores those in the environment.`,
   exitCodes: "0 if no check fails, else 1",
-} satisfies CommandLine;
+});
 
 if (import.meta.main) Deno.exit(await doctor(Deno.args).catch(reportEnd));
 
@@ -92,7 +87,7 @@ export function parseDoctorArguments(
   args: readonly string[],
   here: options.Surroundings,
 ): Target {
-  const { values } = parseCommandLine(args, COMMAND_LINE);
+  const { values } = parse(args);
   const option = values["project-url"];
   const { projectUrl, secrets } =
     values.url === undefined || options.givenProjectUrl(option, here.env)

@@ -1,5 +1,5 @@
 /** The result goes to standard output, progress to standard error. */
-import { type CommandLine, parseCommandLine } from "./common/cli.ts";
+import { commandLine } from "./common/cli.ts";
 import { print, printError } from "./common/print.ts";
 import { importPages } from "./stripe_sync/apply.ts";
 import {
@@ -12,7 +12,7 @@ import {
 } from "./stripe_sync/command.ts";
 import { adviceLines, differenceLine } from "./stripe_sync/differences.ts";
 
-const COMMAND_LINE = {
+const parse = commandLine({
   usage: "import",
   summary:
     `Imports the subscriptions that already exist at Stripe, as if their events had
@@ -22,12 +22,11 @@ as it is, and a different one is corrected unless a newer event changed it.`,
   environment: TARGET_ENVIRONMENT,
   exitCodes:
     "0 if every subscription is recorded, 1 if one is not, 3 if the import could not finish, 130 if it was interrupted",
-} satisfies CommandLine;
+});
 
 if (import.meta.main) {
   await runCommand(
-    (args, here) =>
-      readTarget(parseCommandLine(args, COMMAND_LINE).values, here),
+    (args, here) => readTarget(parse(args).values, here),
     importSubscriptions,
   );
 }

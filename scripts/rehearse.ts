@@ -2,11 +2,7 @@
 import type Stripe from "stripe";
 import { settingsPrefix } from "../supabase/functions/_shared/billing/settings/providers.ts";
 import { abortOnEnd } from "./common/abort_on_end.ts";
-import {
-  type CommandLine,
-  parseCommandLine,
-  UsageError,
-} from "./common/cli.ts";
+import { commandLine, UsageError } from "./common/cli.ts";
 import { isLoopback } from "./common/loopback.ts";
 import { nextStep } from "./common/next_step.ts";
 import {
@@ -36,7 +32,7 @@ import {
 
 const INTERRUPTED = 130;
 
-const COMMAND_LINE = {
+const parse = commandLine({
   usage: "rehearse",
   summary:
     `Makes a subscription in your Stripe sandbox, changes it step by step, and shows
@@ -57,14 +53,14 @@ Ctrl-C. It was never run against Stripe itself: please send us its output.`,
   },
   exitCodes:
     "0 if every step and check succeeded, 1 if one did not, 3 if the rehearsal could not begin or end, 130 if it was interrupted",
-} satisfies CommandLine;
+});
 
 type Arguments = ReturnType<typeof parseRehearseArguments>;
 
 if (import.meta.main) await runCommand(parseRehearseArguments, run);
 
 function parseRehearseArguments(args: readonly string[], here: Surroundings) {
-  const { values } = parseCommandLine(args, COMMAND_LINE);
+  const { values } = parse(args);
   const target = readTarget({ ...values, mode: "test" }, here);
   const { projectUrl } = target;
 

@@ -1,10 +1,5 @@
 /** The local stack has no Supabase Auth, which would sign tokens. */
-import {
-  type CommandLine,
-  parseCommandLine,
-  reportEnd,
-  UsageError,
-} from "./common/cli.ts";
+import { commandLine, reportEnd, UsageError } from "./common/cli.ts";
 import { asTyped } from "./common/how_started.ts";
 import { signToken } from "./local_stack/keys.ts";
 import { print } from "./common/print.ts";
@@ -14,7 +9,7 @@ const LIFETIME_SECONDS = 3_600;
 
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
-const COMMAND_LINE = {
+const parse = commandLine({
   usage: "token",
   summary:
     `Prints a token for a user of the local stack, valid for an hour. It is signed
@@ -24,12 +19,12 @@ with the local stack's public secret, so nothing else accepts it.`,
     "--account ID": "account_id in app_metadata, for a policy that reads it",
   },
   details: "Use it as Authorization, beside the publishable key as apikey.",
-} satisfies CommandLine;
+});
 
 if (import.meta.main) Deno.exit(await token(Deno.args).catch(reportEnd));
 
 async function token(args: readonly string[]): Promise<number> {
-  const { values } = parseCommandLine(args, COMMAND_LINE);
+  const { values } = parse(args);
   const { user, account } = values;
   if (!user) throw new UsageError("The user is missing: --user=ID.");
 

@@ -2,8 +2,8 @@
 import { join } from "node:path";
 import {
   type CommandLine,
+  commandLine,
   FaultInLines,
-  parseCommandLine,
   UsageError,
 } from "../common/cli.ts";
 import { asTyped, isFromPackage } from "../common/how_started.ts";
@@ -13,7 +13,7 @@ import { ignoredFiles, requireCleanTree } from "./git.ts";
 import { findProject } from "./project.ts";
 
 export async function parseFolder(args: readonly string[], line: CommandLine) {
-  const { values, operands } = parseCommandLine(args, line);
+  const { values, operands } = commandLine(line)(args);
   const [folder, ...more] = operands;
   if (folder === undefined || more.length > 0) {
     const [name] = line.usage.split(" ");

@@ -44,18 +44,19 @@ const HELP = { "--help": "show this text" };
 
 const TEXT_COLUMN = 23;
 
-/** No error repeats a value: it may be secret. */
-export function parseCommandLine<const Options extends OptionTexts>(
-  args: readonly string[],
+/** Returns what parses arguments. No error repeats a value: it may be secret. */
+export function commandLine<const Options extends OptionTexts>(
   command: CommandLine<Options>,
-): { values: Values<Options>; operands: readonly string[] } {
+) {
   const flags = Object.keys({ ...command.options, ...HELP });
-  const { values, positionals } = parse(args, flags);
-  if (values["help"]) throw new HelpRequest(helpText(command));
-  if (positionals.length > 0 && !command.usage.includes(" ")) {
-    throw new UsageError("This command takes options only.");
-  }
-  return { values: values as Values<Options>, operands: positionals };
+  return (args: readonly string[]) => {
+    const { values, positionals: operands } = parse(args, flags);
+    if (values["help"]) throw new HelpRequest(helpText(command));
+    if (operands.length > 0 && !command.usage.includes(" ")) {
+      throw new UsageError("This command takes options only.");
+    }
+    return { values: values as Values<Options>, operands };
+  };
 }
 
 /** Prints why a command ended, and returns its exit code. */

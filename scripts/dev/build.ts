@@ -2,7 +2,7 @@ import { dirname, join, relative } from "node:path";
 import { build } from "esbuild";
 import manifest from "../../package.json" with { type: "json" };
 import { builtFile, FUNCTIONS } from "../common/built.ts";
-import { parseCommandLine, reportEnd } from "../common/cli.ts";
+import { commandLine, reportEnd } from "../common/cli.ts";
 import { REPOSITORY } from "../common/how_started.ts";
 
 /**
@@ -28,12 +28,12 @@ if (import.meta.main) {
 }
 
 async function writeAll(): Promise<void> {
-  parseCommandLine(Deno.args, {
+  commandLine({
     usage: "build",
     summary:
       "Writes each function as one file into dist, which add and the npm package take.",
     options: {},
-  });
+  })(Deno.args);
   for (const name of FUNCTIONS) {
     const text = await buildFunction(name);
     const file = builtFile(name);

@@ -7,7 +7,7 @@
  * generated part then replaces all views and functions.
  */
 import { basename, join } from "node:path";
-import { parseCommandLine, reportEnd } from "../common/cli.ts";
+import { commandLine, reportEnd } from "../common/cli.ts";
 import { REPOSITORY } from "../common/how_started.ts";
 import {
   runSupabaseCli,
@@ -49,12 +49,12 @@ if (import.meta.main) {
 }
 
 async function writeMigration(): Promise<void> {
-  parseCommandLine(Deno.args, {
+  commandLine({
     usage: "migration",
     summary:
       "Writes the newest migration and the functions' types from supabase/schemas.",
     options: {},
-  });
+  })(Deno.args);
   await Deno.writeTextFile(MIGRATION, await migrationText());
   console.log(`Wrote ${MIGRATION}, the newest migration`);
 

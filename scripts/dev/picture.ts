@@ -1,4 +1,4 @@
-import { parseCommandLine, reportEnd } from "../common/cli.ts";
+import { commandLine, reportEnd } from "../common/cli.ts";
 import { createCommand } from "../common/create_command.ts";
 import { LOCAL_SIGNING_SECRETS } from "../common/environment.ts";
 import { createLiveView } from "../live_view/live_view.ts";
@@ -29,12 +29,12 @@ if (import.meta.main) {
 }
 
 async function writePicture(): Promise<void> {
-  parseCommandLine(Deno.args, {
+  commandLine({
     usage: "picture",
     summary:
       "Draws the README's picture, of events that it sends to a new local stack.",
     options: {},
-  });
+  })(Deno.args);
   const dataDir = await Deno.makeTempDir({ prefix: "billing-webhook-data-" });
   try {
     await Deno.writeTextFile(PICTURE, draw(await record(dataDir)));

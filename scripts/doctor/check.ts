@@ -24,12 +24,11 @@ export interface Here extends RequestTools {
 }
 
 /** What checks read of a project, by its REST API. */
-export interface Project {
+export interface Project extends Here {
   readonly url: string;
   readonly provider: ProviderName;
   readonly health: Promise<Row<"billing_health"> | undefined>;
   readonly read: Api["read"];
-  readonly here: Here;
 }
 
 /** The schedule wakes the worker every minute, so this is late. */

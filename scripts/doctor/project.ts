@@ -65,7 +65,7 @@ export async function* checkProject(
     throw new Failed(`the schedule has ${fault}. ${schedule}`);
   });
 
-  const known = { url: projectUrl ?? "", provider, health, read, here };
+  const known = { ...here, url: projectUrl ?? "", provider, health, read };
   if (settings) yield* checkSettings(settings, known);
 
   yield check("failures", async () => {
@@ -132,7 +132,7 @@ export async function readSettings(url: string, key: string, here: Here) {
 }
 
 async function checkNotifications(
-  { health, read, here }: Project,
+  { health, read, clock }: Project,
 ): Promise<string> {
   const { notifications_given_up: givenUp, notifications_pending: waiting } =
     await health ?? {};
@@ -142,7 +142,7 @@ async function checkNotifications(
     );
   }
 
-  const ago = (ms: number) => new Date(here.clock() - ms).toISOString();
+  const ago = (ms: number) => new Date(clock() - ms).toISOString();
   const [overdue] = await read("billing_notifications", {
     select: "next_attempt_at",
     status: "eq.pending",

@@ -30,7 +30,7 @@ export async function* checkSettings(
   settings: Partial<Settings>,
   project: Project,
 ): Findings {
-  const { url, provider, health, here } = project;
+  const { url, provider, health, clock } = project;
   const to = instructionsFor(url, "billing-webhook billing-worker");
 
   const {
@@ -48,7 +48,7 @@ export async function* checkSettings(
       const danger = whyUnsafeToAcknowledge(
         (await health)?.last_scheduled_run_at,
         hasAlerts,
-        here.clock(),
+        clock(),
       );
       if (danger === undefined) return "failures are retried, and reported";
       throw new Failed(
@@ -124,11 +124,10 @@ function checkFormat(
 }
 
 async function checkSweep(
-  { provider, health, read, here }: Project,
+  { provider, health, read, clock }: Project,
 ): Promise<string> {
   const [row] = await read("billing_sweeps", { provider: `eq.${provider}` });
-  const isPast = (time: string, ms: number) =>
-    here.clock() - Date.parse(time) > ms;
+  const isPast = (time: string, ms: number) => clock() - Date.parse(time) > ms;
   const wait = "waits for the schedule: run this again in ten minutes";
   if (row === undefined || isPast(row.wanted_at, RUN_MS)) {
     throw new Skipped(wait);

@@ -1,9 +1,5 @@
 import { resolve } from "node:path";
-import {
-  type CommandLine,
-  parseCommandLine,
-  UsageError,
-} from "../common/cli.ts";
+import { commandLine, UsageError } from "../common/cli.ts";
 import type { Environment } from "../common/environment.ts";
 
 /** The first two are those of `supabase start`. 0 is any free port. */
@@ -28,7 +24,7 @@ export const DATA_OPTION = {
     "where the data is kept, also BILLING_STACK_DATA (default: .stack; for root, a folder below /var/tmp)",
 } as const;
 
-const START = {
+const parse = commandLine({
   usage: "start",
   summary: "Runs the receiver on this machine, without Docker.",
   options: {
@@ -49,13 +45,13 @@ The functions get the environment of this command, and supabase/functions/.env
 for variables that are not set there. The other commands find the stack by
 themselves; if its data is elsewhere, they need the same BILLING_STACK_DATA. Two
 stacks need two folders and two bases.`,
-} satisfies CommandLine;
+});
 
 export function parseStartArguments(
   args: readonly string[],
   env: Environment,
 ) {
-  const { values } = parseCommandLine(args, START);
+  const { values } = parse(args);
   const base = numberUpTo(
     MAX_PORT - DEFAULTS.webhook + STANDARD_BASE,
     (values["port-base"] ?? env["BILLING_PORT_BASE"]) || `${STANDARD_BASE}`,

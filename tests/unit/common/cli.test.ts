@@ -8,7 +8,7 @@ import { relative } from "node:path";
 import deno from "../../../deno.json" with { type: "json" };
 import {
   type CommandLine,
-  parseCommandLine,
+  commandLine,
   UsageError,
 } from "../../../scripts/common/cli.ts";
 import { closest } from "../../../scripts/common/closest.mjs";
@@ -36,10 +36,10 @@ const COMMAND = {
 } as const satisfies CommandLine;
 
 function parse(line: string) {
-  return parseCommandLine(line.split(" ").filter(Boolean), COMMAND);
+  return commandLine(COMMAND)(line.split(" ").filter(Boolean));
 }
 
-Deno.test("parseCommandLine() returns values and operands, in any order", () => {
+Deno.test("commandLine() returns values and operands, in any order", () => {
   assertEquals({ ...parse("").values }, {});
   const { values, operands } = parse(
     "a --mode=two b --apply --api-key=-x --mode three -- --c",
@@ -63,19 +63,19 @@ const REFUSED = {
   "--apy-key=hunter2": "Unknown option --apy-key. Did you mean --api-key?",
 };
 
-Deno.test("parseCommandLine() says what is wrong, without a value", () => {
+Deno.test("commandLine() says what is wrong, without a value", () => {
   for (const [line, message] of Object.entries(REFUSED)) {
     assertEquals(assertThrows(() => parse(line), UsageError).message, message);
   }
   assertEquals(closest("craeted", ["created", "updated"]), "created");
   // The closest option, not the first.
   const command = { ...COMMAND, options: { "--curl": "", "--url": "" } };
-  const read = (word: string) => () => parseCommandLine([word], command);
+  const read = (word: string) => () => commandLine(command)([word]);
   assertThrows(read("--urls"), UsageError, "Did you mean --url?");
 
   const optionsOnly = { ...COMMAND, usage: "example" };
   const { message } = assertThrows(
-    () => parseCommandLine(["hunter2"], optionsOnly),
+    () => commandLine(optionsOnly)(["hunter2"]),
     UsageError,
   );
   assertEquals(message, "This command takes options only.");
