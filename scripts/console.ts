@@ -1,5 +1,5 @@
 import { aborted, abortOnEnd } from "./common/abort_on_end.ts";
-import { commandLine, reportEnd, UsageError } from "./common/cli.ts";
+import { commandLine, print, reportEnd, UsageError } from "./common/cli.ts";
 import { requireDeno } from "./common/deno_version.ts";
 import {
   lookAround,
@@ -9,7 +9,6 @@ import {
   readProject,
   type Surroundings,
 } from "./common/option_values.ts";
-import { print } from "./common/print.ts";
 import type { ProjectAccess } from "./common/project_api.ts";
 import { createConsole, createSession } from "./console/app.tsx";
 import { openProject } from "./console/project.ts";

@@ -1,6 +1,5 @@
 /** The result goes to standard output, progress to standard error. */
-import { commandLine } from "./common/cli.ts";
-import { print, printError } from "./common/print.ts";
+import { commandLine, print, printError } from "./common/cli.ts";
 import { importPages } from "./stripe_sync/apply.ts";
 import {
   type Context,

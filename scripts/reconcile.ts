@@ -1,6 +1,5 @@
 /** The result goes to standard output, progress to standard error. */
-import { commandLine } from "./common/cli.ts";
-import { print, printError } from "./common/print.ts";
+import { commandLine, print, printError } from "./common/cli.ts";
 import type { Surroundings } from "./common/option_values.ts";
 import { applyMissed, importPages } from "./stripe_sync/apply.ts";
 import {

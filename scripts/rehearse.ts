@@ -2,7 +2,7 @@
 import type Stripe from "stripe";
 import { settingsPrefix } from "../supabase/functions/_shared/billing/settings/providers.ts";
 import { abortOnEnd } from "./common/abort_on_end.ts";
-import { commandLine, UsageError } from "./common/cli.ts";
+import { commandLine, print, printError, UsageError } from "./common/cli.ts";
 import { isLoopback } from "./common/loopback.ts";
 import { nextStep } from "./common/next_step.ts";
 import {
@@ -10,7 +10,6 @@ import {
   PROJECT_ENVIRONMENT,
   type Surroundings,
 } from "./common/option_values.ts";
-import { print, printError } from "./common/print.ts";
 import { openApi } from "./common/project_api.ts";
 import type { Findings } from "./doctor/check.ts";
 import { checkEndpoint } from "./doctor/endpoint.ts";

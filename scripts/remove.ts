@@ -1,8 +1,7 @@
 import { carryOut, linesOf, parseFolder } from "./add/command.ts";
 import { readMigrations, readProject } from "./add/project.ts";
 import { planRemoval } from "./add/removal.ts";
-import { type CommandLine, reportEnd } from "./common/cli.ts";
-import { print } from "./common/print.ts";
+import { type CommandLine, print, reportEnd } from "./common/cli.ts";
 
 const COMMAND_LINE = {
   usage: "remove <folder>",

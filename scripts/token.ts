@@ -1,8 +1,7 @@
 /** The local stack has no Supabase Auth, which would sign tokens. */
-import { commandLine, reportEnd, UsageError } from "./common/cli.ts";
+import { commandLine, print, reportEnd, UsageError } from "./common/cli.ts";
 import { asTyped } from "./common/how_started.ts";
 import { signToken } from "./local_stack/keys.ts";
-import { print } from "./common/print.ts";
 import { findRunningStack } from "./common/running_stack.ts";
 
 const LIFETIME_SECONDS = 3_600;

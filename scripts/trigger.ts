@@ -1,9 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { reportEnd } from "./common/cli.ts";
+import { print, printError, reportEnd } from "./common/cli.ts";
 import { asTyped } from "./common/how_started.ts";
 import { isLoopback, LOCAL_PROJECT_URL } from "./common/loopback.ts";
 import { lookAround } from "./common/option_values.ts";
-import { print, printError } from "./common/print.ts";
 import { providerSettings, signatureHeaders } from "./common/sign.ts";
 import type { ProjectAccess } from "./common/project_api.ts";
 import { sendRequest } from "./common/requests.ts";

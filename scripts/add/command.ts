@@ -4,10 +4,11 @@ import {
   type CommandLine,
   commandLine,
   FaultInLines,
+  print,
   UsageError,
 } from "../common/cli.ts";
 import { asTyped, isFromPackage } from "../common/how_started.ts";
-import { print, wrap } from "../common/print.ts";
+import { wrap } from "../common/text.ts";
 import { type Change, writeChanges } from "./changes.ts";
 import { ignoredFiles, requireCleanTree } from "./git.ts";
 import { findProject } from "./project.ts";

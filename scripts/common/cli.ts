@@ -3,7 +3,7 @@ import "./deno_version.ts";
 import { parseArgs } from "node:util";
 import { closest } from "./closest.mjs";
 import { asTyped } from "./how_started.ts";
-import { print, printError, wrap } from "./print.ts";
+import { printable, wrap } from "./text.ts";
 
 /** Help texts: "--url URL" takes a value, "--apply" does not. */
 export type OptionTexts = Readonly<Record<`--${string}`, string>>;
@@ -57,6 +57,14 @@ export function commandLine<const Options extends OptionTexts>(
     }
     return { values: values as Values<Options>, operands };
   };
+}
+
+export function print(...lines: readonly string[]): void {
+  for (const line of lines) console.log(printable(line));
+}
+
+export function printError(...lines: readonly string[]): void {
+  for (const line of lines) console.error(printable(line));
 }
 
 /** Prints why a command ended, and returns its exit code. */

@@ -2,14 +2,13 @@
 import { checkKey } from "../../supabase/functions/_shared/billing/settings/deployment.ts";
 import { LOCAL_SECRET_KEY } from "../../supabase/functions/_shared/billing/settings/local_stack.ts";
 import { closest } from "./closest.mjs";
-import { UsageError } from "./cli.ts";
+import { printError, UsageError } from "./cli.ts";
 import {
   type Environment,
   functionEnvironment,
   readEnvFile,
 } from "./environment.ts";
 import { isLoopback, LOCAL_PROJECT_URL } from "./loopback.ts";
-import { printError } from "./print.ts";
 import { findRunningStack, type RunningStack } from "./running_stack.ts";
 import { PROVIDER_NAMES, type ProviderName } from "./sign.ts";
 

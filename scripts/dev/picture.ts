@@ -1,5 +1,5 @@
 import { commandLine, reportEnd } from "../common/cli.ts";
-import { createCommand } from "../common/create_command.ts";
+import { createCommand } from "../common/processes.ts";
 import { LOCAL_SIGNING_SECRETS } from "../common/environment.ts";
 import { createLiveView } from "../live_view/live_view.ts";
 import { startNotificationReceiver } from "../local_stack/notification_receiver.ts";

@@ -3,8 +3,7 @@ import { join } from "node:path";
 import importMap from "../../import_map.json" with { type: "json" };
 import type { Environment } from "../common/environment.ts";
 import { FaultInLines } from "../common/cli.ts";
-import { createCommand } from "../common/create_command.ts";
-import { signalTo } from "../common/processes.ts";
+import { createCommand, signalTo } from "../common/processes.ts";
 import { REPOSITORY } from "../common/how_started.ts";
 
 /** The npm packages whose programs the local stack runs. */

@@ -6,7 +6,12 @@ import {
   readFormatName,
   settingsPrefix,
 } from "../../supabase/functions/_shared/billing/settings/providers.ts";
-import { reportEnd, UsageError, type Values } from "../common/cli.ts";
+import {
+  printError,
+  reportEnd,
+  UsageError,
+  type Values,
+} from "../common/cli.ts";
 import { isLoopback } from "../common/loopback.ts";
 import {
   lookAround,
@@ -19,7 +24,6 @@ import {
   readProvider,
   type Surroundings,
 } from "../common/option_values.ts";
-import { printError } from "../common/print.ts";
 import { openApi } from "../common/project_api.ts";
 import type { ProviderName } from "../common/sign.ts";
 import type { Wait } from "./retry.ts";

@@ -1,5 +1,5 @@
 import Stripe from "stripe";
-import { printError } from "../common/print.ts";
+import { printError } from "../common/cli.ts";
 import { retry, type Wait } from "./retry.ts";
 
 /** The largest page that Stripe gives. */

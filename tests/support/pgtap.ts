@@ -1,7 +1,7 @@
 /** Runs the pgTAP tests, every `*.test.sql`. */
 import { assert, assertEquals } from "@std/assert";
 import postgres from "postgres";
-import { createCommand } from "../../scripts/common/create_command.ts";
+import { createCommand } from "../../scripts/common/processes.ts";
 import { REPOSITORY } from "../../scripts/common/how_started.ts";
 import { installSupabaseExtensions } from "./supabase_extensions.ts";
 

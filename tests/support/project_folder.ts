@@ -11,7 +11,7 @@ import {
   readText,
   type Receiver,
 } from "../../scripts/add/project.ts";
-import { createCommand } from "../../scripts/common/create_command.ts";
+import { createCommand } from "../../scripts/common/processes.ts";
 
 /** What this repository adds. */
 export const newest: Receiver = await readReceiver();

@@ -1,5 +1,5 @@
 /** Runs the commands as users do, each in a process of its own. */
-import { createCommand } from "../../scripts/common/create_command.ts";
+import { createCommand } from "../../scripts/common/processes.ts";
 import { REPOSITORY } from "../../scripts/common/how_started.ts";
 import { setting } from "./test_environment.ts";
 

@@ -1,6 +1,6 @@
 import { LEGACY_DEFAULT_PRIVILEGES_SQL } from "../../scripts/local_stack/migrations.ts";
 import postgres from "postgres";
-import { createCommand } from "../../scripts/common/create_command.ts";
+import { createCommand } from "../../scripts/common/processes.ts";
 import {
   type Environment,
   functionEnvironment,

@@ -1,7 +1,7 @@
 /** A user at a terminal, who types the commands of the docs. */
 import { stripVTControlCharacters } from "node:util";
 import manifest from "../../package.json" with { type: "json" };
-import { createCommand } from "../../scripts/common/create_command.ts";
+import { createCommand } from "../../scripts/common/processes.ts";
 import {
   type ProcessGroup,
   spawnGroup,

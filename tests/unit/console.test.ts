@@ -15,7 +15,7 @@ import { parseConsoleArguments } from "../../scripts/console.ts";
 import { createConsole, createSession } from "../../scripts/console/app.tsx";
 import { compareLines, prettyJson } from "../../scripts/console/payload.tsx";
 import { openProject } from "../../scripts/console/project.ts";
-import { HIDDEN } from "../../scripts/common/print.ts";
+import { HIDDEN } from "../../scripts/common/text.ts";
 import { distance } from "../../scripts/console/ui.tsx";
 import {
   type FormatName,

@@ -19,7 +19,7 @@ import {
   readProject,
   readSecret,
 } from "../../../scripts/common/option_values.ts";
-import { printable } from "../../../scripts/common/print.ts";
+import { printable } from "../../../scripts/common/text.ts";
 import { restHeaders } from "../../../scripts/common/project_api.ts";
 import { LOCAL_SECRET_KEY } from "../../../supabase/functions/_shared/billing/settings/local_stack.ts";
 import { runCommand } from "../../support/run_script.ts";
