@@ -7,8 +7,8 @@ import {
   type Environment,
   functionEnvironment,
   LOCAL_SIGNING_SECRETS,
+  REPOSITORY,
 } from "../scripts/common/environment.ts";
-import { REPOSITORY } from "../scripts/common/how_started.ts";
 import { isListening } from "../scripts/common/loopback.ts";
 import { withDatabase } from "../scripts/local_stack/databases.ts";
 import {

@@ -3,7 +3,7 @@ import { makePlan } from "./add/plan.ts";
 import { readProject, readReceiver } from "./add/project.ts";
 import { toolNotes } from "./add/tools.ts";
 import { type CommandLine, print, reportEnd } from "./common/cli.ts";
-import { asTyped, isFromPackage } from "./common/how_started.ts";
+import { asTyped, isFromPackage } from "./common/environment.ts";
 
 const COMMAND_LINE = {
   usage: "add <folder>",

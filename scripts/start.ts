@@ -9,11 +9,12 @@ import {
   publishRunningStack,
 } from "./common/running_stack.ts";
 import {
+  asTyped,
   type Environment,
   functionEnvironment,
+  PROJECT,
   readEnvFile,
 } from "./common/environment.ts";
-import { asTyped, PROJECT } from "./common/how_started.ts";
 import { createLiveView, plainLine } from "./live_view/live_view.ts";
 import { announcement } from "./local_stack/announcement.ts";
 import { startNotificationReceiver } from "./local_stack/notification_receiver.ts";

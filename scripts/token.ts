@@ -1,6 +1,6 @@
 /** The local stack has no Supabase Auth, which would sign tokens. */
 import { commandLine, print, reportEnd, UsageError } from "./common/cli.ts";
-import { asTyped } from "./common/how_started.ts";
+import { asTyped } from "./common/environment.ts";
 import { signToken } from "./local_stack/keys.ts";
 import { findRunningStack } from "./common/running_stack.ts";
 

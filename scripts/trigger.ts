@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { print, printError, reportEnd } from "./common/cli.ts";
-import { asTyped } from "./common/how_started.ts";
+import { asTyped } from "./common/environment.ts";
 import { isLoopback, LOCAL_PROJECT_URL } from "./common/loopback.ts";
 import { lookAround } from "./common/option_values.ts";
 import { providerSettings, signatureHeaders } from "./common/sign.ts";

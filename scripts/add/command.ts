@@ -7,7 +7,7 @@ import {
   print,
   UsageError,
 } from "../common/cli.ts";
-import { asTyped, isFromPackage } from "../common/how_started.ts";
+import { asTyped, isFromPackage } from "../common/environment.ts";
 import { wrap } from "../common/text.ts";
 import { type Change, writeChanges } from "./changes.ts";
 import { ignoredFiles, requireCleanTree } from "./git.ts";

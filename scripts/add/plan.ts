@@ -1,5 +1,5 @@
 import { basename, dirname, join } from "node:path";
-import { REPOSITORY } from "../common/how_started.ts";
+import { REPOSITORY } from "../common/environment.ts";
 import { type Change, obstacles } from "./changes.ts";
 import { planConfig } from "./config.ts";
 import { planMigrations } from "./migrations.ts";

@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { basename, dirname, join, normalize, resolve } from "node:path";
 import manifest from "../../package.json" with { type: "json" };
 import { builtFile, FUNCTIONS } from "../common/built.ts";
-import { REPOSITORY } from "../common/how_started.ts";
+import { REPOSITORY } from "../common/environment.ts";
 import { type Config, readConfig, valueAt } from "./config.ts";
 
 export const MANIFEST = "billing.json";

@@ -2,7 +2,7 @@
 import "./deno_version.ts";
 import { parseArgs } from "node:util";
 import { closest } from "./closest.mjs";
-import { asTyped } from "./how_started.ts";
+import { asTyped } from "./environment.ts";
 import { printable, wrap } from "./text.ts";
 
 /** Help texts: "--url URL" takes a value, "--apply" does not. */

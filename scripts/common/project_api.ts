@@ -4,7 +4,7 @@
  */
 import type { Database } from "../../supabase/functions/_shared/billing/database/database.types.ts";
 import type { Settings } from "../../supabase/functions/billing-worker/handle_wake.ts";
-import { asTyped } from "./how_started.ts";
+import { asTyped } from "./environment.ts";
 import { isLoopback } from "./loopback.ts";
 import { type Reply, type RequestTools, sendRequest } from "./requests.ts";
 

@@ -2,8 +2,7 @@
 import { createHash } from "node:crypto";
 import { join } from "node:path";
 import process from "node:process";
-import type { Environment } from "./environment.ts";
-import { isFromPackage, PROJECT } from "./how_started.ts";
+import { type Environment, isFromPackage, PROJECT } from "./environment.ts";
 import { isListening, isLoopback } from "./loopback.ts";
 
 export const RUNNING_FILE = "running.json";

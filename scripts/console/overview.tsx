@@ -4,7 +4,7 @@ import {
   type ErrorCode,
   ERRORS,
 } from "../../supabase/functions/_shared/billing/errors.ts";
-import { asTyped } from "../common/how_started.ts";
+import { asTyped } from "../common/environment.ts";
 import type { ProjectError, Row } from "../common/project_api.ts";
 import type { Project } from "./project.ts";
 import * as ui from "./ui.tsx";

@@ -1,6 +1,6 @@
 /** The project that the console shows: its database, and its worker. */
 import type { Database } from "../../supabase/functions/_shared/billing/database/database.types.ts";
-import { asTyped } from "../common/how_started.ts";
+import { asTyped } from "../common/environment.ts";
 import * as api from "../common/project_api.ts";
 import { type RequestTools, sendRequest } from "../common/requests.ts";
 

@@ -3,7 +3,7 @@ import { build } from "esbuild";
 import manifest from "../../package.json" with { type: "json" };
 import { builtFile, FUNCTIONS } from "../common/built.ts";
 import { commandLine, reportEnd } from "../common/cli.ts";
-import { REPOSITORY } from "../common/how_started.ts";
+import { REPOSITORY } from "../common/environment.ts";
 
 /**
  * ESLint's lines come first, or it finds faults in the others. It warns if the

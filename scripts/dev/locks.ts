@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { commandLine, reportEnd } from "../common/cli.ts";
 import { FUNCTIONS } from "../common/built.ts";
-import { REPOSITORY } from "../common/how_started.ts";
+import { REPOSITORY } from "../common/environment.ts";
 import {
   OWN_IMPORT_MAP,
   OWN_LOCK,

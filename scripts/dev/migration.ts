@@ -8,7 +8,7 @@
  */
 import { basename, join } from "node:path";
 import { commandLine, reportEnd } from "../common/cli.ts";
-import { REPOSITORY } from "../common/how_started.ts";
+import { REPOSITORY } from "../common/environment.ts";
 import {
   runSupabaseCli,
   runTool,

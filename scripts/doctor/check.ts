@@ -1,5 +1,4 @@
-import type { Environment } from "../common/environment.ts";
-import { asTyped } from "../common/how_started.ts";
+import { asTyped, type Environment } from "../common/environment.ts";
 import { isLoopback } from "../common/loopback.ts";
 import type { Api, Row } from "../common/project_api.ts";
 import type { ProviderName } from "../common/sign.ts";

@@ -1,6 +1,5 @@
 import postgres from "postgres";
-import type { Environment } from "../common/environment.ts";
-import { asTyped } from "../common/how_started.ts";
+import { asTyped, type Environment } from "../common/environment.ts";
 import { isLoopback } from "../common/loopback.ts";
 import {
   check,

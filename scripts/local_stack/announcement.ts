@@ -4,13 +4,12 @@ import {
   readOfEach,
   settingsPrefix,
 } from "../../supabase/functions/_shared/billing/settings/providers.ts";
-import { asTyped } from "../common/how_started.ts";
+import { asTyped, type Environment } from "../common/environment.ts";
 import {
   PROVIDER_NAMES,
   type ProviderName,
   providerSettings,
 } from "../common/sign.ts";
-import type { Environment } from "../common/environment.ts";
 import { eventTypesOf } from "../events/provider_events.ts";
 import { LOCAL_PROJECT_URL } from "../common/loopback.ts";
 import type { Stack } from "./stack.ts";

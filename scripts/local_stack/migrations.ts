@@ -2,7 +2,7 @@
 import { join } from "node:path";
 import postgres from "postgres";
 import { FaultInLines } from "../common/cli.ts";
-import { asTyped, PROJECT, REPOSITORY } from "../common/how_started.ts";
+import { asTyped, PROJECT, REPOSITORY } from "../common/environment.ts";
 import { printable, wrap } from "../common/text.ts";
 import { runSupabaseCli } from "./tools.ts";
 import { withDatabase } from "./databases.ts";

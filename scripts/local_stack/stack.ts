@@ -1,5 +1,4 @@
-import type { Environment } from "../common/environment.ts";
-import { isFromPackage } from "../common/how_started.ts";
+import { type Environment, isFromPackage } from "../common/environment.ts";
 import { localKeys } from "./keys.ts";
 import { databaseUrls, setUpServer } from "./databases.ts";
 import {

@@ -1,10 +1,9 @@
 /** Runs programs that end by themselves, above all the Supabase CLI. */
 import { join } from "node:path";
 import importMap from "../../import_map.json" with { type: "json" };
-import type { Environment } from "../common/environment.ts";
+import { type Environment, REPOSITORY } from "../common/environment.ts";
 import { FaultInLines } from "../common/cli.ts";
 import { createCommand, signalTo } from "../common/processes.ts";
-import { REPOSITORY } from "../common/how_started.ts";
 
 /** The npm packages whose programs the local stack runs. */
 export const NODE_MODULES = join(REPOSITORY, "node_modules");

@@ -12,7 +12,7 @@ import { readEventId } from "../../supabase/functions/_shared/billing/events/par
 import { LOCAL_SECRET_KEY } from "../../supabase/functions/_shared/billing/settings/local_stack.ts";
 import { describeFailedBody } from "../../supabase/functions/_shared/billing/database/record_failure.ts";
 import { settingsPrefix } from "../../supabase/functions/_shared/billing/settings/providers.ts";
-import { asTyped } from "../common/how_started.ts";
+import { asTyped } from "../common/environment.ts";
 import { isLoopback } from "../common/loopback.ts";
 import {
   givenProjectUrl,

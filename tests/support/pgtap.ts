@@ -2,7 +2,7 @@
 import { assert, assertEquals } from "@std/assert";
 import postgres from "postgres";
 import { createCommand } from "../../scripts/common/processes.ts";
-import { REPOSITORY } from "../../scripts/common/how_started.ts";
+import { REPOSITORY } from "../../scripts/common/environment.ts";
 import { installSupabaseExtensions } from "./supabase_extensions.ts";
 
 const FOLDER = `${REPOSITORY}/supabase/tests`;

@@ -3,7 +3,7 @@ import { dirname, join } from "node:path";
 import { readFolder } from "../../../scripts/add/project.ts";
 import { FUNCTIONS } from "../../../scripts/common/built.ts";
 import { createCommand } from "../../../scripts/common/processes.ts";
-import { REPOSITORY } from "../../../scripts/common/how_started.ts";
+import { REPOSITORY } from "../../../scripts/common/environment.ts";
 import {
   COMMANDS,
   OWN_IMPORT_MAP,
