@@ -3,6 +3,7 @@ import {
   print,
   printError,
   reportEnd,
+  terminalColumns,
   UsageError,
 } from "./common/cli.ts";
 import type { Environment } from "./common/environment.ts";
@@ -47,8 +48,7 @@ async function doctor(args: readonly string[]): Promise<number> {
 
   const { url, projectUrl } = target;
   const project = projectUrl ? `project ${projectUrl}` : "without a project";
-  const width = Deno.stdout.isTerminal() ? Deno.consoleSize().columns : 0;
-  const columns = width < 40 ? 80 : width; // Some terminals report 0.
+  const columns = terminalColumns();
   printError(...wrap(`Checking ${url}, ${project}`, columns));
 
   const here = { ...surroundings, clock: Date.now };

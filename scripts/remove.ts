@@ -33,7 +33,7 @@ const LAST = [
 
 if (import.meta.main) Deno.exit(await remove(Deno.args).catch(reportEnd));
 
-export async function remove(args: readonly string[]): Promise<number> {
+async function remove(args: readonly string[]): Promise<number> {
   const { path, mode } = await parseFolder(args, COMMAND_LINE);
   const project = await readProject(path);
   if (project.manifest.version === "") {

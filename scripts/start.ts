@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { isDeepStrictEqual, styleText } from "node:util";
 import { aborted, abortOnEnd } from "./common/abort_on_end.ts";
-import { reportEnd } from "./common/cli.ts";
+import { reportEnd, terminalColumns } from "./common/cli.ts";
 import {
   defaultStateFolder,
   publishRunningStack,
@@ -98,7 +98,12 @@ async function run(
 
   const beginMs = performance.now();
   const view = Deno.stdout.isTerminal()
-    ? createLiveView({ print, columns, paint: styleText, clock: Date.now })
+    ? createLiveView({
+      print,
+      columns: terminalColumns,
+      paint: styleText,
+      clock: Date.now,
+    })
     : (line: string, source: string) => print(plainLine(line, source));
   // Until the stack is announced, the lines wait.
   const held: Parameters<Log>[] = [];
@@ -205,11 +210,6 @@ async function wakeWorker({ urls, keys }: Stack): Promise<void> {
     headers: { apikey: keys.secret },
   });
   await response.body?.cancel();
-}
-
-/** Returns the terminal's width. A terminal that does not know it reports 0. */
-function columns(): number {
-  return Deno.consoleSize().columns || 80;
 }
 
 /**

@@ -6,7 +6,7 @@ import { asTyped } from "./environment.ts";
 import { printable, wrap } from "./text.ts";
 
 /** Help texts: "--url URL" takes a value, "--apply" does not. */
-export type OptionTexts = Readonly<Record<`--${string}`, string>>;
+type OptionTexts = Readonly<Record<`--${string}`, string>>;
 
 export interface CommandLine<Options extends OptionTexts = OptionTexts> {
   /** The name of the task, and how its operands are written, if it has any. */
@@ -31,7 +31,7 @@ export class UsageError extends Error {
   override name = "UsageError";
 }
 
-export class HelpRequest extends Error {
+class HelpRequest extends Error {
   override name = "HelpRequest";
 }
 
@@ -147,4 +147,9 @@ function list(texts: Readonly<Record<string, string>>): string {
     return head + (head.endsWith(" ") ? "" : indent) +
       wrap(text, 80 - TEXT_COLUMN).join(indent);
   }).join("\n");
+}
+
+/** Returns the width of the output; 80 if it is no terminal, or one that reports 0. */
+export function terminalColumns(): number {
+  return Deno.stdout.isTerminal() && Deno.consoleSize().columns || 80;
 }

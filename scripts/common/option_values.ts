@@ -90,7 +90,7 @@ export function givenProjectUrl(
   );
 }
 
-export function safeUrl(text: string): URL | undefined {
+function safeUrl(text: string): URL | undefined {
   const url = URL.parse(text);
   const isSafe = url?.protocol === "https:" ||
     (url?.protocol === "http:" && isLoopback(text));

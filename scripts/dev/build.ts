@@ -48,7 +48,7 @@ async function writeAll(): Promise<void> {
  * Returns a function as one module, with its packages, and their licences at its end:
  * the same bytes on any machine.
  */
-export async function buildFunction(name: string): Promise<string> {
+async function buildFunction(name: string): Promise<string> {
   const { outputFiles: [bundle], metafile } = await build({
     entryPoints: [`supabase/functions/${name}/index.ts`],
     absWorkingDir: await Deno.realPath(REPOSITORY),

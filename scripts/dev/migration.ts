@@ -20,7 +20,7 @@ const SCHEMAS = join(REPOSITORY, "supabase/schemas");
 const MIGRATIONS = join(REPOSITORY, "supabase/migrations");
 
 /** In the order in which a database gets them. */
-export const SCHEMA_FILES: readonly string[] = Array.from(
+const SCHEMA_FILES: readonly string[] = Array.from(
   Deno.readDirSync(SCHEMAS),
   ({ name }) => join(SCHEMAS, name),
 ).sort();

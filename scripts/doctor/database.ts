@@ -58,14 +58,14 @@ export async function* checkDatabase(
     orSkip(dbUrl, "needs SUPABASE_DB_URL");
     return orSkip(sql, "fix the database first");
   };
-  const checks = {
-    migration: () => checkMigration(database(), place),
-    schedule: () =>
-      checkSchedule(database(), orSkip(projectUrl, "needs SUPABASE_URL"), here),
-  };
-  for (const [name, look] of Object.entries(checks)) {
-    yield check(name, () => look().catch((error) => failCheck(error, place)));
-  }
+  const fail = (error: CodedError) => failCheck(error, place);
+  yield check("migration", () => checkMigration(database(), place).catch(fail));
+  yield check(
+    "schedule",
+    () =>
+      checkSchedule(database(), orSkip(projectUrl, "needs SUPABASE_URL"), here)
+        .catch(fail),
+  );
 }
 
 async function supportedVersion(sql: postgres.Sql): Promise<string> {

@@ -66,7 +66,7 @@ export interface AddOn {
   readonly usageType?: string;
 }
 
-export type PreviousValues = Omit<
+type PreviousValues = Omit<
   SubscriptionEventOptions,
   keyof EventOptions | "usageType" | "livemode" | "previous"
 >;

@@ -107,9 +107,16 @@ export async function updateProjectDatabase(
 
     const notes: string[] = [];
     for (const migration of pending) {
-      const failure = await failureOf(applyMigration(sql, migration));
-      if (failure === undefined) continue;
-      const lines = [`  ${migration.file}`, ...failure];
+      const error = await applyMigration(sql, migration).catch((error) =>
+        error
+      );
+      if (error === undefined) continue;
+      if (!(error instanceof postgres.PostgresError)) throw error;
+      const reason = wrap(printable(error.message), 74).slice(0, 12);
+      const lines = [
+        `  ${migration.file}`,
+        ...reason.map((line) => `    ${line}`),
+      ];
       if (`migrations/${migration.file}` in ours) {
         const title = "Cannot start, because the receiver's migration failed:";
         const hint = `To delete the local data, ${RESET}`;
@@ -181,16 +188,4 @@ function refuse(migration: string): never {
   throw new Error(
     `Cannot start: the local data was made by another version of migration ${migration}. To delete it, ${RESET}`,
   );
-}
-
-/** Returns the lines that say why a migration fails; of very many, the first. */
-async function failureOf(applied: Promise<void>) {
-  try {
-    await applied;
-    return undefined;
-  } catch (error) {
-    if (!(error instanceof postgres.PostgresError)) throw error;
-    const reason = wrap(printable(error.message), 74).slice(0, 12);
-    return reason.map((line) => `    ${line}`);
-  }
 }
