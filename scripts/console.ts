@@ -1,4 +1,5 @@
-import { aborted, abortOnEnd } from "./common/abort_on_end.ts";
+import { aborted } from "node:util";
+import { abortOnEnd } from "./common/abort_on_end.ts";
 import { commandLine, print, reportEnd, UsageError } from "./common/cli.ts";
 import { requireDeno } from "./common/deno_version.ts";
 import {
@@ -45,7 +46,7 @@ async function main(args: readonly string[]): Promise<number> {
     `  ${running.link}`,
     "Stop with Ctrl-C",
   );
-  await aborted(ending.signal);
+  await aborted(ending.signal, ending);
   return 0;
 }
 

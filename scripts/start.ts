@@ -1,8 +1,8 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { isDeepStrictEqual, styleText } from "node:util";
-import { aborted, abortOnEnd } from "./common/abort_on_end.ts";
+import { aborted, isDeepStrictEqual, styleText } from "node:util";
+import { abortOnEnd } from "./common/abort_on_end.ts";
 import { reportEnd, terminalColumns } from "./common/cli.ts";
 import {
   defaultStateFolder,
@@ -63,8 +63,7 @@ async function main(args: string[], env: Environment): Promise<number> {
   } catch (error) {
     return reportEnd(error, { out: output.print, err: errors.print });
   } finally {
-    const limit = { withinMs: FLUSH_WITHIN_MS };
-    await Promise.all([output.flush(limit), errors.flush(limit)]);
+    await Promise.all([output.flush(), errors.flush()]);
   }
 }
 
@@ -165,7 +164,7 @@ async function run(
       (error) => log(error.message, "reload"),
     );
 
-    const reason = await Promise.race([stack.failed, aborted(signal)]);
+    const reason = await Promise.race([stack.failed, aborted(signal, stack)]);
     print(reason ? `Stopping because ${reason}` : "Stopping");
     return reason ? 1 : 0;
   } catch (error) {
@@ -197,8 +196,8 @@ function createLineWriter(to: typeof Deno.stdout, onGone: () => void) {
     last = last.then(() => write(line)).catch(onGone).finally(() => waiting--);
   }
 
-  async function flush({ withinMs }: { withinMs: number }) {
-    await Promise.race([last, sleep(withinMs)]);
+  async function flush() {
+    await Promise.race([last, sleep(FLUSH_WITHIN_MS)]);
   }
 
   return { print, flush };
