@@ -37,19 +37,14 @@ async function importSubscriptions(context: Context & Target): Promise<number> {
   );
 
   const pages = stripe.subscriptions();
-  const { read, different, errors, erased } = await importPages(pages, context);
+  const { read, different, errors } = await importPages(pages, context);
 
   // Each subscription is counted once: a failed one only as failed.
   for (const id of errors.keys()) different.delete(id);
-  const { unmapped = [], missing_here = [], differs = [] } = Object.groupBy(
-    different.values(),
-    ({ kind }) => kind,
-  );
+  const { unmapped = [], erased = [], missing_here = [], differs = [] } = Object
+    .groupBy(different.values(), ({ kind }) => kind);
 
-  print(...unmapped.map(differenceLine));
-  for (const subscription of erased) {
-    print(differenceLine({ kind: "erased", subscription }));
-  }
+  print(...[...unmapped, ...erased].map(differenceLine));
   for (const [id, error] of errors) print(`not imported   ${id}: ${error}`);
   print(
     `${read} read, ${missing_here.length} imported, ${differs.length} corrected, ${unmapped.length} without an account ID, ${errors.size} failed`,

@@ -73,10 +73,8 @@ async function readProc(id: number): Promise<ProcessEntry | undefined> {
     const stat = await Deno.readTextFile(`/proc/${id}/stat`);
     const command = await Deno.readTextFile(`/proc/${id}/cmdline`);
     // proc(5): the name, field 2, is in brackets and may hold anything.
-    const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-    const state = fields[0];
-    const parent = fields[1];
-    const started = fields[19];
+    const { 0: state, 1: parent, 19: started } = stat
+      .slice(stat.lastIndexOf(")") + 2).split(" ");
     if (state === "Z" || parent === undefined || started === undefined) return;
 
     return {
