@@ -99,7 +99,6 @@ export function openApi(
   return {
     rest,
 
-    /** Calls a function of the receiver's. */
     async call<T>(name: string, args: object): Promise<T> {
       const body = JSON.stringify(args);
       return (await rest<T>("POST", `rpc/billing_${name}`, { body })).data;

@@ -1,5 +1,5 @@
 import postgres from "postgres";
-import { asTyped, type Environment } from "../common/environment.ts";
+import type { Environment } from "../common/environment.ts";
 import { isLoopback } from "../common/loopback.ts";
 import {
   check,
@@ -175,8 +175,7 @@ async function checkSchedule(
       to_regproc('net.http_post') is not null as net,
       to_regclass('vault.decrypted_secrets') is not null as vault`;
   if (!has?.cron && isLoopback(project)) {
-    const stack = asTyped("start");
-    throw new Skipped(`the local stack wakes the worker itself (${stack})`);
+    throw new Skipped("the local stack wakes the worker itself");
   }
   if (!has?.cron) throw new Failed(`pg_cron is not installed. ${todo}`);
 

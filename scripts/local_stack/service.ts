@@ -107,7 +107,6 @@ export function createService(
     await kill();
   }
 
-  /** Kills the service and its children. */
   async function kill(): Promise<void> {
     wanted = false;
     if (!running) return;

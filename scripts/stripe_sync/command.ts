@@ -30,7 +30,6 @@ import type { Wait } from "./retry.ts";
 import { openStripeSource, type StripeSource } from "./stripe_source.ts";
 import { openTables, type Tables } from "./tables.ts";
 
-/** Where a command reads and writes. */
 export const PLACE_OPTIONS = {
   ...PROVIDER_OPTION,
   ...PROJECT_OPTION,

@@ -174,7 +174,6 @@ export async function* rehearse(
   context: Target & Context & {
     readonly account: string;
     readonly life: ReturnType<typeof openLife>;
-    /** How long a step may take. */
     readonly limitMs: number;
     readonly signal: AbortSignal;
   },

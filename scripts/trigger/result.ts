@@ -211,7 +211,6 @@ function rowLines(row: object): readonly string[] {
   );
 }
 
-/** The status of an answer, and the result that the database has. */
 type Answer = Omit<Result, "lines"> & { readonly status: number };
 
 export function advice(
