@@ -5,11 +5,11 @@ import {
   reportEnd,
   terminalColumns,
   UsageError,
+  wrap,
 } from "./common/cli.ts";
 import type { Environment } from "./common/environment.ts";
 import * as options from "./common/option_values.ts";
 import { LOCAL_WEBHOOK_URL } from "./common/loopback.ts";
-import { wrap } from "./common/text.ts";
 import type { Finding, Findings, Here, Target } from "./doctor/check.ts";
 import { checkDatabase } from "./doctor/database.ts";
 import { checkEndpoint } from "./doctor/endpoint.ts";

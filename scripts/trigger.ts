@@ -4,8 +4,7 @@ import { asTyped } from "./common/environment.ts";
 import { isLoopback, LOCAL_PROJECT_URL } from "./common/loopback.ts";
 import { lookAround } from "./common/option_values.ts";
 import { providerSettings, signatureHeaders } from "./common/sign.ts";
-import type { ProjectAccess } from "./common/project_api.ts";
-import { sendRequest } from "./common/requests.ts";
+import { type ProjectAccess, sendRequest } from "./common/project_api.ts";
 import { FORMATS } from "../supabase/functions/_shared/billing/events/formats.ts";
 import { kindOf } from "../supabase/functions/_shared/billing/events/format.ts";
 import {

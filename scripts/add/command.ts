@@ -6,9 +6,9 @@ import {
   FaultInLines,
   print,
   UsageError,
+  wrap,
 } from "../common/cli.ts";
 import { asTyped, isFromPackage } from "../common/environment.ts";
-import { wrap } from "../common/text.ts";
 import { type Change, writeChanges } from "./changes.ts";
 import { ignoredFiles, requireCleanTree } from "./git.ts";
 import { findProject } from "./project.ts";

@@ -1,7 +1,6 @@
 /** Whether git can show and undo what is written into a project. */
-import { FaultInLines } from "../common/cli.ts";
+import { FaultInLines, printable } from "../common/cli.ts";
 import { createCommand } from "../common/processes.ts";
-import { printable } from "../common/text.ts";
 
 /** What git sets for a hook, for the repository that the hook belongs to. */
 const OF_A_HOOK = /^GIT_(?:DIR|WORK_TREE|INDEX_FILE|COMMON_DIR|PREFIX)$/;

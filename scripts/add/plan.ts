@@ -12,8 +12,6 @@ import {
   type Receiver,
 } from "./project.ts";
 
-export type Plan = Readonly<Awaited<ReturnType<typeof makePlan>>>;
-
 const SUBSCRIPTIONS =
   /create table (if not exists )?"?billing"?\."?subscriptions\b/i;
 

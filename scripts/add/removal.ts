@@ -1,6 +1,6 @@
 /** What `remove` does to a project: the opposite of `plan.ts`. */
 import { dirname, join } from "node:path";
-import { wrap } from "../common/text.ts";
+import { wrap } from "../common/cli.ts";
 import { type Change, obstacles } from "./changes.ts";
 import { planConfigRemoval } from "./config.ts";
 import { newestVersion, versionBehind } from "./migrations.ts";

@@ -1,9 +1,11 @@
-/** Parses command lines, by a table of options that also makes the text of `--help`. */
+/**
+ * Parses command lines, by a table of options that also makes the text of `--help`, and
+ * prints lines.
+ */
 import "./deno_version.ts";
 import { parseArgs } from "node:util";
 import { closest } from "./closest.mjs";
 import { asTyped } from "./environment.ts";
-import { printable, wrap } from "./text.ts";
 
 /** Help texts: "--url URL" takes a value, "--apply" does not. */
 type OptionTexts = Readonly<Record<`--${string}`, string>>;
@@ -57,6 +59,24 @@ export function commandLine<const Options extends OptionTexts>(
     }
     return { values: values as Values<Options>, operands };
   };
+}
+
+/** Control and format characters, line separators and lone surrogates. */
+export const HIDDEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
+
+/**
+ * Returns a text that may come from outside with such characters escaped, because a
+ * terminal executes them: as in JSON, `\u001b` for ESC, so that a JSON document stays
+ * the same document.
+ */
+export function printable(text: string): string {
+  const escape = (unit: string) =>
+    `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  return text.replace(HIDDEN, (found) => found.split("").map(escape).join(""));
+}
+
+export function wrap(text: string, width: number): readonly string[] {
+  return text.match(new RegExp(`\\S.{0,${width - 1}}(?= |$)|\\S+`, "g")) ?? [];
 }
 
 export function print(...lines: readonly string[]): void {

@@ -2,7 +2,7 @@
 import type { Database } from "../../supabase/functions/_shared/billing/database/database.types.ts";
 import { asTyped } from "../common/environment.ts";
 import * as api from "../common/project_api.ts";
-import { type RequestTools, sendRequest } from "../common/requests.ts";
+import { type RequestTools, sendRequest } from "../common/project_api.ts";
 
 type TrialResult =
   Database["public"]["Functions"]["billing_try_event"]["Returns"][number];

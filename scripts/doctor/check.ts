@@ -1,12 +1,13 @@
 import { asTyped, type Environment } from "../common/environment.ts";
 import { isLoopback } from "../common/loopback.ts";
-import type { Api, Row } from "../common/project_api.ts";
-import type { ProviderName } from "../common/sign.ts";
 import {
+  type Api,
   type Reply,
   type RequestTools,
+  type Row,
   sendRequest,
-} from "../common/requests.ts";
+} from "../common/project_api.ts";
+import type { ProviderName } from "../common/sign.ts";
 
 export interface Target {
   readonly url: string;

@@ -3,7 +3,7 @@ import { isPublished } from "../../supabase/functions/_shared/billing/settings/l
 import { settingsPrefix } from "../../supabase/functions/_shared/billing/settings/providers.ts";
 import { isLoopback } from "../common/loopback.ts";
 import { providerSettings, signatureHeaders } from "../common/sign.ts";
-import type { Reply } from "../common/requests.ts";
+import type { Reply } from "../common/project_api.ts";
 import {
   answerTo,
   check,

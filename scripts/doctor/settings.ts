@@ -158,32 +158,26 @@ function checkHandlers(
   functions: readonly string[],
   set: string,
 ): string {
-  const faults: string[] = [];
-  const list = (names: readonly string[]) =>
-    names.map((name) => `billing.${name}(text, jsonb)`).join(", ");
-
+  const called = types.map(handlerName);
   const missing = types.filter((type) =>
     !functions.includes(handlerName(type))
   );
-  if (missing.length > 0) {
-    const wanted = list(missing.map(handlerName));
-    faults.push(
-      `events of ${
-        missing.join(", ")
-      } fail: service_role cannot call ${wanted}. Create what is missing in a migration, or correct HANDLE_EVENT_TYPES ${set}`,
-    );
-  }
-
-  const called = types.map(handlerName);
   const idle = functions.filter((name) => !called.includes(name));
-  if (idle.length > 0) {
-    faults.push(
-      `no listed type calls ${
-        list(idle)
-      }, so it never runs. Add its type to HANDLE_EVENT_TYPES ${set}, or drop the function`,
-    );
+  if (missing.length + idle.length === 0) {
+    return "each type in HANDLE_EVENT_TYPES has its function";
   }
 
-  if (faults.length > 0) throw new Failed(faults.join(". "));
-  return "each type in HANDLE_EVENT_TYPES has its function";
+  const list = (names: readonly string[]) =>
+    names.map((name) => `billing.${name}(text, jsonb)`).join(", ");
+  const faults = [
+    missing.length > 0 &&
+    `events of ${missing.join(", ")} fail: service_role cannot call ${
+      list(missing.map(handlerName))
+    }. Create what is missing in a migration, or correct HANDLE_EVENT_TYPES ${set}`,
+    idle.length > 0 &&
+    `no listed type calls ${
+      list(idle)
+    }, so it never runs. Add its type to HANDLE_EVENT_TYPES ${set}, or drop the function`,
+  ];
+  throw new Failed(faults.filter(Boolean).join(". "));
 }

@@ -1,5 +1,5 @@
 import { nextStep } from "../common/next_step.ts";
-import { printable, wrap } from "../common/text.ts";
+import { printable, wrap } from "../common/cli.ts";
 
 type Style = "dim" | "green" | "yellow" | "red" | "cyan";
 

@@ -165,7 +165,7 @@ async function authorize(
     [keys.secret, keys.serviceRole],
     [keys.publishable, keys.anon],
   ]).get(key);
-  if (!token && !await isValidToken(key, Date.now() / 1000)) return undefined;
+  if (!token && !await isValidToken(key)) return undefined;
   const hasToken = authorization && !/^bearer\s+sb_/i.test(authorization);
   return hasToken ? authorization : `Bearer ${token ?? key}`;
 }

@@ -1,9 +1,8 @@
 /** Applies migrations, and keeps the Supabase CLI's list of what is applied. */
 import { join } from "node:path";
 import postgres from "postgres";
-import { FaultInLines } from "../common/cli.ts";
+import { FaultInLines, printable, wrap } from "../common/cli.ts";
 import { asTyped, PROJECT, REPOSITORY } from "../common/environment.ts";
-import { printable, wrap } from "../common/text.ts";
 import { runSupabaseCli } from "./tools.ts";
 import { withDatabase } from "./databases.ts";
 

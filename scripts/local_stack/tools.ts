@@ -73,8 +73,6 @@ export function toolEnvironment(): Environment {
   );
 }
 
-export type ProcessGroup = ReturnType<typeof spawnGroup>;
-
 /**
  * Starts a program in its own session, so that Ctrl-C at the terminal does not reach
  * it. Aborting the signal also ends the programs that it has started.

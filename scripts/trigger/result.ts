@@ -21,7 +21,7 @@ import {
 } from "../common/option_values.ts";
 import { openApi, type ProjectAccess } from "../common/project_api.ts";
 import { nextStep } from "../common/next_step.ts";
-import { wrap } from "../common/text.ts";
+import { wrap } from "../common/cli.ts";
 import { eventTypesOf } from "../events/provider_events.ts";
 import type { TriggerArguments } from "./arguments.ts";
 import type { SubscriptionRecord } from "./stated_event.ts";

@@ -3,7 +3,6 @@ import { stripVTControlCharacters } from "node:util";
 import manifest from "../../package.json" with { type: "json" };
 import { createCommand } from "../../scripts/common/processes.ts";
 import {
-  type ProcessGroup,
   spawnGroup,
   supabaseCli,
   toolEnvironment,
@@ -86,7 +85,7 @@ export async function openTerminal(
   };
 }
 
-async function outputOf({ child, ended }: ProcessGroup) {
+async function outputOf({ child, ended }: ReturnType<typeof spawnGroup>) {
   let raw = "";
   let isEnded = false;
   const read = [child.stdout, child.stderr].map(async (stream) => {

@@ -10,12 +10,11 @@ import {
   assertThrows,
 } from "@std/assert";
 import { mock } from "node:test";
-import { UsageError } from "../../scripts/common/cli.ts";
+import { HIDDEN, UsageError } from "../../scripts/common/cli.ts";
 import { parseConsoleArguments } from "../../scripts/console.ts";
 import { createConsole, createSession } from "../../scripts/console/app.tsx";
 import { compareLines, prettyJson } from "../../scripts/console/payload.tsx";
 import { openProject } from "../../scripts/console/project.ts";
-import { HIDDEN } from "../../scripts/common/text.ts";
 import { distance } from "../../scripts/console/ui.tsx";
 import {
   type FormatName,

@@ -9,6 +9,7 @@ import deno from "../../../deno.json" with { type: "json" };
 import {
   type CommandLine,
   commandLine,
+  printable,
   UsageError,
 } from "../../../scripts/common/cli.ts";
 import { closest } from "../../../scripts/common/closest.mjs";
@@ -19,7 +20,6 @@ import {
   readProject,
   readSecret,
 } from "../../../scripts/common/option_values.ts";
-import { printable } from "../../../scripts/common/text.ts";
 import { restHeaders } from "../../../scripts/common/project_api.ts";
 import { LOCAL_SECRET_KEY } from "../../../supabase/functions/_shared/billing/settings/local_stack.ts";
 import { runCommand } from "../../support/run_script.ts";
