@@ -40,7 +40,7 @@ async function main(args: readonly string[]): Promise<number> {
 
   const ending = new AbortController();
   await abortOnEnd(ending, here.env);
-  await using running = serveConsole(access, { port });
+  await using running = serveConsole(access, port);
   print(
     `Console for ${access.projectUrl}. Open this link, which works once:`,
     `  ${running.link}`,
@@ -69,10 +69,7 @@ function readPort(text = `${DEFAULT_PORT}`): number {
   throw new UsageError("--port takes a number from 0 to 65535.");
 }
 
-export function serveConsole(
-  access: ProjectAccess,
-  { port }: { port: number },
-) {
+export function serveConsole(access: ProjectAccess, port: number) {
   const session = createSession();
   const project = openProject(access);
   const app = createConsole({ project, session, host: () => host });

@@ -1,4 +1,3 @@
-/** The local stack has no Supabase Auth, which would sign tokens. */
 import { commandLine, print, reportEnd, UsageError } from "./common/cli.ts";
 import { asTyped } from "./common/environment.ts";
 import { signToken } from "./local_stack/keys.ts";

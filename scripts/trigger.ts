@@ -96,11 +96,7 @@ async function bodyOf(
   if (project === undefined) return write({});
 
   // If the database cannot be read, the answer to the event will say why.
-  const event = await results.sentEvent(write({}), {
-    provider,
-    format,
-    deliveryId: undefined,
-  });
+  const event = await results.sentEvent(write({}), { provider, format });
   if (isChange(format, source.type)) {
     const record = await results.readRecord(project, event)
       .catch(() => undefined);

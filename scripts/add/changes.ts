@@ -38,9 +38,10 @@ async function removeEmptyFolders(folder: string, root: string) {
 }
 
 /** Returns why files cannot be written or removed, for each place that is wrong. */
-export async function obstacles(project: string, files: readonly string[]) {
+export async function obstacles(project: string, changes: readonly Change[]) {
   const found = new Set<string>();
-  for (const file of files) {
+  for (const change of changes) {
+    const file = `supabase/${change.path}`;
     const names = file.split("/");
     for (const depth of names.keys()) {
       const path = names.slice(0, depth + 1).join("/");

@@ -134,8 +134,7 @@ export async function makePlan(
     );
   }
 
-  const places = changes.map(({ path }) => `supabase/${path}`);
-  blockers.push(...await obstacles(dirname(supabase), places));
+  blockers.push(...await obstacles(dirname(supabase), changes));
   return { changes, kept, todo, notes, blockers };
 }
 

@@ -46,8 +46,7 @@ export async function planRemoval(
   )
     .map(([path]) => `  supabase/${path}`);
 
-  const places = changes.map(({ path }) => `supabase/${path}`);
-  const blockers = [...await obstacles(dirname(supabase), places)];
+  const blockers = [...await obstacles(dirname(supabase), changes)];
   /** What can be deleted in the end: nothing if ours is squashed. */
   const isSquashed = applied.some((path) => !sql.has(path));
   const last = isSquashed ? [] : [...applied, migration];

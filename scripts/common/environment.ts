@@ -33,9 +33,9 @@ export { LOCAL_SIGNING_SECRETS };
 
 export type Environment = Readonly<Record<string, string>>;
 
-const ENV_FILE = join(PROJECT, "supabase", "functions", ".env");
-
-export async function readEnvFile(file = ENV_FILE): Promise<Environment> {
+export async function readEnvFile(
+  file = join(PROJECT, "supabase", "functions", ".env"),
+): Promise<Environment> {
   try {
     // A copy, because the result has no prototype.
     return { ...util.parseEnv(await Deno.readTextFile(file)) } as Environment;

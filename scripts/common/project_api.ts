@@ -1,6 +1,6 @@
 /**
- * Requests, most to a project's REST API. They are sent without the typed client,
- * because a payload must keep its exact text: JSON.parse would round large numbers.
+ * Sends requests, above all to a project's REST API: without the typed client, because
+ * a payload must keep its exact text. JSON.parse would round large numbers.
  */
 import type { Database } from "../../supabase/functions/_shared/billing/database/database.types.ts";
 import type { Settings } from "../../supabase/functions/billing-worker/handle_wake.ts";

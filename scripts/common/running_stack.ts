@@ -25,12 +25,12 @@ export async function defaultStateFolder(): Promise<string> {
 /** Writes a stack's URLs into a file, until the result is disposed of. */
 export async function publishRunningStack(
   folder: string,
-  { apiUrl, dbUrl }: RunningStack,
+  stack: RunningStack,
 ): Promise<AsyncDisposable> {
   const file = join(folder, RUNNING_FILE);
   // Renamed when complete, so that no command reads a part of it.
   const unfinished = `${file}.new`;
-  const text = JSON.stringify({ processId: Deno.pid, apiUrl, dbUrl });
+  const text = JSON.stringify({ processId: Deno.pid, ...stack });
   await Deno.writeTextFile(unfinished, `${text}\n`, { mode: 0o600 });
   await Deno.rename(unfinished, file);
   return { [Symbol.asyncDispose]: () => Deno.remove(file).catch(() => {}) };

@@ -38,8 +38,13 @@ const FORWARDED =
 const HOP_BY_HOP =
   /^(connection|keep-alive|proxy-.*|te|trailer|upgrade|expect)$/i;
 
-const NO_LIMIT = { keepAliveTimeout: 0, headersTimeout: 0, requestTimeout: 0 };
-const MAX_HEAD_BYTES = 65_536;
+/** 0 is no limit. */
+const LIMITS = {
+  keepAliveTimeout: 0,
+  headersTimeout: 0,
+  requestTimeout: 0,
+  maxHeaderSize: 65_536,
+};
 const CLOSE_WITHIN_MS = 2_000;
 
 /** Passes requests on as Supabase's gateway does. Port 0 stands for any free port. */
@@ -85,8 +90,7 @@ export async function startGateway(
     });
   }
 
-  const options = { ...NO_LIMIT, maxHeaderSize: MAX_HEAD_BYTES };
-  const server = http.createServer(options, handle);
+  const server = http.createServer(LIMITS, handle);
   await new Promise<void>((resolve, reject) => {
     server.on("error", reject).listen(port, "127.0.0.1", resolve);
   });

@@ -68,7 +68,7 @@ export function parseStartArguments(
     const other = port && options.get(port);
     if (other) {
       throw new UsageError(
-        `${other} and ${option} are both ${port}. Choose another port for one of them.`,
+        `${other} and ${option} are both ${port}.`,
       );
     }
     options.set(port, option);

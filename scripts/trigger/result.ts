@@ -63,7 +63,7 @@ export async function sentEvent(
   { provider, format: name, deliveryId }: {
     provider: string;
     format: FormatName;
-    deliveryId: string | undefined;
+    deliveryId?: string | undefined;
   },
 ) {
   const format: Format = FORMATS[name];
