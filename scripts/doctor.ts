@@ -48,7 +48,7 @@ async function doctor(args: readonly string[]): Promise<number> {
 
   const { url, projectUrl } = target;
   const project = projectUrl ? `project ${projectUrl}` : "without a project";
-  const columns = terminalColumns();
+  const columns = Math.max(terminalColumns(), 40);
   printError(...wrap(`Checking ${url}, ${project}`, columns));
 
   const here = { ...surroundings, clock: Date.now };

@@ -87,6 +87,11 @@ export function printError(...lines: readonly string[]): void {
   for (const line of lines) console.error(printable(line));
 }
 
+/** Returns the width of the output; 80 if it is no terminal, or one that reports 0. */
+export function terminalColumns(): number {
+  return Deno.stdout.isTerminal() && Deno.consoleSize().columns || 80;
+}
+
 /** Prints why a command ended, and returns its exit code. */
 export function reportEnd(
   error: unknown,
@@ -167,9 +172,4 @@ function list(texts: Readonly<Record<string, string>>): string {
     return head + (head.endsWith(" ") ? "" : indent) +
       wrap(text, 80 - TEXT_COLUMN).join(indent);
   }).join("\n");
-}
-
-/** Returns the width of the output; 80 if it is no terminal, or one that reports 0. */
-export function terminalColumns(): number {
-  return Deno.stdout.isTerminal() && Deno.consoleSize().columns || 80;
 }

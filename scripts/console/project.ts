@@ -2,7 +2,6 @@
 import type { Database } from "../../supabase/functions/_shared/billing/database/database.types.ts";
 import { asTyped } from "../common/environment.ts";
 import * as api from "../common/project_api.ts";
-import { type RequestTools, sendRequest } from "../common/project_api.ts";
 
 type TrialResult =
   Database["public"]["Functions"]["billing_try_event"]["Returns"][number];
@@ -20,7 +19,7 @@ export type Project = ReturnType<typeof openProject>;
 
 export function openProject(
   access: api.ProjectAccess,
-  tools: RequestTools = {},
+  tools: api.RequestTools = {},
 ) {
   const { rest, read, call } = api.openApi(access, {
     ...tools,
@@ -32,7 +31,7 @@ export function openProject(
   const wake = (queue: string) => {
     const init = { method: "POST", headers: api.restHeaders(secretKey) };
     const target = `${url}/functions/v1/billing-worker?queue=${queue}`;
-    return sendRequest(target, init, { ...tools, timeoutMs: 8_000 });
+    return api.sendRequest(target, init, { ...tools, timeoutMs: 8_000 });
   };
 
   return {
