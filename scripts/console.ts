@@ -92,7 +92,7 @@ function listen(port: number, handler: Deno.ServeHandler) {
   } catch (error) {
     if (!(error instanceof Deno.errors.AddrInUse)) throw error;
     throw new Error(
-      `Port ${port} is in use. Choose another one with --port, or --port=0 for any.`,
+      `Port ${port} is in use. Choose another with --port, or --port=0 for any.`,
     );
   }
 }

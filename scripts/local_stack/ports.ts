@@ -17,8 +17,8 @@ const FREE_FROM = 15_000;
 const FREE_COUNT = 15_000;
 
 /**
- * Chooses all ports before anything is started, and holds each until it is freed, right
- * before a part listens there. A wanted port of 0 stands for any free port.
+ * Chooses all ports before anything starts, and holds each until it is freed, right
+ * before a part listens there. A wanted port of 0 is any free port.
  */
 export async function holdPorts(wanted: Partial<StackPorts>) {
   using held = new DisposableStack();
@@ -56,7 +56,7 @@ async function takePort(name: PortName, wanted?: number) {
     }
     if (!wanted) continue;
     throw new Error(
-      `Cannot start: port ${port} is already in use. Stop what uses it or choose another: --${name}-port N`,
+      `Cannot start: port ${port} is already in use. Stop what uses it or choose another: --${name}-port N, or --port-base N for all`,
     );
   }
 }

@@ -29,7 +29,7 @@ const parse = commandLine({
   summary: "Runs the receiver on this machine, without Docker.",
   options: {
     "--port-base N":
-      `move the ports: the API to N+21, the database to N+22, the webhook to N+31; also BILLING_PORT_BASE (default: ${STANDARD_BASE})`,
+      `the API's port is N+21, the database's N+22, the webhook's N+31; also BILLING_PORT_BASE (default: ${STANDARD_BASE})`,
     ...Object.fromEntries(PORT_NAMES.map((name) => [
       `--${name}-port PORT`,
       `default: ${DEFAULTS[name] || "a free one"}`,

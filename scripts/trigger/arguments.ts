@@ -39,7 +39,7 @@ const parse = commandLine({
     ...PROVIDER_OPTION,
     "--format NAME": `the events' format: ${
       FORMAT_NAMES.join(", ")
-    } (default: the setting PROVIDER_A_FORMAT)`,
+    } (default: PROVIDER_A_FORMAT)`,
     "--url URL":
       `the receiver's URL (default: the local stack's, ${LOCAL_WEBHOOK_URL})`,
     "--subscription ID":
@@ -130,7 +130,7 @@ function eventType(
       `This command takes one event type, not ${more.length + 1} words.`,
     );
   }
-  return oneOf(types, { value: type, what: "event type" });
+  return oneOf(types, { value: type, what: `${format} event type` });
 }
 
 function readQuantity(text: string): number {

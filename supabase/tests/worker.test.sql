@@ -4,7 +4,7 @@
  * their control files, signatures and privileges.
  */
 begin;
-select plan(52);
+select plan(53);
 
 create function pg_temp.schedule(key text default 'sb_secret_1')
 returns text language sql as $$
@@ -247,6 +247,19 @@ select matches(
 select is_empty('select 1 from cron.job', 'unscheduling deletes the jobs');
 select is_empty('select 1 from vault.secrets', 'unscheduling deletes the secrets');
 select ok(not billing.wake_worker(), 'after unscheduling, a wake does nothing');
+
+create function pg_temp.sweep()
+returns boolean language sql volatile as $$
+  select public.billing_settle_sweep(
+    '5eed0000-0000-4000-8000-000000000000', 'a', 'api.test',
+    '{"goes_on": true, "types": {}, "rests_seconds": 0}'
+  );
+  select goes_on from public.billing_claim_sweep(
+    '5eed0000-0000-4000-8000-000000000000', 'a', 'api.test'
+  )
+$$;
+select pg_temp.sweep();
+select ok(pg_temp.sweep(), 'a sweep goes on where the last one stopped');
 
 -- pg_cron of another version, or half restored.
 drop extension pg_cron;

@@ -149,7 +149,7 @@ Deno.test("parseTriggerArguments() refuses what it does not take", () => {
       ["order_created --format lemon-squeezy --plan 7", "takes no --plan"],
       [CREATED.replace("ea", "ae"), `". Did you mean ${CREATED}?`],
       ["subscription.updated", `". Did you mean ${UPDATED}?`],
-      ["paid", '". Did you mean invoice.paid?'],
+      ["paid", 'stripe event type "paid". Did you mean invoice.paid?'],
       ["created --format lemon-squeezy", "Did you mean subscription_created?"],
       ["unpaid_invoices", "Choose one of"],
       ["invoice.finalized", ...EVENT_TYPES.map((type) => `\n  ${type}`)],

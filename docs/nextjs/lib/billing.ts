@@ -8,6 +8,12 @@ export const PLANS: Readonly<Record<string, string>> = {
   price_pro: "Pro",
 };
 
+/** What an account that never had a trial gets; `{}` for no trial. */
+export const TRIAL = { trial_period_days: 14 };
+
+/** Where users sign in. */
+export const SIGN_IN = "/login";
+
 /** What `public.billing_account` answers. */
 export type Account = {
   access: boolean;

@@ -11,8 +11,7 @@ const MAX_AGE_MS = 5 * 60_000;
 
 /**
  * Returns why it is unsafe to acknowledge failures here; undefined if the schedule runs
- * and an alert channel is set. The provider does not send such events again: the
- * worker must retry them, and the operator must be alerted to those that stay.
+ * and an alert channel is set, since the provider does not send such events again.
  */
 export function whyUnsafeToAcknowledge(
   lastScheduledRunAt: string | null | undefined,

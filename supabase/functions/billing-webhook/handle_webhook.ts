@@ -18,9 +18,8 @@ export interface Webhook extends ProcessOptions {
 }
 
 /**
- * Answers one request: 200 if its event is applied, was applied before or has no
- * effect here, or if its failure is stored and acknowledged. Writes one log line per
- * delivery.
+ * Answers one request, and writes one log line: 200 if its event is applied, was applied
+ * before or has no effect here, or if its failure is stored and acknowledged.
  */
 export async function handleWebhook(
   request: Request,

@@ -23,9 +23,9 @@ import { workerWaker } from "./wake_worker.ts";
 const BODY_TIME_LIMIT_MS = 10_000;
 
 /**
- * With fifty events per call, the round trip no longer matters; twenty such calls take
- * about a second. After a wait of 3 s there is still time for a call that hangs (3 s) and
- * for one that records the failure (1.5 s), so each reply is sent within 10 s.
+ * With fifty events per call, the round trip no longer matters. After a wait of 3 s there
+ * is still time for a call that hangs (3 s) and for one that records the failure (1.5 s),
+ * so each reply is sent within 10 s.
  */
 const TOGETHER = {
   calls: 1,
@@ -34,10 +34,7 @@ const TOGETHER = {
   maxWaitMs: 3_000,
 };
 
-/**
- * Three calls at a time made other events 40 % slower on two cores. After a wait of 5 s
- * there is still time for a call (3 s) and for one that records the failure (1.5 s).
- */
+/** Three calls at a time made other events 40 % slower on two cores. */
 const ALONE = {
   calls: 2,
   maxTogether: 1,

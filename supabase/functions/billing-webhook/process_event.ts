@@ -27,7 +27,6 @@ import type { VerifiedDelivery } from "./verify_delivery.ts";
 import type { Queue } from "./wake_worker.ts";
 
 export interface ProcessOptions extends Omit<EventSettings, "maxBodyBytes"> {
-  /** Applies one event exactly once, maybe together with others. */
   readonly apply: (event: BillingEvent) => Promise<Outcome>;
   readonly database: DatabaseClient;
   /** Called if there may be something to do in a queue; returns at once. */
@@ -55,15 +54,12 @@ const IGNORED = {
   ],
 } as const;
 
-/** The type of the event that the doctor sends. */
+/** The doctor sends it. */
 export const PING_TYPE = "doctor.ping";
 
 /**
- * Applies the event of a verified delivery, and returns its log line.
- *
- * It is not an error if the event was applied before (it may come again in the shape
- * of another API version), if its account was erased, or if its subscription is
- * unmapped and such events are ignored.
+ * Applies the event of a verified delivery, and returns its log line. It is not an error
+ * if the event was applied before (it may come again in the shape of another API version).
  *
  * @throws {DeliveryError} The failure, with fields for the log, after it is stored in
  * `failed_events`; `failure_not_recorded` if it could not be stored.
@@ -87,7 +83,7 @@ export async function processEvent(
   }
 }
 
-/** A delivery, with the id of its event if the body has none. */
+/** With the id of the event if the body has none. */
 type Identified = VerifiedDelivery & { readonly derivedId: string | undefined };
 
 async function applyOrIgnore(
@@ -158,8 +154,8 @@ async function handleFailure(
     return { level: "info", message, outcome: "ignored", fields };
   }
 
-  // Not stored: an overloaded webhook must not make one more call per event, a
-  // refused key says nothing about it, and no provider sent the doctor's event.
+  // An overloaded webhook must not make one more call per event, a refused key says
+  // nothing about it, and no provider sent the doctor's event.
   if (
     code === "overloaded" || code === "key_refused" ||
     logEvent.type === PING_TYPE

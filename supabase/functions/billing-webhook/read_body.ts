@@ -1,8 +1,8 @@
 import { DeliveryError } from "../_shared/billing/errors.ts";
 
 /**
- * How much of a refused body is read and discarded, in multiples of the size limit. Many
- * clients do not see a reply that arrives while they are still sending.
+ * A refused body is read up to this multiple of the size limit, since many clients do not
+ * see a reply that arrives while they are still sending.
  */
 const DISCARD_FACTOR = 8;
 const DISCARD_TIME_LIMIT_MS = 1_000;
@@ -17,9 +17,8 @@ export type BodyLimits = Readonly<{
 type Reader = ReadableStreamDefaultReader<Uint8Array<ArrayBuffer>>;
 
 /**
- * Reads the exact bytes of a request's body, and counts them as they arrive. It
- * reads a stream, because only a stream can be dropped when the time is up
- * (docs/decisions.md).
+ * Reads the exact bytes of a request's body, as a stream, because only a stream can be
+ * dropped when the time is up (docs/decisions.md).
  *
  * @throws {DeliveryError} `body_too_large`, `body_too_slow`, or
  * `body_incomplete` if the sender goes away.
@@ -76,8 +75,8 @@ async function readCounted(
 
 /**
  * Takes the bytes out of a body's only chunk, if nothing else uses its memory: Deno 2.9.6
- * keeps that chunk until a major garbage collection, which would then be frequent
- * (docs/decisions.md). A clone of the request may be empty afterwards.
+ * keeps that chunk until a major garbage collection (docs/decisions.md). A clone of the
+ * request may be empty afterwards.
  */
 function takeSingleChunk(
   chunks: readonly Uint8Array<ArrayBuffer>[],
@@ -103,7 +102,7 @@ function concatenate(
   return bytes;
 }
 
-/** Reads what is left of a refused body, within limits. */
+/** Reads the rest of a refused body, within limits. */
 export async function discard(
   reader: Reader | undefined,
   { maxBytes }: BodyLimits,
@@ -129,10 +128,9 @@ export async function discard(
 }
 
 /**
- * Drops the rest of a body and closes its connection, after the reply is written.
- * If the body is canceled earlier or never, Deno 2.9.6 keeps the connection and the
- * received data for as long as the sender keeps it open. The connection of a sender that
- * has stopped sending stays open, without the data.
+ * Drops the rest of a body and closes its connection, after the reply is written. If the
+ * body is canceled earlier or never, Deno 2.9.6 keeps the received data for as long as
+ * the sender keeps the connection open.
  */
 function cancelAfterReply(reader: Reader): void {
   setTimeout(() => reader.cancel().catch(() => {}), CANCEL_DELAY_MS);

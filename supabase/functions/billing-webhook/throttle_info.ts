@@ -2,19 +2,18 @@ import type { Log, LogFields } from "../_shared/billing/log.ts";
 
 interface Interval {
   written: number;
-  /** How many were left out, and what the line that stands for them says. */
+  /** How many were left out, and the line that stands for them. */
   lines: number;
   fields: LogFields;
 }
 
 /**
- * Returns a log that writes each `info` message at most `maxLines` times per
- * interval. The other lines become one line at the end of the interval: the
- * newest, how many it stands for (`lines`), and the sums of their `outcomes`.
- * Warnings and errors are written at once.
+ * Returns a log that writes each `info` message at most `maxLines` times per interval, and
+ * at its end one line for the others: the newest, how many it stands for (`lines`), and
+ * the sums of their `outcomes`.
  *
- * Supabase keeps a hundred lines in ten seconds. Under load, lines about
- * successes would use them up and failures would be lost.
+ * Supabase keeps a hundred lines in ten seconds. Under load, lines about successes would
+ * use them up and failures would be lost.
  */
 export function throttleInfo(
   log: Log,

@@ -29,16 +29,15 @@ type VerifyOptions = Readonly<{
 }>;
 
 /**
- * Verifies who sent a delivery. It must carry the signature of a configured
- * provider, in that provider's scheme, over the exact bytes of the body, from a
- * time within the tolerance. If providers share a header, such as two Stripe
- * accounts, the provider is the one whose secret matches.
+ * Verifies who sent a delivery. It must carry the signature of a configured provider, in
+ * that provider's scheme, over the exact bytes of the body, from a time within the
+ * tolerance. If providers share a header, such as two Stripe accounts, the provider is the
+ * one whose secret matches.
  *
- * Any signature in the header may match any of the provider's keys, so that a
- * secret can be rotated. `crypto.subtle.verify` compares in constant time.
+ * Any signature in the header may match any of the provider's keys, so that a secret can
+ * be rotated. `crypto.subtle.verify` compares in constant time.
  *
  * @throws {DeliveryError} A code with status 401, or `provider_misconfigured`.
- * Its fields for the log name the provider if only one is possible.
  */
 export async function verifyDelivery(
   delivery: Delivery,

@@ -32,21 +32,17 @@ export interface ApplyAllOptions extends Omit<EventSettings, "maxBodyBytes"> {
   readonly clock: () => number;
 }
 
-/** An event that was read. */
 export type ReadEvent = Readonly<{
   /** Undefined if the provider's setting is wrong. */
   format: Format | undefined;
-  /** The event as text; empty if the body is not text. */
+  /** Empty if the body is not text. */
   text: string;
-  /** The event to apply, or else `fault`: why it cannot be applied. */
   event?: BillingEvent;
+  /** If there is no `event`: why it cannot be applied. */
   fault?: DeliveryError;
 }>;
 
-/**
- * After this time, a batch starts no more handlers: each may take 2.5 s, and other
- * failures wait. The rest of the batch is left for the next one.
- */
+/** After this time, a batch starts no more handlers: each may take 2.5 s. */
 const HANDLER_TIME_MS = 1_000;
 
 /**
@@ -72,7 +68,7 @@ export async function applyAll(
   });
 }
 
-/** Applies events in their order: those with a handler alone, others together. */
+/** Applies those with a handler alone, and others together. */
 async function applyInOrder(
   events: readonly BillingEvent[],
   options: ApplyAllOptions,
@@ -108,12 +104,11 @@ function callsFor(events: readonly BillingEvent[]): Call[] {
 }
 
 /**
- * Applies events in one call. If the call fails, each of them has failed, unless the
- * fault says nothing about them: the database was out of reach, or several events took
- * too long or lost their connection. In the next run, `billing_claim_failed_events`
- * returns each of those alone.
+ * Applies events in one call. If it fails, each of them has failed.
  *
- * @throws {DeliveryError} Such a fault.
+ * @throws {DeliveryError} If the fault says nothing about the events: the database was out
+ * of reach, or several of them took too long or lost their connection. In the next run,
+ * `billing_claim_failed_events` returns each of those alone.
  */
 async function apply(
   { hasHandler, events }: Call,
@@ -143,7 +138,7 @@ async function apply(
   }
 }
 
-/** The codes of an event that found no record. */
+/** No record was found. */
 const UNRECORDED: readonly ErrorCode[] = [
   "subscription_unknown",
   "creation_pending",

@@ -1,7 +1,7 @@
 /**
- * The outbox: notifications to accounts, and alerts to the operator. Only the run that
- * holds the lease can claim them, and only if the destination has not asked for a pause.
- * Those that were claimed but not settled are due again when the lease has ended.
+ * The outbox: notifications to accounts, and alerts to the operator. The run that holds
+ * the lease claims them, unless the destination has asked for a pause. Those that it does
+ * not settle are due again when the lease has ended.
  */
 import {
   callFunction,
@@ -28,7 +28,7 @@ export const NO_NOTIFICATIONS: NotificationCounts = {
   unsent: 0,
 };
 
-/** Without a rate limit, a batch is sent at once and takes as long as its slowest. */
+/** Without a rate limit, a batch takes as long as its slowest. */
 const BATCH_SIZE = 20;
 
 /** With a rate limit, a 429 leaves the rest of a batch unsent, so it is small. */
@@ -40,25 +40,21 @@ const PACED_BATCH_SECONDS = 2;
  */
 const LIMIT = { timeLimitMs: 5_000 };
 
-/** Enough to identify a stored error, in UTF-16 units. */
+/** Of a stored error, in UTF-16 units. */
 const ERROR_LENGTH = 1_000;
 
-/** A little more space than the limit needs, because travel times vary. */
+/** More space than the limit needs, because travel times vary. */
 const PACED_MARGIN = 1.1;
 
-/**
- * A request may use 2 s of CPU time on Supabase. An e-mail takes a little over 1 ms, a
- * webhook 0.2 ms.
- */
+/** Supabase gives a request 2 s of processor time. An e-mail takes over 1 ms. */
 export const RUN_LIMIT = 1_000;
 
 export type DeliveryOptions = Readonly<{
   database: DatabaseClient;
   leaseId: string;
-  /** Undefined if not configured, like `alertChannel`. */
   channel: Channel | undefined;
   alertChannel?: Channel<Alert> | undefined;
-  /** The listed types' handlers; undefined if unlisted ones should cause no alert. */
+  /** The listed types' handlers; undefined if unlisted ones cause no alert. */
   handlers?: readonly string[] | undefined;
   pace: () => Promise<void>;
   endMs: number;
@@ -69,9 +65,9 @@ export type DeliveryOptions = Readonly<{
 }>;
 
 /**
- * Delivers due notifications in batches. If a limit of the run is reached, a whole batch
- * fails or the destination asks for a pause, the rest waits for the next run. Without a
- * channel, nothing is claimed.
+ * Delivers due notifications in batches. If the run is at a limit, a whole batch fails or
+ * the destination asks for a pause, the rest waits for the next run. Without a channel,
+ * nothing is claimed.
  *
  * @throws {DeliveryError} If a database call fails.
  */
@@ -103,14 +99,13 @@ export async function deliverNotifications(
     all.push(...results);
 
     const { claimed, failed, dead, limited } = count(results);
-    // Nothing was due, or all of it failed.
-    const isInVain = failed + dead === claimed;
-    if (isInVain || limited > 0) break;
+    const hasFailed = failed + dead === claimed; // Or nothing was due.
+    if (hasFailed || limited > 0) break;
   }
   return count(all);
 }
 
-/** Delivers the alerts that are due, all at once; throws like the function above. */
+/** Delivers the alerts that are due, all at once. */
 export async function deliverAlerts(
   { alertChannel, handlers, ...rest }: DeliveryOptions,
 ): Promise<NotificationCounts> {
@@ -182,10 +177,9 @@ async function deliverBatch<Message extends Notification | Alert>(
 }
 
 /**
- * Makes a function that resolves when the next notification may be sent. All times are on
- * one schedule, so the time for claiming and settling is not added. Only one run sends at
- * a time, so the schedule need not be in the database; after the run of another instance,
- * a few may be sent too early.
+ * Makes a function that resolves when the next notification may be sent. The time for
+ * claiming and settling is not added. Only one run sends at a time, so the database need
+ * not keep the schedule; after the run of another instance, a few may be sent too early.
  */
 export function pacer(
   perSecond: number | undefined,

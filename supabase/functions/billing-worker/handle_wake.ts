@@ -58,37 +58,29 @@ interface Run extends Worker {
   /** Whether the schedule has woken the worker; the webhook names a queue. */
   readonly isScheduled: boolean;
   readonly handlers: readonly string[] | undefined;
-  /** The results of its parts so far. */
   readonly counts: {
     readonly retries: RetryCounts;
     readonly alerts: NotificationCounts;
     readonly notifications: NotificationCounts;
-    /** Undefined without a key. */
-    readonly sweep: typeof NO_SWEEP | undefined;
+    readonly sweep: typeof NO_SWEEP;
   };
   readonly faults: DeliveryError[];
 }
 
 /**
  * For the notifications of one run. A little less than the interval of the schedule (a
- * minute), so that the last batch has ended when the next run begins: a run finds
- * nothing while another one goes on.
+ * minute), because the next run finds nothing while this one goes on.
  */
 export const RUN_TIME_MS = 55_000;
 
-const RELEASE_LIMIT = { timeLimitMs: 5_000 };
-const REQUEST_LIMIT = { timeLimitMs: 5_000 };
+const CALL_LIMIT = { timeLimitMs: 5_000 };
 
 /**
- * Answers one wake with one run of the worker: failures to retry, and at the same
- * time due notifications; with `?queue=retries`, `?queue=notifications` or
- * `?queue=sweep` only that, and with any other queue nothing. The counts in the reply show whether
- * there was anything to do.
+ * Answers one wake with one run of the worker: of all queues, or of the one in `?queue=`.
+ * Each queue has its own lease: one run may have the retries while another delivers.
  *
  * Alerts wait until the retries of the run have ended, so that the operator is not
  * alerted to failures that are just being resolved.
- *
- * Each queue has its own lease: one run may have the retries while another delivers.
  */
 export async function handleWake(
   request: Request,
@@ -102,8 +94,8 @@ export async function handleWake(
   const isScheduled = queue === null;
   const isForRetries = isScheduled || queue === "retries";
   const isForNotifications = isScheduled || queue === "notifications";
-  const isForSweep = worker.keyedProviders.length > 0 &&
-    (isScheduled || queue === "sweep");
+  const isForSweep = isScheduled || queue === "sweep";
+  const canSweep = worker.keyedProviders.length > 0;
   const run = beginRun(worker, isScheduled);
 
   // In parallel, because a slow destination must not delay the retries.
@@ -111,15 +103,14 @@ export async function handleWake(
     isForRetries && workThenRelease("retries", run, () => runRetries(run)),
     isForNotifications &&
     workThenRelease("notifications", run, () => runNotifications(run)),
-    isForSweep &&
-    workThenRelease("sweep", run, () => record(run, "sweep", sweepIfDue(run))),
+    isForSweep && canSweep &&
+    workThenRelease("sweep", run, () => runSweep(run)),
   ]);
 
   // The events that were applied may have created notifications meanwhile.
   const { faults, counts } = run;
-  const hasApplied = counts.retries.applied > 0 ||
-    (counts.sweep?.missed ?? 0) > 0;
-  const mayHaveCreated = faults.length === 0 && hasApplied;
+  const applied = counts.retries.applied + counts.sweep.missed;
+  const mayHaveCreated = faults.length === 0 && applied > 0;
   if (isForNotifications || mayHaveCreated) {
     await workThenRelease("notifications", run, (isRepeated) => {
       // Repeated: another run has asked for the queue while alerts were sent.
@@ -149,29 +140,30 @@ function beginRun(worker: Worker, isScheduled: boolean): Run {
       retries: { ...NO_RETRIES },
       alerts: { ...NO_NOTIFICATIONS },
       notifications: { ...NO_NOTIFICATIONS },
-      sweep: worker.keyedProviders.length > 0 ? { ...NO_SWEEP } : undefined,
+      sweep: { ...NO_SWEEP },
     },
     faults: [],
   };
 }
 
-/** The schedule wakes the worker once more when a sweep is due, if anything can. */
-async function sweepIfDue(run: Run): Promise<typeof NO_SWEEP> {
-  if (run.isScheduled) {
-    const providers = run.keyedProviders.map(({ provider }) => provider);
-    const mustSweep = await callFunction(
-      run.database,
-      "billing_request_sweep",
-      { providers },
-      REQUEST_LIMIT,
-    );
-    if (!mustSweep) return NO_SWEEP;
-  }
-  return await sweep(run);
-}
-
 function runRetries(run: Run): Promise<boolean> {
   return record(run, "retries", retryFailures(run));
+}
+
+function runSweep(run: Run): Promise<boolean> {
+  return record(run, "sweep", run.isScheduled ? sweepIfDue(run) : sweep(run));
+}
+
+/** If a sweep is due, wakes the worker once more; sweeps itself where that is impossible. */
+async function sweepIfDue(run: Run): Promise<typeof NO_SWEEP> {
+  const providers = run.keyedProviders.map(({ provider }) => provider);
+  const mustSweep = await callFunction(
+    run.database,
+    "billing_request_sweep",
+    { providers },
+    CALL_LIMIT,
+  );
+  return mustSweep ? await sweep(run) : NO_SWEEP;
 }
 
 function runNotifications(run: Run): Promise<boolean> {
@@ -192,16 +184,13 @@ function countLeft({ counts }: Run): number {
 type Part = keyof Run["counts"];
 
 /** A sweep writes lines of its own. */
-const DONE: Partial<Record<Part, string>> = {
+const DONE: Record<Exclude<Part, "sweep">, string> = {
   retries: "failures retried",
   alerts: "alerts delivered",
   notifications: "notifications delivered",
 };
 
-/**
- * Adds up the counts of one part of a run, and logs them if anything was claimed. Logs
- * and keeps a fault. Returns whether the part succeeded.
- */
+/** Adds up and logs the counts of one part of a run, or its fault; returns whether it succeeded. */
 async function record(
   { counts, faults, log }: Run,
   part: Part,
@@ -209,11 +198,10 @@ async function record(
 ): Promise<boolean> {
   try {
     const results = await work;
-    const sums: Record<string, number> = counts[part] ?? {};
+    const sums: Record<string, number> = counts[part];
     for (const [name, count] of Object.entries(results)) sums[name]! += count;
-    const message = DONE[part];
-    if (message !== undefined && results["claimed"]! > 0) {
-      log("info", message, { counts: results });
+    if (part !== "sweep" && results["claimed"]! > 0) {
+      log("info", DONE[part], { counts: results });
     }
     return true;
   } catch (thrown) {
@@ -230,8 +218,7 @@ async function record(
  * until it expires. The first claim takes the lease. If another run has it, the claims
  * return nothing, and that run works once more in place of this one.
  *
- * @param work Returns whether it succeeded. It is repeated while another run has
- * asked for the queue and this one may still claim something.
+ * @param work Returns whether it succeeded.
  */
 async function workThenRelease(
   queue: "retries" | "notifications" | "sweep",
@@ -253,7 +240,7 @@ async function workThenRelease(
         lease_id: leaseId,
         is_last: clock() >= endMs || isAtLimit,
         is_scheduled: run.isScheduled && hasSucceeded && queue !== "sweep",
-      }, RELEASE_LIMIT) === true;
+      }, CALL_LIMIT) === true;
     } while (isRepeated);
   } catch (thrown) {
     // The work is done, so the run has not failed.

@@ -22,7 +22,7 @@ import {
   type ReadEvent,
 } from "./apply_all.ts";
 
-/** A claimed failure. The id in a repaired payload may differ from that of its row. */
+/** The id in a repaired payload may differ from that of its row. */
 type ClaimedFailure = Readonly<
   DatabaseFunctions["billing_claim_failed_events"]["Returns"][number]
 >;
@@ -42,22 +42,19 @@ export interface RetryOptions extends ApplyAllOptions {
   readonly leaseId: string;
 }
 
-/** The maximum; `billing_claim_failed_events` returns fewer if their bodies are large. */
+/** `billing_claim_failed_events` returns fewer if their bodies are large. */
 const BATCH_SIZE = 25;
 
-/** For the retries of one run; the rest waits for the next run. */
+/** For one run; the next goes on. Supabase gives a request 2 s of processor time. */
 const RETRY_TIME_MS = 20_000;
-
-/** Per run. Supabase gives a request 2 s of processor time. */
 const RETRY_LIMIT = 1_000;
 
 const CALL_LIMIT = { timeLimitMs: 5_000 };
 
 /**
- * Retries the failures for which a retry was requested or is due, through the code
- * that handles deliveries, until none is left or the time of the run is over. The
- * database checks whether an event was applied meanwhile, so none is applied
- * twice. If another run has the queue, nothing is claimed.
+ * Retries the failures for which a retry was requested or is due, until none is left or
+ * the run is at its limit. The ledger makes sure that none is applied twice. If another
+ * run has the queue, nothing is claimed.
  *
  * @throws {DeliveryError} If a database call fails. The next run retries the claimed
  * failures.
@@ -79,7 +76,6 @@ export async function retryFailures(
   return counts;
 }
 
-/** Returns one result per failure that was claimed. */
 async function retryBatch(
   options: RetryOptions,
 ): Promise<readonly ApplyResult[]> {
@@ -146,7 +142,7 @@ function readFailure(
   }
 }
 
-/** Returns the setting because of which a failure cannot be read, if there is one. */
+/** Returns the setting because of which a failure cannot be read, if any. */
 function whyNoLongerRead(
   error: DeliveryError,
   { failure: { provider, type }, format, text }: ReadFailure,
@@ -161,7 +157,7 @@ function whyNoLongerRead(
     : undefined;
 }
 
-/** Describes the current payload, because it may have been repaired. */
+/** Describes the payload again, because it may have been repaired. */
 function settledResult(
   { failure: { provider, event_id }, format, text }: ReadFailure,
   result: ApplyResult,

@@ -106,6 +106,7 @@ const SETTINGS: [
   ["RESEND_API_KEY", WEBHOOK, { isSet: true, logged: [UNUSED] }, "x"],
   ["RESEND_API_KEY", EMAIL, BY_EMAIL, "re_unit", "re_unit\n"],
   ["RESEND_API_KEY", EMAIL, "contains", "re_LEAKED\nre_x", "re_LEAKED\0"],
+  ["RESEND_BASE_URL", EMAIL, NO_HTTPS, ...BAD_URLS],
   ["NOTIFICATION_FROM", EMAIL, BY_EMAIL, "a@example.com"],
   ["NOTIFICATION_FROM", EMAIL, "is not set", ""],
   ["EMAIL_REQUESTS_PER_SECOND", EMAIL, { ...BY_EMAIL, rate: 10 }, "10"],
@@ -114,8 +115,7 @@ const SETTINGS: [
   ["ALERT_URL", ALERTS, { alerts: true }, ...URLS],
   ["ALERT_URL", {}, { alerts: true }, ...SLACK_URLS],
   ["ALERT_URL", ALERTS, NO_HTTPS, BAD_URLS[0]!],
-  ["ALERT_SIGNING_SECRET", ALERTS_TO, { alerts: true }, ...SECRETS],
-  ["ALERT_SIGNING_SECRET", ALERTS_TO, "is not set", ""],
+  ["ALERT_SIGNING_SECRET", ALERTS_TO, "is not set. supabase/functions", ""],
   ["ALERT_SIGNING_SECRET", ALERTS_TO, "must be", ...BAD_SECRETS],
 ];
 Deno.test("the settings choose the channels, or are refused without their values", () => {

@@ -1,15 +1,12 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import {
-  type DeploymentSettings,
-  readDeploymentSettings,
-} from "../../../supabase/functions/_shared/billing/settings/deployment.ts";
+import { readDeploymentSettings } from "../../../supabase/functions/_shared/billing/settings/deployment.ts";
 
 const ENV = {
   SUPABASE_URL: "http://127.0.0.1:54321",
   SUPABASE_SECRET_KEYS: '{"default":"sb_secret_new"}',
   SUPABASE_SERVICE_ROLE_KEY: "legacy",
 };
-const DEFAULTS: DeploymentSettings = {
+const DEFAULTS: ReturnType<typeof readDeploymentSettings> = {
   supabaseUrl: "http://127.0.0.1:54321",
   secretKey: "sb_secret_new",
   toleranceSeconds: 300,

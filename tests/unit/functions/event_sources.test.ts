@@ -52,8 +52,7 @@ const KEYS: [key: string, env: Environment, expected?: string][] = [
 
   ["rk_live_1", at("https://stand-in.test"), "stand-in.test"],
   ["rk_live_1", at("http://127.0.0.1:1/"), "127.0.0.1:1"],
-  ["rk_live_1", at("http://stand-in.test"), NO_HTTPS],
-  ["rk_live_1", at("http://localhost.test/"), NO_HTTPS],
+  ["rk_live_1", at("http://localhost:1@stand-in.test"), NO_HTTPS],
   ["rk_live_1", { PROVIDER_A_FORMAT: "polar" }, `${UNUSED}API_KEY has no effe`],
   ["rk_live_1", { PROVIDER_A_MODE: "life" }, `${UNUSED}MODE must be`],
 ];

@@ -389,8 +389,7 @@ Deno.test("each format reads the account, and names where it looks", () => {
     const unknown = databaseError("BW005", "No account is known.");
     const { code, sqlState, message } = withPlaces(unknown, format);
     assertEquals([code, sqlState], ["account_unknown", "BW005"]);
-    const says =
-      " is missing, and account_of_customer knows no account of the customer.";
+    const says = " is missing, and the customer's account is unknown.";
     assertEquals(message, WHERE[provider] + says);
     const other = databaseError("BW001", "No subscription is recorded.");
     assertEquals(withPlaces(other, format), other);

@@ -3,17 +3,14 @@ import {
   type Provider,
   providerEvent,
 } from "../../../scripts/events/provider_events.ts";
-import type {
-  EventMode,
-  EventSettings,
-} from "../../../supabase/functions/_shared/billing/events/event_settings.ts";
+import type { EventSettings } from "../../../supabase/functions/_shared/billing/events/event_settings.ts";
 import { DeliveryError } from "../../../supabase/functions/_shared/billing/errors.ts";
 import { FORMATS } from "../../../supabase/functions/_shared/billing/events/formats.ts";
 import { stripe } from "../../../supabase/functions/_shared/billing/events/stripe.ts";
 import {
-  type ParsedEvent,
   parseEvent,
   readEventId,
+  type ReadingSettings,
 } from "../../../supabase/functions/_shared/billing/events/parse_event.ts";
 import { edited } from "../../support/edited.ts";
 import {
@@ -40,7 +37,7 @@ const PERIOD_END = "data.object.current_period_end";
 const ITEM = "data.object.items.data.0";
 const OPTIONS = { format: stripe, nowSeconds: NOW, toleranceSeconds: 60 };
 
-function parse(event: object, mode: EventMode = "any"): ParsedEvent {
+function parse(event: object, mode: ReadingSettings["mode"] = "any") {
   const notify = new Set(["trial_ending"]);
   return parseEvent(JSON.stringify(event), { ...OPTIONS, mode, notify });
 }
@@ -103,7 +100,7 @@ Deno.test("parseEvent() names a bad field and its fault, not its value", () => {
 });
 
 const ONE_OFF = [{}, { parent: { type: "x" } }, below(null)];
-const IGNORED: [reason: string, types: string[], object, EventMode?][] = [
+const IGNORED: [string, string[], object, ReadingSettings["mode"]?][] = [
   ["not_handled", ["invoice.paid", "ping"], { data: [null], created: "x" }],
   ["not_handled", ["constructor", "__proto__", `${FAILED} `], {}],
   ["not_handled", [FAILED.toUpperCase(), "v10.x", "v3.x", "a.v1.x", "v1"], {}],

@@ -76,7 +76,7 @@ Deno.test("holdPorts() holds ports until they are freed, and names one in use", 
   await assertRejects(
     () => holdPorts({ db: other, worker: db }),
     Error,
-    `port ${db} is already in use. Stop what uses it or choose another: --worker-port N`,
+    `${db} is already in use. Stop what uses it or choose another: --worker-port N, or --port-base N`,
   );
   listen(other);
 });

@@ -84,7 +84,7 @@ const PLANTED = [
   "supabase/.temp/project-ref",
   "supabase/functions/.env",
   "supabase/functions/.env.local",
-  "supabase/functions/billing-webhook/.env",
+  "supabase/functions/billing-webhook/.env.production",
 ];
 
 Deno.test("the npm package has only what commands import and add copies", async () => {

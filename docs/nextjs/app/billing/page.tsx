@@ -1,7 +1,13 @@
 /** @jsxImportSource react */
 import { redirect } from "next/navigation";
 import { Suspense } from "react";
-import { type Account, PLANS, readAccount, readCustomer } from "@/lib/billing";
+import {
+  type Account,
+  PLANS,
+  readAccount,
+  readCustomer,
+  SIGN_IN,
+} from "@/lib/billing";
 
 interface Props {
   searchParams: Promise<{ paid?: string }>;
@@ -20,7 +26,7 @@ async function Billing({ searchParams }: Props) {
   // First, so that `next build` leaves the page to requests.
   const { paid } = await searchParams;
   const user = await readAccount();
-  if (!user) redirect("/login");
+  if (!user) redirect(SIGN_IN);
 
   const { customer, isSubscribed } = await readCustomer(user);
   if (paid && !isSubscribed) return <Wait seconds={Number(paid)} />;

@@ -4,16 +4,12 @@ export function cannotStart(fault: string): never {
   throw new Error(`Cannot start: ${fault}`);
 }
 
-/**
- * Reads a variable that must be one of several words; the first is the default.
- *
- * @param refuse Throws for any other word; the fault begins with the variable's name.
- */
+/** Reads a variable that must be one of several words; the first is the default. */
 export function choice<Word extends string>(
   env: Environment,
   name: string,
   words: readonly Word[],
-  refuse: (fault: string) => never,
+  refuse: (fault: string) => never = cannotStart,
 ): Word {
   const text = env[name] || words[0];
   return words.find((word) => word === text) ??

@@ -1,7 +1,6 @@
 /**
- * The closed set of error codes. Each has its reply, its meaning, and what to do
- * (`todo`; terminals show the first sentence). Details of the event are in the message.
- * The bodies repeat nothing from the input or the database.
+ * The error codes. Replies repeat nothing from the input or the database. Terminals show
+ * only the first sentence of `todo`.
  */
 import type { LogFields } from "./log.ts";
 
@@ -17,20 +16,15 @@ function codesWithReply<Code extends string>(
   status: number,
   body: string,
   codes: Record<Code, readonly [means: string, todo: string]>,
-): Record<Code, ErrorEntry> {
+): Record<
+  Code,
+  Readonly<{ status: number; body: string; means: string; todo: string }>
+> {
   const entries = Object.entries<readonly [string, string]>(codes)
     .map(([code, [means, todo]]) => [code, { status, body, means, todo }]);
   return Object.fromEntries(entries);
 }
 
-type ErrorEntry = Readonly<{
-  status: number;
-  body: string;
-  means: string;
-  todo: string;
-}>;
-
-/** Any status other than 2xx makes the provider retry. */
 export const ERRORS = {
   ...codesWithReply(404, "", {
     path_unknown: [
@@ -142,15 +136,15 @@ export const ERRORS = {
     ],
     handler_missing: [
       "the function of a type in HANDLE_EVENT_TYPES is missing or may not be called; the error says which",
-      "Create that function: docs/handlers.md. Or take the type out of HANDLE_EVENT_TYPES, and resolve the row.",
+      "Create that function: docs/handlers.md. Or remove the type from HANDLE_EVENT_TYPES, and resolve the row.",
     ],
     no_longer_handled: [
       "a setting has changed since it was stored; the error names it",
       "Correct that setting, and retry all with this code. If they are not needed, resolve them.",
     ],
     deployment_fault: [
-      "the database lacks a function, table, column or right; the error says which",
-      "Apply the migration: supabase db push --remote. Restore what belongs to your app. Then retry all with this code.",
+      "a setting is malformed, or the database lacks something; the error says which",
+      "Correct the setting, or apply the migration (supabase db push --remote), or restore what belongs to your app. Then retry all.",
     ],
     key_refused: [
       "the project refuses the functions' secret key",
@@ -168,7 +162,7 @@ export const ERRORS = {
     ],
     record_locked: [
       "another session has locked the subscription's record",
-      `${SEND_AGAIN} If there are many, find the session that holds the lock, and end it.`,
+      `${SEND_AGAIN} If there are many, end the session that holds the lock.`,
     ],
     database_unavailable: [
       "the database did not answer in time, or was full",
@@ -183,12 +177,6 @@ export const ERRORS = {
 
 export type ErrorCode = keyof typeof ERRORS;
 
-interface DeliveryErrorOptions extends ErrorOptions {
-  logMessage?: string;
-  logFields?: LogFields;
-  sqlState?: string | undefined;
-}
-
 /**
  * A failure with its code. The texts are for operators, never for a reply; by default, the
  * meaning of the code.
@@ -198,14 +186,15 @@ export class DeliveryError extends Error {
   /** The text for the log: the message, unless that may repeat event data. */
   readonly logMessage: string;
   readonly logFields: LogFields;
-  /** The code with which the database refused the event; undefined if it did not. */
+  /** The code with which the database refused the event, if it did. */
   readonly sqlState: string | undefined;
 
   constructor(
     readonly code: ErrorCode,
     message: string = ERRORS[code].means,
     { logMessage = message, logFields = {}, sqlState, ...options }:
-      DeliveryErrorOptions = {},
+      & Partial<Pick<DeliveryError, "logMessage" | "logFields" | "sqlState">>
+      & ErrorOptions = {},
   ) {
     super(message, options);
     this.logMessage = logMessage;
@@ -219,10 +208,7 @@ export class DeliveryError extends Error {
   }
 }
 
-/**
- * Returns a copy of a failure with fields for the log. It must be a copy:
- * events that share a database call may share its failure.
- */
+/** Returns a copy, because events that share a database call may share its failure. */
 export function withLogFields(
   error: DeliveryError,
   logFields: LogFields,

@@ -4,8 +4,8 @@ declare const EdgeRuntime:
   | undefined;
 
 /**
- * Makes the platform keep this instance until the work is done, even after the
- * response is sent or the caller has gone. The wall clock limit still applies.
+ * Makes the platform keep this instance until the work is done, even after the response
+ * is sent or the caller has gone, but not beyond the wall clock limit.
  *
  * @see https://supabase.com/docs/guides/functions/background-tasks
  */

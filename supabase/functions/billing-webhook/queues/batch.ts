@@ -14,8 +14,7 @@ export type BatchLimits = Readonly<
 
 /**
  * Makes a function that sends items in batches, with at most `calls` calls at a time. An
- * item that arrives while fewer run is sent at once, so a single event never waits; the
- * others wait for the next call.
+ * item that arrives while fewer run is sent at once, so a single event never waits.
  *
  * A call takes at most half of the items in flight (waiting now, or just
  * answered), so that the other half is read and verified while it runs.
@@ -29,8 +28,8 @@ export function batch<Item, Result>(
   send: (items: Item[]) => Promise<readonly (Result | DeliveryError)[]>,
   { calls, maxTogether, maxWaiting, maxWaitMs }: BatchLimits,
 ): (item: Item) => Promise<Result> {
-  // The items are in order of arrival, so their waits end in that order, and one
-  // timer is enough. A timer per item costs processor time under load.
+  // Their waits end in the order of arrival, so one timer is enough. A timer per item
+  // costs processor time under load.
   const waiting: Waiting<Item, Result>[] = [];
   let timer: ReturnType<typeof setTimeout> | undefined;
   let running = 0;

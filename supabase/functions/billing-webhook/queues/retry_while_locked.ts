@@ -7,12 +7,8 @@ const PAUSES_MS = [25, 50, 100, 200, 400] as const;
 const MAX_RETRY_MS = 1_000;
 
 /**
- * Makes a function that tries an event again while another transaction has
- * locked its records. The wait is here and not in the database, because there
- * all events of a call would wait.
- *
- * @returns A function that rejects with `record_locked` after about a second, and with
- * any other failure at once.
+ * Makes a function that tries an event again for about a second while another transaction
+ * has locked its records. In the database, all events of the call would wait.
  */
 export function retryWhileLocked<Item, Result>(
   apply: (item: Item) => Promise<Result>,

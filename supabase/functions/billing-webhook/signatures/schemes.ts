@@ -1,4 +1,4 @@
-/** The signature schemes: how a body is signed, and where the signature is. */
+/** How a body is signed, and where the signature is. */
 import { fromBase64 } from "../../_shared/billing/events/fields.ts";
 
 export type SignatureClaim = Readonly<{
@@ -32,11 +32,9 @@ export type SignatureScheme = Readonly<{
 const MAX_SIGNATURES = 8;
 
 /**
- * `t=<unix seconds>,v1=<hex>[,v1=<hex>...]`: HMAC-SHA256 of `<t>.<body>`, with
- * the whole secret string as the key. Other versions (v0) are ignored.
- *
- * Stricter than Stripe's SDK, which uses the last of two `t` and the number at
- * the start of `123abc`. A header that was sent twice is refused.
+ * `t=<unix seconds>,v1=<hex>[,v1=<hex>...]`: HMAC-SHA256 of `<t>.<body>`, with the whole
+ * secret string as the key. Other versions (v0) are ignored. Stricter than Stripe's SDK,
+ * which uses the last of two `t` and the number at the start of `123abc`.
  *
  * @see https://docs.stripe.com/webhooks#verify-manually
  */

@@ -47,7 +47,7 @@ export type SignatureProvider = Readonly<{
   fault?: string;
 }>;
 
-/** Reads each provider's settings. A fault is kept, so that the other provider works. */
+/** A fault is kept, so that the other provider works. */
 export async function readProviders(
   env: Environment,
 ): Promise<readonly SignatureProvider[]> {

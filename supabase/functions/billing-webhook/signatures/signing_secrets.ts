@@ -22,11 +22,9 @@ const PLACEHOLDERS = [
 ];
 
 /**
- * Reads a provider's signing secrets. While a secret is rotated there are
- * several, separated by commas; each is checked by itself.
+ * Reads a provider's signing secrets: several, between commas, while one is rotated.
  *
- * @throws {Error} If one is missing or unsafe; names the variable, never the
- * value.
+ * @throws {Error} If one is missing or unsafe; names the variable, never the value.
  */
 export function readSigningSecrets(env: Environment, name: string): string[] {
   const value = env[name] ?? "";

@@ -1,6 +1,6 @@
 import type { Payment } from "../../_shared/billing/events/event.ts";
 
-/** A notification to an account. Its times are in the time format of PostgREST. */
+/** A notification to an account. Times are as PostgREST writes them, also in an alert. */
 export type Notification = Readonly<
   Required<Payment> & {
     id: string;
@@ -16,7 +16,7 @@ export type Notification = Readonly<
   }
 >;
 
-/** An alert to the operator. Its times are in the time format of PostgREST. */
+/** An alert to the operator. */
 export type Alert = Readonly<{
   /** The same until the alert is delivered. */
   id: string;

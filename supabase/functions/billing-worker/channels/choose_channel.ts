@@ -3,7 +3,10 @@ import {
   type Environment,
   wholeNumber,
 } from "../../_shared/billing/environment.ts";
-import { checkKey } from "../../_shared/billing/settings/deployment.ts";
+import {
+  checkKey,
+  isSafeUrl,
+} from "../../_shared/billing/settings/deployment.ts";
 import type { Log } from "../../_shared/billing/log.ts";
 import type { Alert, Channel } from "./channel.ts";
 import { type AddressOf, emailChannel } from "./email_channel.ts";
@@ -13,14 +16,12 @@ import { alertChannel, webhookChannel } from "./webhook_channel.ts";
 /** The hosts of incoming webhooks of Slack and GovSlack. */
 const SLACK_HOST = /^hooks\.slack(?:-gov)?\.com$/;
 
-/** At least 12 bytes. The padding may be missing, as some tools omit it. */
+/** At least 12 bytes; some tools omit the padding. */
 const SECRET =
   /^whsec_(?:[A-Za-z0-9+/]{4}){4,}(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?$/;
 
 /**
- * Returns the channel that the environment configures: `NOTIFICATION_URL` has
- * priority over `RESEND_API_KEY`. Undefined, with a warning in the log, if
- * neither is set.
+ * Returns the channel for notifications; undefined if none is configured.
  *
  * @throws {Error} If a variable is missing or wrong; names it, never its value.
  */
@@ -49,8 +50,10 @@ export function chooseChannel(
 
   if (apiKey) {
     checkKey(apiKey, "Cannot start: RESEND_API_KEY");
+    const baseUrl = env["RESEND_BASE_URL"] || "https://api.resend.com";
+    checkUrl(baseUrl, "RESEND_BASE_URL");
     return emailChannel({
-      url: env["RESEND_BASE_URL"] || undefined,
+      url: baseUrl,
       apiKey,
       from: required(env, "NOTIFICATION_FROM"),
       // By default, Resend's limit for a team.
@@ -68,10 +71,7 @@ export function chooseChannel(
   return undefined;
 }
 
-/**
- * Returns the channel for alerts to the operator: `ALERT_URL` is the URL of a service or
- * of Slack. Undefined, without a warning, if it is not set.
- */
+/** Returns the channel for alerts to the operator; undefined if none is configured. */
 export function chooseAlertChannel(
   env: Environment,
   options: { fetch: typeof globalThis.fetch; clock: () => number },
@@ -88,18 +88,12 @@ export function chooseAlertChannel(
 }
 
 function checkUrl(text: string, name: string): void {
-  const url = URL.canParse(text) ? new URL(text) : undefined;
-  const isLocal = url?.protocol === "http:" &&
-    /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/.test(url.hostname);
-  if (url === undefined || url.protocol !== "https:" && !isLocal) {
-    return cannotStart(
-      `${name} must be an https URL (http is allowed only for localhost).`,
-    );
+  if (!isSafeUrl(text)) {
+    cannotStart(`${name} must be an https URL (or http for localhost).`);
   }
-  if (url.username !== "" || url.password !== "") {
-    cannotStart(
-      `${name} must not contain a user name or password. The receiver verifies the signature instead.`,
-    );
+  const { username, password } = new URL(text);
+  if (username || password) {
+    cannotStart(`${name} must not contain a user name or password.`);
   }
 }
 
@@ -115,6 +109,6 @@ function readSecret(env: Environment, name: string): string {
 
 function required(env: Environment, name: string): string {
   return env[name] || cannotStart(
-    `${name} is not set. docs/notifications.md describes it.`,
+    `${name} is not set. supabase/functions/.env.example describes it.`,
   );
 }

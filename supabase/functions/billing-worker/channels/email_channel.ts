@@ -1,5 +1,6 @@
 import type { DatabaseClient } from "../../_shared/billing/database/client.ts";
 import { databaseError } from "../../_shared/billing/database/database_errors.ts";
+import { isRecord } from "../../_shared/billing/events/fields.ts";
 import {
   type Attempt,
   ATTEMPT_TIME_LIMIT_MS,
@@ -14,7 +15,7 @@ export type AddressOf = (accountId: string) => Promise<string | null>;
 
 const ADDRESS_TIME_LIMIT_MS = 5_000;
 
-/** Asks the project's function `billing.account_email` for the address of an account. */
+/** Returns what the app's function `billing.account_email` says. */
 export async function accountEmail(
   database: DatabaseClient,
   accountId: string,
@@ -29,14 +30,14 @@ export async function accountEmail(
 }
 
 /**
- * Returns a channel that sends e-mail through Resend. The notification's id is
- * the idempotency key, so that a repeated attempt sends no second e-mail.
+ * Returns a channel that sends e-mail through Resend. The notification's id is the
+ * idempotency key.
  *
  * @see https://resend.com/docs/api-reference/emails/send-email
  */
 export function emailChannel(
   {
-    url = "https://api.resend.com",
+    url,
     apiKey,
     from,
     perSecond,
@@ -44,7 +45,7 @@ export function emailChannel(
     fetch,
     clock,
   }: {
-    url?: string | undefined;
+    url: string;
     apiKey: string;
     from: string;
     perSecond: number;
@@ -73,6 +74,7 @@ export function emailChannel(
           "idempotency-key": notification.id,
         },
         body: JSON.stringify(email),
+        redirect: "manual",
         signal: AbortSignal.timeout(ATTEMPT_TIME_LIMIT_MS),
       });
       return await readAnswer(response, clock());
@@ -88,10 +90,9 @@ async function readAnswer(response: Response, nowMs: number): Promise<Attempt> {
   const { ok, status, headers } = response;
   // A proxy in between may answer with anything.
   const answer: unknown = await response.json().catch(() => null);
-  const isObject = typeof answer === "object" && answer !== null;
-  if (ok && isObject) return { result: "sent" };
+  if (ok && isRecord(answer)) return { result: "sent" };
 
-  const { name, message } = isObject ? answer as Record<string, unknown> : {};
+  const { name, message } = Object(answer);
   const reason = name === undefined
     ? `answered ${status}`
     : `${name}: ${message ?? "no reason given"}`;

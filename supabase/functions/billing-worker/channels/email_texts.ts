@@ -12,9 +12,8 @@ export type EmailTexts = Readonly<{
 }>;
 
 /**
- * Returns the words for a notification. They claim nothing that the event did not
- * state. They must not depend on the current time: Resend refuses a repeated attempt
- * with other words.
+ * Returns the words for a notification. They claim nothing that the event did not state,
+ * and do not depend on the time: Resend refuses a repeated attempt with other words.
  */
 export function emailTexts(notification: Notification): EmailTexts {
   const { hosted_invoice_url: url, invoice_id, subscription_id } = notification;

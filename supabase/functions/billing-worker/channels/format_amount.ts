@@ -7,10 +7,8 @@ const WITH_THREE_DECIMALS = new Set(["bhd", "jod", "kwd", "omr", "tnd"]);
 const IN_UNUSED_HUNDREDTHS = new Set(["isk", "ugx"]);
 
 /**
- * Returns an amount of money for English readers, such as `€19.00`.
- *
- * The number of decimals follows Stripe's rules, which differ from those of `Intl`:
- * 500 is ISK 5 to Stripe, and a Hungarian forint has hundredths.
+ * Returns an amount of money for English readers, such as `€19.00`. The number of decimals
+ * follows Stripe's rules, which differ from those of `Intl`: 500 is ISK 5.
  *
  * @param amount In Stripe's smallest unit of the currency.
  * @see https://docs.stripe.com/currencies#zero-decimal

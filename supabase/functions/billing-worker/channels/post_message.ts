@@ -56,9 +56,8 @@ function readAttempt(
 }
 
 /**
- * Returns why there was no reply. Some runtimes put the reason into the cause.
- * All of them repeat the URL, normalized; it may contain a secret, so the name of
- * its setting replaces it.
+ * Returns why there was no reply. Runtimes repeat the URL, which may contain a secret, so
+ * the name of its setting replaces it. Some put the reason into the cause.
  */
 function describe(error: unknown, setting: string): string {
   const { message, cause } = error as Error;

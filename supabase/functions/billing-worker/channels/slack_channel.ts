@@ -4,10 +4,9 @@ import { postMessage, type PostOptions } from "./post_message.ts";
 import { alertDestination } from "./webhook_channel.ts";
 
 /**
- * Returns a channel that sends alerts to an incoming webhook of Slack. The body is
- * only the text, because Slack does not document how it treats unknown fields. It is
- * not signed: the URL itself is the secret. Slack allows one message per second and
- * short bursts; there is at most one alert per error code, or provider.
+ * Returns a channel that sends alerts to an incoming webhook of Slack, as text. It is not
+ * signed: the URL itself is the secret. Slack allows one message per second and short
+ * bursts; there is at most one alert per error code, or provider.
  *
  * @see https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks
  */

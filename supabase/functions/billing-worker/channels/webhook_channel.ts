@@ -1,4 +1,4 @@
-import { Webhook } from "standardwebhooks";
+import { fromBase64, toBase64 } from "../../_shared/billing/events/fields.ts";
 import type { Alert, Attempt, Channel, Notification } from "./channel.ts";
 import { postMessage, type PostOptions } from "./post_message.ts";
 
@@ -60,7 +60,7 @@ function notificationData(notification: Notification) {
   };
 }
 
-/** Differs from the destination of notifications, so that their pause does not delay alerts. */
+/** Its own, so that a pause of notifications does not delay alerts. */
 export function alertDestination(url: string): string {
   return `alerts to ${new URL(url).host}`;
 }
@@ -76,17 +76,27 @@ function webhookSender(
   setting: string,
   { secret, ...options }: WebhookOptions,
 ): (message: Notification | Alert, data: object) => Promise<Attempt> {
-  const webhook = new Webhook(secret);
-  return ({ id, kind, created_at }, data) => {
+  const key = crypto.subtle.importKey(
+    "raw",
+    fromBase64(secret.slice("whsec_".length)),
+    { name: "HMAC", hash: "SHA-256" },
+    false,
+    ["sign"],
+  );
+
+  return async function send({ id, kind, created_at }, data) {
     const type = `billing.${kind}`;
     const body = JSON.stringify({ type, timestamp: toIso(created_at), data });
-    const signedAt = new Date(options.clock());
+
+    const seconds = Math.floor(options.clock() / 1000);
+    const signed = new TextEncoder().encode(`${id}.${seconds}.${body}`);
+    const mac = await crypto.subtle.sign("HMAC", await key, signed);
     const headers = {
       "webhook-id": id,
-      "webhook-timestamp": String(Math.floor(signedAt.getTime() / 1000)),
-      "webhook-signature": webhook.sign(id, signedAt, body),
+      "webhook-timestamp": `${seconds}`,
+      "webhook-signature": `v1,${toBase64(new Uint8Array(mac))}`,
     };
-    return postMessage(url, { headers, body }, { setting, ...options });
+    return await postMessage(url, { headers, body }, { setting, ...options });
   };
 }
 

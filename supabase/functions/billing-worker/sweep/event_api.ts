@@ -1,4 +1,4 @@
-/** The interface of a provider's API that lists events. Each is a file beside this one. */
+/** The interface of the API that lists a provider's events. Each is a file beside this one. */
 import { retryAfterSeconds } from "../channels/post_message.ts";
 
 export interface EventApi {
@@ -30,7 +30,7 @@ export type Range = Readonly<{
 export type Slice = Readonly<{
   /** The oldest first; maybe more than the range has. */
   events: readonly Json[];
-  /** All events of the range before this time have been read. */
+  /** The events of the range before this time have been read. */
   untilMs: number;
   /** Where the next slice begins, if the provider has cursors. */
   position?: string | null;
@@ -60,7 +60,7 @@ export class ApiError extends Error {
   }
 }
 
-/** A page of a busy account may take long. */
+/** A busy account's page may take long. */
 const TIME_LIMIT_MS = 10_000;
 
 /** After a 429 that does not say how long. */
@@ -111,8 +111,7 @@ export async function getPage(
 }
 
 /**
- * Returns the events of a page, and what the next one comes after; undefined if it is the
- * last.
+ * Returns the events of a page, and what the next page comes after, if there is one.
  *
  * @param options.id The name of an event's ID.
  * @throws {ApiError} If the page has no list, or the next one would be the same.

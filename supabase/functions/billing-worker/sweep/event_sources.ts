@@ -1,6 +1,7 @@
 /** The settings of sweeps: a key for a provider's API. */
 import type { Environment } from "../../_shared/billing/environment.ts";
 import type { FormatName } from "../../_shared/billing/events/formats.ts";
+import { isSafeUrl } from "../../_shared/billing/settings/deployment.ts";
 import { isLocalStack } from "../../_shared/billing/settings/local_stack.ts";
 import {
   PROVIDERS,
@@ -50,7 +51,7 @@ export function readKeyedProviders(
 /**
  * @throws {ApiError} `api_key_refused` if the key has too many rights or the wrong mode,
  * or would be sent in the clear; `api_key_unused` if the format has no API.
- * @throws {DeliveryError} If another setting of the provider is wrong.
+ * @throws {DeliveryError} If another setting is wrong.
  */
 function readSource(
   env: Environment,
@@ -77,9 +78,7 @@ function readSource(
     fault = `${prefix}API_KEY is a test key: set ${prefix}MODE=test`;
   } else if (mode !== "any" && mode !== keyMode) {
     fault = `${prefix}API_KEY is a ${keyMode} key, and ${prefix}MODE=${mode}`;
-  } else if (
-    !/^https:|^http:\/\/(localhost|127\.0\.0\.1|\[::1\])(?=[:/]|$)/.test(url)
-  ) {
+  } else if (!isSafeUrl(url)) {
     fault = `${prefix}API_URL must begin with https://`;
   }
   if (fault !== undefined) throw new ApiError("api_key_refused", fault);

@@ -1,7 +1,7 @@
 /**
  * Events that never came. A sweep lists a provider's events, and applies those that
- * neither the ledger nor `failed_events` knows, as if they were delivered. It goes
- * through time in slices, the oldest first, and stores its place after each.
+ * neither the ledger nor `failed_events` knows. It goes through time in slices, the
+ * oldest first, and stores its place after each.
  */
 import {
   callFunction,
@@ -31,7 +31,7 @@ const DAY_MS = 24 * HOUR_MS;
 /** Younger events may be on their way. */
 const YOUNGEST_MS = HOUR_MS / 6;
 
-/** How far a sweep begins before the end of the last one. */
+/** A sweep begins this long before the end of the last one. */
 const OVERLAP_MS = HOUR_MS;
 
 /** A type that was unlisted for longer begins anew. */
@@ -42,9 +42,6 @@ const RUN_TIME_MS = 10_000;
 const RUN_EVENTS = 2_000;
 
 const BATCH_SIZE = 25;
-
-/** From a run to the next, in seconds. */
-const RESTS = { done: 3_600, more: 0, api_unavailable: 300 };
 
 const CALL_LIMIT = { timeLimitMs: 5_000 };
 
@@ -59,17 +56,18 @@ export interface SweepOptions extends ApplyAllOptions {
   readonly keyedProviders: readonly KeyedProvider[];
 }
 
-/** A run on one provider, and how far it has come. */
+/** A run on one provider. */
 type Run = SweepOptions & {
   readonly provider: string;
   readonly host: string;
   readonly format: Format;
   readonly startedMs: number;
-  /** No event from before is applied. */
+  /** Only events between these times are applied. */
   readonly notBeforeMs: number;
+  readonly endMs: number;
   /** How far the types that always take effect were swept. */
   sweptMs: number;
-  /** The same of each further type. */
+  /** How far each further type was swept. */
   readonly furtherMs: Map<string, number>;
   /** The stored place, if the provider has cursors. */
   position: string | null;
@@ -83,11 +81,11 @@ type Run = SweepOptions & {
 };
 
 /**
- * Sweeps the events of each provider with a key, with a line in the log for each. Does
- * nothing if another run has the queue, or while the API has asked for a pause. What is
- * wrong with the key or the API is stored in `billing.sweeps`, for an alert.
+ * Sweeps the events of each provider with a key. Does nothing if another run has the
+ * queue, or while the API has asked for a pause. What is wrong with the key or the API is
+ * stored in `billing.sweeps`, for an alert.
  *
- * @throws {DeliveryError} If a database call fails. The next run goes on.
+ * @throws {DeliveryError} If a database call fails.
  */
 export async function sweep(options: SweepOptions): Promise<typeof NO_SWEEP> {
   const sum = { ...NO_SWEEP };
@@ -118,20 +116,19 @@ async function beginRun(
   keyed: KeyedProvider,
   options: SweepOptions,
 ): Promise<Run | undefined> {
-  const { database, leaseId, clock, readingSettings } = options;
   const { provider } = keyed;
   const { host = provider, keepsDays = 0 } = "source" in keyed
     ? keyed.source
     : {};
-  const [state] = await callFunction(database, "billing_claim_sweep", {
-    lease_id: leaseId,
+  const [state] = await callFunction(options.database, "billing_claim_sweep", {
+    lease_id: options.leaseId,
     provider,
     destination: host,
   }, CALL_LIMIT);
   if (state === undefined) return undefined;
 
-  const startedMs = clock();
-  const { format } = readingSettings(provider);
+  const startedMs = options.clock();
+  const { format } = options.readingSettings(provider);
   const keptMs = startedMs - keepsDays * DAY_MS;
   return {
     ...options,
@@ -140,6 +137,7 @@ async function beginRun(
     format,
     startedMs,
     notBeforeMs: Math.max(msOf(state.not_before), keptMs),
+    endMs: wholeSecond(startedMs - YOUNGEST_MS),
     sweptMs: msOf(state.swept_until),
     furtherMs: furtherTypes(state, { ...options, format, startedMs }),
     position: state.position,
@@ -152,9 +150,8 @@ async function beginRun(
 }
 
 /**
- * Returns how far each further type was swept: what an app handles, and what a setting
- * switches on. Their events were ignored rightly until they were listed, so one that is
- * new, or was gone for long, begins now.
+ * Returns how far each type that a setting switches on was swept. Its events were ignored
+ * rightly until then, so one that is new, or was gone for long, begins now.
  */
 function furtherTypes(
   state: State,
@@ -183,8 +180,7 @@ async function sweepSource(
   { readSlice, get }: EventSource,
   run: Run,
 ): Promise<void> {
-  const { format, furtherMs, refusedTypes } = run;
-  const endMs = endOf(run);
+  const { format, furtherMs, refusedTypes, endMs } = run;
   // If a type was gone for a short time, all go back to where it stopped.
   const oldestMs = Math.min(run.sweptMs, ...furtherMs.values());
   let position = oldestMs < run.sweptMs ? null : run.position;
@@ -213,9 +209,9 @@ async function sweepSource(
     if (slice.position !== undefined) {
       ({ position } = slice);
       // A cursor cannot go back by an hour, so it is stored that far behind.
-      const isBehind = (event: Json) =>
-        timeOf(event, run) <= endMs - OVERLAP_MS;
-      const last = slice.events.findLast(isBehind);
+      const last = slice.events.findLast((event) =>
+        timeOf(event, run) <= endMs - OVERLAP_MS
+      );
       if (last) run.position = idOf(last, run);
     }
     const hasQueue = await store(run);
@@ -230,7 +226,7 @@ function isOver({ clock, startedMs, missed, failed }: Run): boolean {
     missed + 4 * failed >= RUN_EVENTS;
 }
 
-/** Applies the events that are missing; returns whether it came to the end. */
+/** Applies the events that are missing; returns whether there was time for all. */
 async function applyMissing(
   events: readonly Json[],
   run: Run,
@@ -240,14 +236,10 @@ async function applyMissing(
   if (byId.size === 0) return true;
 
   run.listed += byId.size;
-  const missing: unknown = await callFunction(
-    run.database,
-    "billing_missing_events",
-    { event_ids: [...byId.keys()] },
-    CALL_LIMIT,
-  );
-  const left = (missing as string[])
-    .flatMap((id) => readMissed(byId.get(id)!, run) ?? []);
+  const missing = await callFunction(run.database, "billing_missing_events", {
+    event_ids: [...byId.keys()],
+  }, CALL_LIMIT);
+  const left = missing.flatMap((id) => readMissed(byId.get(id)!, run) ?? []);
   while (left.length > 0) {
     if (isOver(run)) return false;
     left.splice(0, await applyBatch(left.slice(0, BATCH_SIZE), run));
@@ -257,14 +249,14 @@ async function applyMissing(
 
 /** Whether an event is of a type that is swept, and of the time for which it is. */
 function isDue(event: Json, run: Run): boolean {
-  const { format, furtherMs, notBeforeMs } = run;
+  const { format, furtherMs, notBeforeMs, endMs } = run;
   const type = String(format.partsOf(event).type);
   const sweptMs = typesOf(format).includes(type)
     ? -Infinity
     : furtherMs.get(type) ?? Infinity;
   const timeMs = timeOf(event, run);
   return timeMs >= Math.max(sweptMs - OVERLAP_MS, notBeforeMs) &&
-    timeMs < endOf(run);
+    timeMs < endMs;
 }
 
 /** Reads an event as a delivery; undefined if it has no effect here. */
@@ -286,7 +278,7 @@ function readMissed(json: Json, run: Run): ReadEvent | undefined {
   }
 }
 
-/** Applies events, and stores those that fail; returns how many it has done. */
+/** Applies events, or stores their failures; returns how many it has done. */
 async function applyBatch(
   batch: readonly ReadEvent[],
   run: Run,
@@ -310,7 +302,7 @@ async function applyBatch(
   return batch.length;
 }
 
-/** Returns how many failures are stored. */
+/** Returns how many failures were stored: one or none. */
 async function storeFailure(
   error: DeliveryError,
   { text }: ReadEvent,
@@ -347,8 +339,6 @@ async function store(
   error?: string,
 ): Promise<boolean> {
   const { database, leaseId, provider, host, position } = run;
-  const state = fault?.code ?? (run.isDone ? "done" : "more");
-  const rests: Readonly<Record<string, number>> = RESTS;
   const types = Array.from(run.furtherMs, ([type, ms]) => [type, isoTime(ms)]);
   return await callFunction(database, "billing_settle_sweep", {
     lease_id: leaseId,
@@ -361,14 +351,17 @@ async function store(
       goes_on: run.goesOn,
       error,
       has_failed: fault !== undefined,
-      rests_seconds: rests[state] ?? RESTS.done,
+      rests_seconds: restAfter(run, fault),
       pause_seconds: fault?.pauseSeconds,
     },
   }, CALL_LIMIT);
 }
 
-function endOf({ startedMs }: Run): number {
-  return wholeSecond(startedMs - YOUNGEST_MS);
+/** Returns when the next run is due, in seconds. */
+function restAfter({ isDone, sweptMs }: Run, fault?: ApiError): number {
+  if (!isDone && !fault) return 0;
+  // Just installed: nothing is due, so the key is untried.
+  return fault || sweptMs === -Infinity ? 300 : 3_600;
 }
 
 function idOf(event: Json, { format }: Run): string {

@@ -3,13 +3,15 @@ import {
   readAccount,
   readCustomer,
   seeOther,
+  SIGN_IN,
   toStripe,
+  TRIAL,
 } from "@/lib/billing";
 
 /** Sends the user to Stripe's Checkout, to pay for `price`. */
 export async function POST(request: Request): Promise<Response> {
   const user = await readAccount();
-  if (!user) return seeOther("/login");
+  if (!user) return seeOther(SIGN_IN);
 
   // Anyone can send any price.
   const price = String((await request.formData()).get("price"));
@@ -30,7 +32,7 @@ export async function POST(request: Request): Promise<Response> {
         // The session's own metadata would not reach the subscription.
         metadata: { accountId: user.accountId },
         // One trial per account.
-        ...(!user.account.had_trial && { trial_period_days: 14 }),
+        ...(!user.account.had_trial && TRIAL),
       },
       success_url: `${process.env.SITE_URL}/billing?paid=1`,
       cancel_url: `${process.env.SITE_URL}/billing`,

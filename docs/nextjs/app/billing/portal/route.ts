@@ -1,9 +1,15 @@
-import { readAccount, readCustomer, seeOther, toStripe } from "@/lib/billing";
+import {
+  readAccount,
+  readCustomer,
+  seeOther,
+  SIGN_IN,
+  toStripe,
+} from "@/lib/billing";
 
 /** Sends the user to Stripe's customer portal: card, plan, invoices, the end. */
 export async function POST(): Promise<Response> {
   const user = await readAccount();
-  if (!user) return seeOther("/login");
+  if (!user) return seeOther(SIGN_IN);
 
   const { customer } = await readCustomer(user);
   if (!customer) return seeOther("/billing");

@@ -17,10 +17,7 @@ const OUTCOMES = ["applied", "duplicate", "stale", "erased"] as const;
 /** The outcome of an event that did not fail. `erased`: its account was erased. */
 export type Outcome = typeof OUTCOMES[number];
 
-/**
- * Returns the log line of an event of an erased account: a warning if the event would
- * have created a record, because the subscription may be paid for.
- */
+/** Returns the log line of an erased account's event: a warning if somebody may have paid. */
 export function describeErased(kind: string | undefined) {
   const isPurchase = kind === "creation" || kind === "opening_update";
   return {
@@ -35,8 +32,8 @@ type AnswerRow = Readonly<{
   place: number;
   outcome: Outcome | "failed";
   error_code?: string | null;
-  error?: string | null;
-  retries?: boolean | null;
+  error?: unknown;
+  retries?: unknown;
 }>;
 
 /** A zod schema would slow a cold start. */
@@ -50,23 +47,22 @@ function isAnswer(rows: unknown): rows is AnswerRow[] {
 }
 
 /**
- * Well under the 5 s within which a provider expects its answer. Above the lock
- * timeout in the database (0.5 s), so that the database reports a lock itself.
+ * Well under the 5 s in which a provider expects its answer; above the database's lock
+ * timeout (0.5 s), so that it reports a lock itself.
  */
 const TIME_LIMIT = { timeLimitMs: 3_000 };
 
 type ApplyOptions = Readonly<{
   database: DatabaseClient;
-  /** Called if the database requests a retry, such as of a failure that waited for an event. */
+  /** Called if a failure that waited for one of the events is to be retried. */
   onRetries?: () => void;
 }>;
 
 /**
- * Applies each event exactly once, all in one call. They must not have a handler.
+ * Applies events that have no handler, each exactly once, in one call. Returns for each
+ * its outcome or its own failure.
  *
- * @returns For each event, in the same order, its outcome or its own failure.
- * @throws {DeliveryError} If the call as a whole fails:
- * `database_unavailable`, `record_locked` or `deployment_fault`.
+ * @throws {DeliveryError} If the call as a whole fails.
  */
 export async function applyEvents(
   events: readonly BillingEvent[],
@@ -75,7 +71,7 @@ export async function applyEvents(
   const sent = events.map((event, index) => {
     return { place: index + 1, ...event };
   });
-  const rows: unknown = await callFunction(
+  const rows = await callFunction(
     options.database,
     "billing_apply_events",
     { events: sent },
@@ -94,7 +90,7 @@ export async function applyWithHandler(
   event: BillingEvent,
   options: ApplyOptions,
 ): Promise<Outcome | DeliveryError> {
-  const rows: unknown = await callFunction(
+  const rows = await callFunction(
     options.database,
     "billing_apply_handled_event",
     { event },

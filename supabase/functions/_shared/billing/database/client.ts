@@ -21,8 +21,8 @@ type CallResult<T> = Readonly<{
 }>;
 
 /**
- * Returns a client that acts as `service_role`. It is only the database part of
- * supabase-js: loading all of it takes half of a cold start (docs/decisions.md).
+ * Returns a client that acts as `service_role`. All of supabase-js would slow a cold start:
+ * docs/decisions.md.
  */
 export function createClient(
   { supabaseUrl, secretKey }: DatabaseAccess,
@@ -53,10 +53,10 @@ export async function callFunction<Name extends keyof DatabaseFunctions>(
 }
 
 /**
- * Makes one call with a time limit. If the connection breaks, it immediately tries once
- * more, within the same limit; the ledger makes that safe.
+ * Makes a call with a time limit. If the connection breaks, it tries once more within that
+ * limit; the ledger makes that safe.
  *
- * @param call Starts the call; it must pass the signal on.
+ * @param call Must pass the signal on.
  * @throws {DeliveryError}
  */
 export async function callDatabase<T>(
@@ -93,7 +93,7 @@ export async function callDatabase<T>(
   return data;
 }
 
-/** Returns the failure of a call whose answer, maybe a proxy's, is not what it should be. */
+/** Returns the failure of a call whose answer, maybe a proxy's, is unusable. */
 export function badAnswer(fault: string): DeliveryError {
   const message = `Database call failed: ${fault}`;
   return new DeliveryError("database_unavailable", message);

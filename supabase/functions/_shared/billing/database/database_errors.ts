@@ -4,7 +4,7 @@ import { type Format, lacksAccountId } from "../events/format.ts";
 /** A handler of the app raised an error; the message names both. */
 const HANDLER_RAISED = "BW008";
 
-/** Codes with one specific meaning. Those with BW are raised in `supabase/schemas`. */
+/** Those with BW are raised in `supabase/schemas`. */
 const EXACT: ReadonlyMap<string, ErrorCode> = new Map([
   ["BW001", "subscription_unknown"],
   ["BW002", "subscription_of_other_provider"],
@@ -37,20 +37,9 @@ const DEPLOYMENT =
 const TRANSIENT =
   /^(?:PGRST00[0-3]|PGRST303|25006|26000|42P05|(?:08|40|53|55|57|58)[0-9A-Z]{3})$/;
 
-/**
- * Returns the error code for a fault of the database or its API.
- *
- * @param code SQLSTATE or PostgREST code; undefined or empty if there was no
- * answer, if a proxy in between answered, or if a connection in PostgREST's pool
- * had died (https://github.com/PostgREST/postgrest/issues/4681).
- * @param status The HTTP status of the answer. The project's gateway refuses a
- * revoked key with 401 and without a code.
- */
-export function databaseErrorCode(
-  code: string | undefined,
-  status?: number,
-): ErrorCode {
+function errorCodeOf(code: string | undefined, status?: number): ErrorCode {
   if (!code) {
+    // The project's gateway refuses a revoked key with 401.
     const isRefused = status === 401 || status === 403;
     return isRefused ? "key_refused" : "database_unavailable";
   }
@@ -61,16 +50,19 @@ export function databaseErrorCode(
 }
 
 /**
- * Returns a fault of the database as a {@linkcode DeliveryError}. If the
- * database refuses data, its message may repeat the data, so the log gets only
- * the code.
+ * Returns a fault of the database or its API as a {@linkcode DeliveryError}. If the
+ * database refuses data, its message may repeat it, so the log gets only the code.
+ *
+ * @param code SQLSTATE or PostgREST code; undefined or empty if there was no
+ * answer, if a proxy in between answered, or if a connection in PostgREST's pool
+ * had died (https://github.com/PostgREST/postgrest/issues/4681).
  */
 export function databaseError(
   code: string | undefined,
   message: string,
   { status, ...options }: ErrorOptions & { status?: number } = {},
 ): DeliveryError {
-  const errorCode = databaseErrorCode(code, status);
+  const errorCode = errorCodeOf(code, status);
   let logMessage = message;
   if (errorCode === "apply_failed") {
     const summary = code === HANDLER_RAISED
@@ -86,11 +78,9 @@ export function databaseError(
 }
 
 /**
- * Returns whether the database refused an event only because its subscription has no
- * account: a creation without an account id (BW005), or an event without one for a
- * subscription that is not recorded (BW001). An event that merely arrives before its
- * creation is not unmapped: it has an account id, or its customer's account is known
- * (BW006).
+ * Returns whether the database refused an event only because it has no account: a creation
+ * (BW005), or an event of a subscription that is not recorded (BW001). An event that came
+ * before its creation has an account id, or its customer's account is known (BW006).
  */
 export function isUnmapped(
   { sqlState }: DeliveryError,

@@ -1,19 +1,15 @@
 import type { DeliveryError } from "../errors.ts";
-import { identifierOrNull, sha256Hex } from "../events/fields.ts";
-import {
-  describeEvent,
-  type EventDescription,
-  type Format,
-} from "../events/format.ts";
-import { decodeBody } from "../events/parse_event.ts";
+import { identifierOrNull, sha256Hex, toBase64 } from "../events/fields.ts";
+import { describeEvent, type Format } from "../events/format.ts";
+import { parseAny, storableText } from "../events/parse_event.ts";
 import { badAnswer, callFunction, type DatabaseClient } from "./client.ts";
 
 /** Short, because the provider is still waiting for the reply. */
 const TIME_LIMIT = { timeLimitMs: 1_500 };
 
 /**
- * Describes the body of a failed event, valid or not. An event without a usable id gets
- * the id `sha256:` with the hash of its body in hex, so that its retries share a row.
+ * Describes the body of a failed event. If it has no usable id, it gets `sha256:` with the
+ * hash of its body in hex, so that its retries share a row.
  */
 export async function describeFailedBody(
   body: Uint8Array<ArrayBuffer>,
@@ -27,7 +23,8 @@ export async function describeFailedBody(
   const failed = {
     ...describeEvent(event, format),
     event_id: derivedId ?? statedId ?? `sha256:${bodyHash}`,
-    body: text ?? toBase64(body),
+    body: text ??
+      btoa(Array.from(body, (byte) => String.fromCharCode(byte)).join("")),
     body_encoding: text === undefined ? "base64" : "text",
   };
   return { failed, bodyHash };
@@ -35,7 +32,7 @@ export async function describeFailedBody(
 
 type FailedEvent = Awaited<ReturnType<typeof describeFailedBody>>["failed"];
 
-export function describeText(text: string, format: Format): EventDescription {
+export function describeText(text: string, format: Format) {
   return describeEvent(parseAny(text), format);
 }
 
@@ -45,8 +42,7 @@ const ANSWERS = ["stored", "retry", "applied", "erased"] as const;
  * Stores a failed event for triage, or counts one more attempt.
  *
  * @returns `applied` if the event was applied before, or `erased` if its account was
- * erased; neither is stored. `retry` if it is stored and a retry is requested, because
- * the record or account that it lacked exists now.
+ * erased; neither is stored. `retry` if what it lacked exists now, so it will be retried.
  * @throws {DeliveryError} If the database call fails.
  */
 export async function recordFailure(
@@ -54,7 +50,6 @@ export async function recordFailure(
   { provider, failed, isMissed, database }: {
     provider: string;
     failed: FailedEvent;
-    /** Whether a sweep has found the event. */
     isMissed?: true;
     database: DatabaseClient;
   },
@@ -78,25 +73,4 @@ export async function recordFailure(
     throw badAnswer("the answer does not say what was stored");
   }
   return answer;
-}
-
-function storableText(body: Uint8Array): string | undefined {
-  try {
-    const text = decodeBody(body);
-    return text.includes("\0") ? undefined : text;
-  } catch {
-    return undefined;
-  }
-}
-
-function parseAny(text: string | undefined): unknown {
-  try {
-    return JSON.parse(text ?? "");
-  } catch {
-    return undefined;
-  }
-}
-
-function toBase64(bytes: Uint8Array): string {
-  return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
 }

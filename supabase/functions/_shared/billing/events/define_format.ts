@@ -1,13 +1,7 @@
 /** Turns the events of every format into events on the wire. */
 import * as z from "zod/mini";
 import { DeliveryError } from "../errors.ts";
-import type {
-  Kind,
-  Payment,
-  Report,
-  ReportedItem,
-  WireEvent,
-} from "./event.ts";
+import type { Kind, Payment, Report, ReportedItem } from "./event.ts";
 import type { PlanItem } from "./event_settings.ts";
 import {
   accountIn,
@@ -29,16 +23,13 @@ interface Definition extends Omit<Format, "read" | "occurredAt" | "partsOf"> {
   readonly periodEnd?: z.ZodMiniType<string | null>;
   /** The status of a creation; required by default. */
   readonly firstStatus?: z.ZodMiniType<string | null>;
-  /** By default, returns whether the event's type begins with `subscription.`. */
+  /** By default, whether the event's type begins with `subscription.`. */
   isSubscription?(event: unknown): boolean;
   /** Returns the parts that differ from the values at their paths. */
   partsOf?(event: unknown, stated: Parts): Partial<Parts>;
   /** It never throws. Optional columns default to null, and must be null if malformed. */
   report(data: Reader, planItem: PlanItem, event: unknown): StatedReport;
-  /**
-   * Returns the values that an update replaced; null if the event does not state them.
-   * They break ties, and show that a subscription recovered.
-   */
+  /** Returns `WireEvent.previous`. It breaks ties, and shows that a subscription recovered. */
   previous?(event: unknown, planItem: PlanItem): Partial<Report> | null;
   /** Returns the details of a failed payment or a notice; undefined for no notification. */
   payment(data: Reader, type: string): Omit<Payment, "kind"> | undefined;
@@ -56,20 +47,9 @@ type StatedReport = OptionalColumns & Record<Essential, unknown>;
 
 type ValidKind = Kind | "other";
 
-type Reading = Readonly<{
-  event: unknown;
-  planItem: PlanItem;
-  /** All that is validated, as the event states it. */
-  stated: Parts & { kind: ValidKind };
-  /** The columns that are valid or null. */
-  optional: OptionalColumns;
-}>;
-
-type ValidEvent = z.output<ReturnType<typeof schemaOf>>;
-
 type Change = Extract<
-  ValidEvent,
-  { kind: "creation" | "opening_update" | "update" }
+  z.output<ReturnType<typeof schemaOf>>,
+  { plan_id: string }
 >;
 
 const NO_REPORT: Omit<Report, Essential> = {
@@ -98,11 +78,16 @@ export function itemOf(stated: Partial<ReportedItem>): ReportedItem {
 }
 
 export function defineFormat(definition: Definition): Format {
-  const { names, idOf, occurredAt = z.nullish(instant) } = definition;
+  const { kinds, names, idOf, occurredAt = z.nullish(instant) } = definition;
+
+  // Those that report the record. If updates can create it, deletions can too.
+  const reporting = ["creation", "update", "opening_update"];
+  if (Object.values(kinds).includes("opening_update")) {
+    reporting.push("deletion");
+  }
 
   const schemas: { [kind in ValidKind]?: ReturnType<typeof schemaOf> } = {};
 
-  // Created when first used, for a fast cold start.
   function schemaFor(kind: ValidKind) {
     return schemas[kind] ??= schemaOf(kind, { ...definition, occurredAt });
   }
@@ -133,31 +118,34 @@ export function defineFormat(definition: Definition): Format {
     event,
     { id, planItem, takesEffect, parts = partsOf(event) },
   ) => {
-    const kind: ValidKind = (takesEffect && kindOf(definition, parts.type)) ||
-      "other";
-    const report = hasReport(kind, definition)
+    const kind = (takesEffect && kindOf(definition, parts.type)) || "other";
+    const report = reporting.includes(kind)
       ? definition.report(readerOf(parts.data), planItem, event)
       : undefined;
 
     // The first place that names an account counts, even if it is not valid.
     const account_id = parts.accounts.map(accountIn)
       .find((account) => account !== undefined);
+    const fallback_account = account_id === undefined
+      ? fallbackOf(parts)
+      : undefined;
 
     const stated = {
       ...report,
       ...parts,
       account_id,
-      fallback_account: account_id === undefined
-        ? fallbackOf(parts)
-        : undefined,
+      fallback_account,
       kind,
       id: id ?? parts.id,
     };
-    const customer_id = identifierOrNull(parts.customer_id);
-    const optional = { ...report, customer_id };
-    const reading = { event, planItem, stated, optional };
-    const valid = validate(reading);
+    const { data: valid, error } = schemaFor(kind)
+      .safeParse(stated, { error: describeFault });
+    if (error !== undefined) {
+      const paths = pathsOf(event, parts, planItem);
+      throw new DeliveryError("event_invalid", describe(error, paths));
+    }
 
+    const customer_id = identifierOrNull(parts.customer_id);
     const common = {
       event_id: valid.id,
       type: valid.type,
@@ -171,35 +159,11 @@ export function defineFormat(definition: Definition): Format {
       return { ...common, report: { customer_id, subscription_id } };
     }
 
-    const { subscription_id } = valid;
-    return { ...common, subscription_id, ...effectOf(valid, reading) };
-  };
-
-  function validate({ event, planItem, stated }: Reading): ValidEvent {
-    const { data, error } = schemaFor(stated.kind)
-      .safeParse(stated, { error: describeFault });
-    if (error === undefined) return data;
-
-    const account_id = names.account_ids.find((_, place) =>
-      accountIn(stated.accounts[place]) !== undefined
-    );
-    const paths = {
-      ...names,
-      account_id: account_id ?? names.account_ids[0],
-      ...(!isSubscription(event) &&
-        { subscription_id: names.payment_subscription_id }),
-      ...definition.namesOf?.(event, planItem),
-    };
-    throw new DeliveryError("event_invalid", describe(error, paths));
-  }
-
-  function effectOf(
-    valid: Exclude<ValidEvent, { kind: "other" }>,
-    { event, planItem, stated, optional }: Reading,
-  ): Partial<WireEvent> {
+    const wire = { ...common, subscription_id: valid.subscription_id };
+    const optional = { ...report, customer_id };
     switch (valid.kind) {
       case "creation":
-        return changeOf(valid, optional);
+        return { ...wire, ...changeOf(valid, optional) };
 
       case "opening_update":
       case "update": {
@@ -207,6 +171,7 @@ export function defineFormat(definition: Definition): Format {
         const mayRecover = valid.provider_status === "active" &&
           (previous === null || previous.provider_status !== undefined);
         return {
+          ...wire,
           ...changeOf(valid, optional),
           previous,
           ...(mayRecover && { payment: { kind: "recovered" } }),
@@ -215,11 +180,10 @@ export function defineFormat(definition: Definition): Format {
 
       case "deletion": {
         // It can create the record if it states all that an update must.
-        const update = hasReport(valid.kind, definition)
-          ? schemaFor("opening_update")
-            .safeParse({ ...stated, kind: "opening_update" }).data
-          : undefined;
+        const update = report && schemaFor("opening_update")
+          .safeParse({ ...stated, kind: "opening_update" }).data;
         return {
+          ...wire,
           ...(update?.kind === "opening_update" && changeOf(update, optional)),
           payment: { kind: "ended" },
         };
@@ -227,24 +191,29 @@ export function defineFormat(definition: Definition): Format {
 
       case "payment_failed":
       case "notice": {
-        if (valid.subscription_id === null) return { kind: "other" };
+        if (wire.subscription_id === null) return { ...wire, kind: "other" };
 
-        const payment = definition.payment(readerOf(stated.data), valid.type);
+        const payment = definition.payment(readerOf(parts.data), valid.type);
         const kind = definition.notices?.[valid.type] ?? "payment_failed";
-        return payment ? { payment: { ...payment, kind } } : {};
+        return { ...wire, ...(payment && { payment: { ...payment, kind } }) };
       }
     }
+  };
+
+  function pathsOf(event: unknown, { accounts }: Parts, planItem: PlanItem) {
+    const account_id = names.account_ids.find((_, place) =>
+      accountIn(accounts[place]) !== undefined
+    );
+    return {
+      ...names,
+      account_id: account_id ?? names.account_ids[0],
+      ...(!isSubscription(event) &&
+        { subscription_id: names.payment_subscription_id }),
+      ...definition.namesOf?.(event, planItem),
+    };
   }
 
   return { ...definition, occurredAt, partsOf, read };
-}
-
-/** Returns whether events of a kind report the columns of the record. */
-function hasReport(kind: unknown, { kinds }: Definition): boolean {
-  // If updates can create the record, deletions can too.
-  return kind === "creation" || kind === "opening_update" ||
-    kind === "update" ||
-    kind === "deletion" && Object.values(kinds).includes("opening_update");
 }
 
 /** Returns what a change sets: its report, and its account if it may create the record. */
@@ -267,7 +236,6 @@ function changeOf(change: Change, optional: OptionalColumns) {
   };
 }
 
-/** Returns the schema of the fields that a kind requires. */
 function schemaOf(
   kind: ValidKind,
   { occurredAt, periodEnd = maybe(instant), firstStatus = identifier }:
@@ -310,7 +278,7 @@ function schemaOf(
 
 /** Returns a schema that reads a missing or malformed value as null. */
 export function maybe<T>(schema: z.ZodMiniType<T>) {
-  // Not `z.catch`, which makes zod's helpers, all of them, part of the built file.
+  // Not `z.catch`, which would add all of zod's helpers to the built file.
   return z.transform((value: unknown) => schema.safeParse(value).data ?? null);
 }
 

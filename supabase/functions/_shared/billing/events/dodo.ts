@@ -1,6 +1,6 @@
 /**
- * Dodo Payments. An event has its id in a header. Its data is the state at the time of
- * the delivery, not of the event, so a retry may have other data.
+ * Dodo Payments. An event has its id in a header, and the state at the time of the
+ * delivery, not of the event: a retry may differ.
  *
  * @see https://docs.dodopayments.com/developer-resources/webhooks
  */

@@ -1,9 +1,6 @@
 /** Events, in the form that `billing_apply_events` takes. */
 
-/**
- * The effect of an event on its subscription. The ordering rule in SQL decides by this,
- * not by `type`.
- */
+/** The effect of an event on its subscription; the ordering rule in SQL decides by it. */
 export type Kind =
   | "creation"
   | "update"
@@ -21,10 +18,7 @@ export type WireEvent = Readonly<{
   occurred_at: string | null;
   /** Missing if the event has no effect on a subscription. */
   subscription_id?: string | null;
-  /**
-   * The account that a new record belongs to; only in events that may create one. If it
-   * is null, the database asks `account_of_customer`.
-   */
+  /** Only in events that may create a record. If null, `account_of_customer` is asked. */
   account_id?: string | null;
   /** The account that the provider keeps with the customer; used if that function returns null. */
   fallback_account?: string | null;
@@ -79,7 +73,6 @@ export type Payment =
     /** In the smallest unit of the currency. */
     amount_due?: number;
     currency?: string;
-    /** How often the provider has tried to collect the payment. */
     attempt_count?: number;
     /**
      * When the provider tries again. Null if it does not; if `attempt_count` is null as

@@ -1,16 +1,10 @@
-/** The settings for reading events; those of each provider are in `settings/providers.ts`. */
+/** The settings for reading events, the same for all providers. */
 import {
   cannotStart,
   choice,
   type Environment,
   wholeNumber,
 } from "../environment.ts";
-
-/** See `PROVIDER_A_MODE` in .env.example. */
-export type EventMode = "any" | "live" | "test";
-
-/** See `PLAN_ITEM` in docs/stripe.md. */
-export type PlanItem = "first" | "licensed";
 
 const NOTIFICATION_KINDS: readonly string[] = [
   "payment_failed",
@@ -23,47 +17,41 @@ const NOTIFICATION_KINDS: readonly string[] = [
 /** The same as Stripe's. */
 export const DEFAULT_TOLERANCE_SECONDS = 300;
 
-export type EventSettings = Readonly<{
-  /**
-   * How far a signature's time may be from now, in either direction, and an
-   * event's time ahead of now, in seconds.
-   */
-  toleranceSeconds: number;
-  maxBodyBytes: number;
-  /** What happens to events of subscriptions without an account. */
-  unmappedSubscriptions: "fail" | "ignore";
-  /** Whether further failed payments of an invoice create no notification. */
-  oncePerInvoice: boolean;
-  notify: ReadonlySet<string>;
-  planItem: PlanItem;
-  handlerTypes: HandlerTypes;
-  /** Whether a checkout says which account its customer belongs to. */
-  accountFromCheckout: boolean;
-}>;
+export type EventSettings = Readonly<ReturnType<typeof readEventSettings>>;
 
-/** See `HANDLE_EVENT_TYPES` in docs/handlers.md. */
+/** Which of several items is the plan: docs/stripe.md. */
+export type PlanItem = EventSettings["planItem"];
+
 type HandlerTypes = Readonly<{
   types: ReadonlySet<string>;
   /** Why the setting is malformed; `types` then has only the valid ones. */
   fault?: string;
 }>;
 
-export function readEventSettings(env: Environment): EventSettings {
-  const word = <Word extends string>(name: string, ...words: Word[]) =>
-    choice(env, name, words, cannotStart);
-  const isOn = (name: string) => word(name, "false", "true") === "true";
+export function readEventSettings(env: Environment) {
+  const isOn = (name: string) =>
+    choice(env, name, ["false", "true"]) === "true";
 
   return {
+    /**
+     * How far a signature's time may be from now, in either direction, and an
+     * event's time ahead of now.
+     */
     toleranceSeconds: wholeNumber(
       env,
       "SIGNATURE_TOLERANCE_SECONDS",
       DEFAULT_TOLERANCE_SECONDS,
     ),
     maxBodyBytes: wholeNumber(env, "MAX_BODY_BYTES", 1_048_576),
-    unmappedSubscriptions: word("UNMAPPED_SUBSCRIPTIONS", "fail", "ignore"),
+    /** What happens to events of subscriptions without an account. */
+    unmappedSubscriptions: choice(env, "UNMAPPED_SUBSCRIPTIONS", [
+      "fail",
+      "ignore",
+    ]),
+    /** Whether further failed payments of an invoice create no notification. */
     oncePerInvoice: isOn("NOTIFY_ONCE_PER_INVOICE"),
     notify: readNotify(env),
-    planItem: word("PLAN_ITEM", "first", "licensed"),
+    planItem: choice(env, "PLAN_ITEM", ["first", "licensed"]),
     handlerTypes: readHandlerTypes(env),
     accountFromCheckout: isOn("ACCOUNT_FROM_CHECKOUT"),
   };
@@ -106,8 +94,8 @@ function readHandlerTypes(env: Environment): HandlerTypes {
 }
 
 /**
- * Returns the name of the function in schema `billing` that handles a type, as
- * `billing.handler_name` does. Postgres keeps 63 characters of it.
+ * Returns the name of the SQL function that handles a type, as `billing.handler_name`
+ * does. Postgres keeps 63 characters of it.
  */
 export function handlerName(type: string): string {
   return `on_${type.replace(/[^a-z0-9]/g, "_")}`.slice(0, 63);

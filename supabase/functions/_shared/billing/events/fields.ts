@@ -12,10 +12,7 @@ const STORABLE = /^[^\p{Cc}\p{Cs}\u2028\u2029]*$/u;
 
 // The schemas are created when first used, for a fast cold start.
 
-/**
- * An id or a status. Postgres must be able to store it and a log line to show
- * it: no control characters, line separators or lone surrogates.
- */
+/** An id or a status that Postgres can store and a log line can show. */
 export const identifier = z.lazy(() =>
   z.string().check(({ value: input, issues }) => {
     const message = faultOf(input);
@@ -24,7 +21,11 @@ export const identifier = z.lazy(() =>
 );
 
 function faultOf(text: string): string | undefined {
-  if (!isShort(text)) {
+  // Postgres counts characters, each of which has one or two UTF-16 units.
+  const isLong = text.length > 2 * MAX_IDENTIFIER_LENGTH ||
+    text.length > MAX_IDENTIFIER_LENGTH &&
+      [...text].length > MAX_IDENTIFIER_LENGTH;
+  if (isLong) {
     return `must not be longer than ${MAX_IDENTIFIER_LENGTH} characters`;
   }
   if (!NOT_BLANK.test(text)) return "must not be blank";
@@ -40,8 +41,8 @@ export const unixSeconds = z.lazy(() => {
 });
 
 /**
- * Reads a time in RFC 3339, and returns it as ISO 8601 text in UTC. Microseconds, the
- * precision of Postgres, are kept, because they order events.
+ * Reads a time in RFC 3339 as ISO 8601 text in UTC. Microseconds, the precision of
+ * Postgres, are kept, because they order events.
  */
 export const instant = z.lazy(() => {
   const error = "must be a date and time in RFC 3339, between 2000 and 2200";
@@ -62,36 +63,24 @@ export function isAbsent(value: unknown): value is undefined | null {
   return value === undefined || value === null;
 }
 
-/** The message for a missing field. It follows the path without a colon. */
+/** It follows the path of a field without a colon. */
 export const MISSING = "is missing";
 
-const TYPES: Readonly<Record<string, string>> = {
-  string: "a string",
-  number: "a number",
-  object: "an object",
-};
-
 /**
- * Returns what is wrong with a field, for zod's option `error`. `zod/mini` has no
- * messages: without this function, or one in the check, it says "Invalid input".
+ * Returns what is wrong with a field, for zod's option `error`. Without it, or a message
+ * in the check, `zod/mini` says "Invalid input".
  */
 export function describeFault(
   issue: z.core.$ZodRawIssue,
 ): string | undefined {
   if (issue.code !== "invalid_type") return undefined;
   if (issue.input === undefined) return MISSING;
-  return `must be ${TYPES[issue.expected] ?? issue.expected}`;
+  const article = issue.expected === "object" ? "an" : "a";
+  return `must be ${article} ${issue.expected}`;
 }
 
 export function isIdentifier(value: unknown): value is string {
   return typeof value === "string" && faultOf(value) === undefined;
-}
-
-/** Measures in characters, as Postgres does; each has one or two UTF-16 units. */
-function isShort(text: string): boolean {
-  return text.length <= MAX_IDENTIFIER_LENGTH ||
-    (text.length <= 2 * MAX_IDENTIFIER_LENGTH &&
-      [...text].length <= MAX_IDENTIFIER_LENGTH);
 }
 
 export function isUnixSeconds(value: unknown): value is number {
@@ -188,6 +177,10 @@ export function readerOf(value: unknown) {
 
 export function fromBase64(text: string): Uint8Array<ArrayBuffer> {
   return Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+}
+
+export function toBase64(bytes: Uint8Array): string {
+  return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
 }
 
 export async function sha256Hex(

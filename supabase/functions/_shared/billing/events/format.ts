@@ -1,7 +1,4 @@
-/**
- * The interface of a format: how a provider signs, and how its events are read. Each
- * format is one file beside this one, and a line in `formats.ts`.
- */
+/** The interface of a format: how a provider signs, and how its events are read. */
 import type * as z from "zod/mini";
 import { DeliveryError } from "../errors.ts";
 import type { Kind, WireEvent } from "./event.ts";
@@ -28,7 +25,7 @@ export type Format = Readonly<{
   names: Names;
   /** Reads when an event occurred, as ISO 8601 text. */
   occurredAt: z.ZodMiniType<string | null | undefined>;
-  /** Returns the parts of an event. It never throws. */
+  /** Never throws. */
   partsOf(event: unknown): Parts;
 
   /**
@@ -44,8 +41,7 @@ export type Format = Readonly<{
   /**
    * Validates an event.
    *
-   * @param options.takesEffect Whether its kind takes effect. If not, it is for a
-   * checkout or a handler of the app, and may hold anything.
+   * @param options.takesEffect Whether its kind takes effect. If not, it may hold anything.
    * @throws {DeliveryError} `event_invalid`; names the path of each bad field, never
    * its value.
    */
@@ -92,7 +88,7 @@ export type Parts = Readonly<{
   data: unknown;
   /** If it is not a boolean, the event belongs to both modes. */
   livemode?: unknown;
-  /** Whether the event is from an account that is connected to yours. */
+  /** Whether the event is from a connected account. */
   isConnected?: boolean;
   /** Whether the event names an object without its content. */
   isThin?: boolean;
@@ -112,12 +108,7 @@ export function typesOf({ kinds }: Format): string[] {
   return Object.keys(kinds).filter((type) => kinds[type] !== "notice");
 }
 
-export type EventDescription = ReturnType<typeof describeEvent>;
-
-/**
- * Describes an event that failed, for triage. Each part is read separately, and is
- * undefined if it is missing or cannot be stored.
- */
+/** Describes a failed event. A part that is missing or cannot be stored is undefined. */
 export function describeEvent(event: unknown, format: Format) {
   const parts = format.partsOf(event);
   const named = namedAccount(event, parts, format);
@@ -152,20 +143,14 @@ export function fallbackOf({ fallback_account }: Parts): string | undefined {
   return identifierOrNull(accountIn(fallback_account)) ?? undefined;
 }
 
-/**
- * Returns whether an event has no account id in any of its provider's places. A
- * malformed account id does not count as missing.
- */
+/** Returns whether an event has no account id; a malformed one is not missing. */
 export function lacksAccountId(event: unknown, format: Format): boolean {
   const parts = format.partsOf(event);
   return fallbackOf(parts) === undefined &&
     parts.accounts.every((account) => accountIn(account) === undefined);
 }
 
-/**
- * Returns a failure unchanged, except `account_unknown`: its message then names the
- * places of the account in this format.
- */
+/** Returns a failure; if it is `account_unknown`, with the account's places in this format. */
 export function withPlaces(
   error: DeliveryError,
   { names: { account_ids, fallback_account } }: Format,
@@ -177,7 +162,7 @@ export function withPlaces(
     .join(" or ");
   return new DeliveryError(
     code,
-    `${places} is missing, and account_of_customer knows no account of the customer.`,
+    `${places} is missing, and the customer's account is unknown.`,
     { logFields, sqlState, cause: error },
   );
 }

@@ -27,7 +27,6 @@ function prefixed(id: unknown): unknown {
   return typeof text === "string" && text.trim() !== "" ? `ls_${text}` : id;
 }
 
-/** Returns a whole number as text, and any other value as it is. */
 function digits(id: unknown): unknown {
   return Number.isSafeInteger(id) ? `${id}` : id;
 }

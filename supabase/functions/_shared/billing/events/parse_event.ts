@@ -1,6 +1,6 @@
 import { DeliveryError } from "../errors.ts";
 import type { Payment, WireEvent } from "./event.ts";
-import type { EventMode, EventSettings } from "./event_settings.ts";
+import type { EventSettings } from "./event_settings.ts";
 import { textOf } from "./fields.ts";
 import { type Format, kindOf, namedAccount, type Parts } from "./format.ts";
 
@@ -18,11 +18,11 @@ export type ParsedEvent =
     id: unknown;
   }>;
 
-/** The settings with which a provider's events are read. */
+/** The settings for reading a provider's events. */
 export type ReadingSettings = Readonly<{
   format: Format;
   /** Events of the other mode are ignored. */
-  mode: EventMode;
+  mode: "any" | "live" | "test";
   /** Whether events of connected accounts are applied. */
   connect: boolean;
 }>;
@@ -37,8 +37,7 @@ type IgnoredReason =
 const UTF_8 = new TextDecoder("utf-8", { fatal: true });
 
 /**
- * Returns the text of a body, decoded strictly. It drops a byte order mark at
- * the start, which is part of the signed bytes but not JSON.
+ * Returns the text of a body, without a byte order mark, which is signed but not JSON.
  *
  * @throws {DeliveryError} `body_not_text` if the bytes are not UTF-8.
  */
@@ -50,10 +49,25 @@ export function decodeBody(body: Uint8Array): string {
   }
 }
 
-/**
- * Returns the id of an event whose body has none; undefined if the body has one, or if
- * none can be derived.
- */
+/** Returns the text of a body; undefined if Postgres cannot store it. */
+export function storableText(body: Uint8Array): string | undefined {
+  try {
+    const text = decodeBody(body);
+    return text.includes("\0") ? undefined : text;
+  } catch {
+    return undefined;
+  }
+}
+
+export function parseAny(text: string | undefined): unknown {
+  try {
+    return JSON.parse(text ?? "");
+  } catch {
+    return undefined;
+  }
+}
+
+/** Returns the id of an event whose body has none; undefined if none can be derived. */
 export async function readEventId(
   body: Uint8Array,
   { format, deliveryId, handlerTypes }: {
@@ -64,13 +78,7 @@ export async function readEventId(
 ): Promise<string | undefined> {
   if (format.idOf === undefined) return undefined;
 
-  let event: unknown;
-  try {
-    event = JSON.parse(decodeBody(body));
-  } catch {
-    // parseEvent() reports it.
-  }
-
+  const event = parseAny(storableText(body));
   const isWhole = handlerTypes.types.has(textOf(format.partsOf(event).type));
   try {
     return await format.idOf(event, { deliveryId, isWhole });
@@ -80,17 +88,13 @@ export async function readEventId(
 }
 
 /**
- * Parses and validates the text of an authentic event.
+ * Parses and validates the text of an authentic event. One without effect may hold
+ * anything: errors would make the provider disable the endpoint.
  *
- * An event whose type has no effect is accepted with any data, and so is a failed
- * invoice without a subscription: a provider that gets errors for them eventually
- * disables the endpoint.
- *
- * @param options.nowSeconds The time now, in Unix seconds. An event dated later than
- * that plus the tolerance is refused: until then, its subscription would accept no other.
+ * @param options.nowSeconds An event dated later than this plus the tolerance is refused:
+ * until then, its subscription would accept no other.
  * @throws {DeliveryError} `body_empty`, `body_not_json` or `event_invalid`, or
- * `deployment_fault` if `HANDLE_EVENT_TYPES` is malformed, and may have been meant to
- * list this type.
+ * `deployment_fault` if `HANDLE_EVENT_TYPES` is malformed, and may mean this type.
  */
 export function parseEvent(
   text: string,
@@ -100,10 +104,10 @@ export function parseEvent(
     nowSeconds,
     toleranceSeconds,
     notify = new Set(),
-    oncePerInvoice = false,
+    oncePerInvoice,
     planItem = "first",
     handlerTypes = { types: new Set() },
-    accountFromCheckout = false,
+    accountFromCheckout,
     mode = "any",
     connect = true,
   }: Partial<EventSettings & ReadingSettings> & {

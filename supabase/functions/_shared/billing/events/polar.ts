@@ -24,8 +24,8 @@ export const polar = defineFormat({
     payment_subscription_id: "data.subscription_id",
     customer_id: "data.customer_id",
     account_ids: ["data.metadata.accountId"],
-    // Only a fallback: Polar finds the customer by the buyer's e-mail address, and then
-    // drops the checkout's external ID, so a person's second team would look like the first.
+    // Only a fallback: a person's second team may have that of the first
+    // (docs/providers.md).
     fallback_account: "data.customer.external_id",
     data: "data",
     plan_id: "data.product_id",

@@ -1,9 +1,6 @@
 /**
- * Stripe's events: the types that take effect, and what is read from each.
- *
- * Fields that are not read may hold anything. Stripe moved some fields between
- * API versions: they are read where the specification puts them, or else where
- * current versions put them. Only the place that is used must be valid.
+ * Stripe. Fields that moved between API versions are read where the specification puts
+ * them, or else where current versions do. Only the place that is used must be valid.
  */
 import * as z from "zod/mini";
 import { defineFormat, itemOf, maybe } from "./define_format.ts";
@@ -48,8 +45,8 @@ function columnsOf(
         ? timeOrNull(periodEnd(subscription, "first").value)
         : null),
     trial_end: seconds("trial_end"),
-    // A pause without a usable behavior is null like any malformed value, so it
-    // blocks no account: only `void` means that nothing is paid for.
+    // A pause without a usable behavior is null, so it blocks no account: only `void`
+    // means that nothing is paid for.
     paused: id("pause_collection.behavior"),
     paused_until: seconds("pause_collection.resumes_at"),
     livemode: [member(event, "livemode"), get("livemode")]
@@ -82,11 +79,14 @@ function usageType(item: unknown): string | null {
   return identifierOrNull(at(item, "price.recurring.usage_type"));
 }
 
+function licensedItem(subscription: unknown, planItem: PlanItem): unknown {
+  return planItem === "licensed"
+    ? itemsOf(subscription).find((item) => usageType(item) === planItem)
+    : undefined;
+}
+
 function planOf(subscription: unknown, planItem: PlanItem): unknown {
-  const items = itemsOf(subscription);
-  const isPlan = (item: unknown) =>
-    planItem === "licensed" && usageType(item) === planItem;
-  return items.find(isPlan) ?? items[0];
+  return licensedItem(subscription, planItem) ?? itemsOf(subscription)[0];
 }
 
 function isSubscription(event: unknown): boolean {
@@ -103,7 +103,7 @@ function accountsIn(object: unknown): unknown[] {
     member(object, "subscription"),
     member(object, "subscription_details"),
     at(object, "parent.subscription_details"),
-    ...linesOf(object),
+    ...listOf(at(object, "lines.data")),
   ].map((holder) => {
     const metadata = member(holder, "metadata");
     const isReadable = isRecord(metadata) || isAbsent(metadata);
@@ -118,10 +118,9 @@ function objectOf(event: unknown): unknown {
 type Found = Readonly<{ value: unknown; path: string }>;
 
 /**
- * Finds the end of the current period: that of the subscription, or else the
- * earliest of its items (Stripe since 2025-03-31.basil), as older versions report
- * it if the periods differ. A malformed end is returned first, since it may be the
- * earliest.
+ * Finds the end of the current period: that of the subscription, or else the earliest of
+ * its items (Stripe since 2025-03-31.basil), as older versions report it. A malformed end
+ * is returned first, since it may be the earliest.
  *
  * @param planItem With `licensed`, only the end of the first licensed item counts.
  */
@@ -132,8 +131,7 @@ function periodEnd(subscription: unknown, planItem: PlanItem): Found {
   };
   if (!isAbsent(end.value)) return end;
 
-  const plan = planOf(subscription, planItem);
-  const isLicensed = planItem === "licensed" && usageType(plan) === planItem;
+  const licensed = licensedItem(subscription, planItem);
   const ends = itemsOf(subscription)
     .map((item, index) => ({
       item,
@@ -141,7 +139,7 @@ function periodEnd(subscription: unknown, planItem: PlanItem): Found {
       path: `items.data.${index}.current_period_end`,
     }))
     .filter(({ item, value }) =>
-      !isAbsent(value) && (!isLicensed || item === plan)
+      !isAbsent(value) && (!licensed || item === licensed)
     );
 
   const bad = ends.find(({ value }) => !isUnixSeconds(value));
@@ -163,17 +161,12 @@ const IN_LINE = [
   "parent.invoice_item_details.subscription",
 ];
 
-/**
- * Finds the id of an invoice's subscription, expanded or not; null if neither the
- * invoice nor a line names one.
- */
+/** Finds the id of an invoice's subscription, expanded or not; null if none is named. */
 function invoiceSubscription(invoice: unknown): Found {
-  const first = linesOf(invoice).findIndex((line) =>
-    IN_LINE.some((path) => !isAbsent(at(line, path)))
+  const inLines = listOf(at(invoice, "lines.data")).flatMap((_, index) =>
+    IN_LINE.map((path) => `lines.data.${index}.${path}`)
   );
-  const inFirstLine = IN_LINE.map((path) => `lines.data.${first}.${path}`);
-
-  const path = [...IN_INVOICE, ...inFirstLine]
+  const path = [...IN_INVOICE, ...inLines]
     .find((path) => !isAbsent(at(invoice, path)));
   if (path === undefined) return { value: null, path: "subscription" };
   const value = at(invoice, path);
@@ -182,7 +175,7 @@ function invoiceSubscription(invoice: unknown): Found {
     : { value, path };
 }
 
-/** Returns the id of an object's customer, expanded or not; or of the customer itself. */
+/** The object may be the customer itself. */
 function customerId(object: unknown): string | null {
   const isCustomer = member(object, "object") === "customer";
   return expandableId(isCustomer ? object : member(object, "customer"));
@@ -190,10 +183,6 @@ function customerId(object: unknown): string | null {
 
 function itemsOf(subscription: unknown): readonly unknown[] {
   return listOf(at(subscription, "items.data"));
-}
-
-function linesOf(invoice: unknown): readonly unknown[] {
-  return listOf(at(invoice, "lines.data"));
 }
 
 const time = z.lazy(() => z.pipe(unixSeconds, z.transform(dateTime)));
@@ -217,9 +206,8 @@ export const stripe = defineFormat({
   checkout: {
     type: "checkout.session.completed",
     accountOf(event) {
-      const session = objectOf(event);
       const named = ["metadata.accountId", "client_reference_id"]
-        .map((path) => accountIn(at(session, path)))
+        .map((path) => accountIn(at(event, `data.object.${path}`)))
         .filter((value) => value !== undefined);
       const account_id = named.find(isIdentifier) ?? null;
       // Apps use `client_reference_id` for other things, too.
@@ -277,7 +265,6 @@ export const stripe = defineFormat({
     const subscription = objectOf(event);
     return {
       ...columnsOf(event, subscription, planItem),
-      // The essential columns, not yet validated.
       plan_id: at(planOf(subscription, planItem), "price.id"),
       provider_status: get("status"),
       current_period_end: periodEnd(subscription, planItem).value,

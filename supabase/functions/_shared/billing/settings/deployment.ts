@@ -1,26 +1,13 @@
-import type { DatabaseAccess } from "../database/client.ts";
 import { cannotStart, type Environment } from "../environment.ts";
-import {
-  type EventSettings,
-  readEventSettings,
-} from "../events/event_settings.ts";
-
-export interface DeploymentSettings extends DatabaseAccess, EventSettings {}
+import { readEventSettings } from "../events/event_settings.ts";
 
 /** @throws {Error} If a value is missing or wrong; names the variable. */
-export function readDeploymentSettings(env: Environment): DeploymentSettings {
-  return {
-    supabaseUrl: required(env, "SUPABASE_URL"),
-    secretKey: secretKey(env),
-    ...readEventSettings(env),
-  };
-}
-
-/** Returns the secret key named `default`, or the first if there is none. */
-function secretKey(env: Environment): string {
+export function readDeploymentSettings(env: Environment) {
+  const supabaseUrl = required(env, "SUPABASE_URL");
   const keys = readSecretKeys(env);
   const key = keys["default"] ?? Object.values(keys)[0]!;
-  return checkKey(key, "Cannot start: the project's secret key");
+  const secretKey = checkKey(key, "Cannot start: the project's secret key");
+  return { supabaseUrl, secretKey, ...readEventSettings(env) };
 }
 
 const KEYS = "SUPABASE_SECRET_KEYS";
@@ -59,11 +46,10 @@ function required(env: Environment, name: string, text = name): string {
 }
 
 /**
- * Returns a key that is sent in a header.
+ * Returns a key that is sent in a header; `fetch` removes white space around it.
  *
- * @throws {Error} If the key contains a line break or a NUL character. `fetch`
- * refuses such a key too, but its error repeats the key, and errors are logged.
- * White space around the key is allowed: `fetch` removes it.
+ * @throws {Error} If the key contains a line break or a NUL character. `fetch` refuses
+ * it too, but its error repeats the key, and errors are logged.
  */
 export function checkKey(key: string, name: string): string {
   if (/\0|\S\s*[\r\n]\s*\S/.test(key)) {
@@ -72,4 +58,12 @@ export function checkKey(key: string, name: string): string {
     );
   }
   return key;
+}
+
+/** Returns whether secrets may go to a URL: over https, or to this machine. */
+export function isSafeUrl(text: string): boolean {
+  // A user name may look like a host.
+  const origin = URL.parse(text)?.origin ?? "";
+  return /^https:|^http:\/\/(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?$/
+    .test(origin);
 }

@@ -12,9 +12,9 @@ export const LOCAL_SIGNING_SECRETS = {
 } as const satisfies Record<SecretVariable, string>;
 
 /**
- * Returns whether the function runs on a local stack, with or without Docker,
- * by its public secret key. The URL cannot tell: `supabase functions serve` and a
- * self-hosted Supabase both use `http://kong:8000`.
+ * Returns whether the function runs on a local stack, by its public secret key. The URL
+ * cannot tell: `supabase functions serve` and a self-hosted Supabase both use
+ * `http://kong:8000`.
  */
 export function isLocalStack(env: Environment): boolean {
   return env["SUPABASE_SECRET_KEYS"]?.includes(`"${LOCAL_SECRET_KEY}"`) ??

@@ -1,11 +1,7 @@
-/**
- * The providers, and those of their settings that both functions and the commands read.
- * How a provider signs is in `billing-webhook/signatures/signature_providers.ts`.
- */
+/** The providers, and their settings, except for those of signatures. */
 import { choice, type Environment } from "../environment.ts";
 import { DeliveryError } from "../errors.ts";
 import { FORMAT_NAMES, type FormatName } from "../events/formats.ts";
-import type { ReadingSettings } from "../events/parse_event.ts";
 
 /** Each with its default header and scheme; a format may have its own. */
 export const PROVIDERS = [
@@ -17,31 +13,22 @@ export type SecretVariable = `PROVIDER_${Uppercase<
   typeof PROVIDERS[number]["name"]
 >}_SIGNING_SECRET`;
 
-export type ProviderSettings =
-  & Omit<ReadingSettings, "format">
-  & Readonly<{
-    format: FormatName;
-    /** Whether the webhook answers 200 to an event whose failure is stored. */
-    acknowledges: boolean;
-  }>;
-
 /** Returns the prefix of a provider's settings, such as `PROVIDER_A_`. */
 export function settingsPrefix(provider: string): string {
   return `PROVIDER_${provider.toUpperCase()}_`;
 }
 
 /** @throws {DeliveryError} `provider_misconfigured` if a setting is wrong; names it. */
-export function readProviderSettings(
-  env: Environment,
-  provider: string,
-): ProviderSettings {
-  const word = <Word extends string>(setting: string, ...words: Word[]) =>
-    readWord(env, provider, setting, words);
+export function readProviderSettings(env: Environment, provider: string) {
   return {
     format: readFormatName(env, provider),
-    mode: word("MODE", "any", "live", "test"),
-    connect: word("CONNECT", "ignore", "allow") === "allow",
-    acknowledges: word("FAILURES", "reject", "acknowledge") === "acknowledge",
+    mode: readWord(env, provider, "MODE", ["any", "live", "test"]),
+    connect:
+      readWord(env, provider, "CONNECT", ["ignore", "allow"]) === "allow",
+    /** Whether the webhook answers 200 to an event whose failure is stored. */
+    acknowledges:
+      readWord(env, provider, "FAILURES", ["reject", "acknowledge"]) ===
+        "acknowledge",
   };
 }
 
@@ -60,7 +47,7 @@ function readWord<Word extends string>(
   });
 }
 
-/** Returns a value by provider name, without the providers for which `read` throws. */
+/** Returns a value by provider name, but none for which `read` throws. */
 export function readOfEach<T>(
   env: Environment,
   read: (env: Environment, provider: string) => T,
