@@ -37,8 +37,7 @@ const FULL_RETRY_MS = 50;
 /** On a hosted project, pg_cron wakes the worker once per minute. */
 const WAKE_EVERY_MS = 5_000;
 
-/** How soon a saved change of the settings is served. */
-const LOOK_EVERY_MS = 500;
+const SERVE_CHANGES_EVERY_MS = 500;
 
 type Log = (line: string, source: string) => void;
 
@@ -159,7 +158,7 @@ async function run(
       log("the new settings are served", "reload");
     };
     using _changes = every(
-      LOOK_EVERY_MS,
+      SERVE_CHANGES_EVERY_MS,
       serveChangedSettings,
       (error) => log(error.message, "reload"),
     );

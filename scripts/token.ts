@@ -22,8 +22,7 @@ with the local stack's public secret, so nothing else accepts it.`,
 if (import.meta.main) Deno.exit(await token(Deno.args).catch(reportEnd));
 
 async function token(args: readonly string[]): Promise<number> {
-  const { values } = parse(args);
-  const { user, account } = values;
+  const { user, account } = parse(args).values;
   if (!user) throw new UsageError("The user is missing: --user=ID.");
 
   // auth.uid() casts the ID to uuid, so any other text makes queries fail.

@@ -12,6 +12,7 @@ import {
   parseTriggerArguments,
   type TriggerArguments,
 } from "./trigger/arguments.ts";
+import { advice } from "./trigger/advice.ts";
 import * as results from "./trigger/result.ts";
 import { isChange } from "./trigger/stated_event.ts";
 
@@ -68,7 +69,7 @@ async function trigger(args: readonly string[]): Promise<number> {
           lines: [`Cannot read the row: ${error.message}`],
         }))
       : { lines: [] };
-  printError(...lines, ...results.advice({ status, ...result }, sent));
+  printError(...lines, ...advice({ status, ...result }, sent));
   return status >= 200 && status < 300 ? 0 : 1;
 }
 

@@ -81,8 +81,10 @@ function checkClock({ headers, startedAtMs, endedAtMs }: Reply): string {
 async function checkAcknowledged(target: Target, here: Here): Promise<string> {
   const { url, provider } = target;
   const prefix = settingsPrefix(provider);
-  const ping = signedPing(target, here);
-  const init = orSkip(ping, `needs ${prefix}SIGNING_SECRET`);
+  const init = orSkip(
+    signedPing(target, here),
+    `needs ${prefix}SIGNING_SECRET`,
+  );
   const { status, body } = await answerTo(url, init, here);
 
   if (status === 200 && body === "OK") {

@@ -1,4 +1,4 @@
-/** What became of an event, and what to do next. */
+/** What became of an event. */
 import { handlerName } from "../../supabase/functions/_shared/billing/events/event_settings.ts";
 import {
   type Format,
@@ -11,8 +11,6 @@ import {
 import { readEventId } from "../../supabase/functions/_shared/billing/events/parse_event.ts";
 import { LOCAL_SECRET_KEY } from "../../supabase/functions/_shared/billing/settings/local_stack.ts";
 import { describeFailedBody } from "../../supabase/functions/_shared/billing/database/record_failure.ts";
-import { settingsPrefix } from "../../supabase/functions/_shared/billing/settings/providers.ts";
-import { asTyped } from "../common/environment.ts";
 import { isLoopback } from "../common/loopback.ts";
 import {
   givenProjectUrl,
@@ -20,10 +18,7 @@ import {
   type Surroundings,
 } from "../common/option_values.ts";
 import { openApi, type ProjectAccess } from "../common/project_api.ts";
-import { nextStep } from "../common/next_step.ts";
 import { wrap } from "../common/cli.ts";
-import { eventTypesOf } from "../events/provider_events.ts";
-import type { TriggerArguments } from "./arguments.ts";
 import type { SubscriptionRecord } from "./stated_event.ts";
 
 /** The longest line that a terminal of 80 columns does not wrap. */
@@ -209,66 +204,4 @@ function rowLines(row: object): readonly string[] {
     wrap(`${value}`, MAX_COLUMNS - width - 4)
       .map((text, i) => `  ${(i === 0 ? name : "").padEnd(width)}  ${text}`)
   );
-}
-
-type Answer = Omit<Result, "lines"> & { readonly status: number };
-
-export function advice(
-  answer: Answer,
-  sent: TriggerArguments,
-): readonly string[] {
-  const { status, errorCode = "" } = answer;
-  if (status >= 200 && status <= 299) return afterSuccess(answer, sent);
-
-  const lines: string[] = [];
-  if (status === 401 && sent.format !== "stripe") {
-    const setting = `${settingsPrefix(sent.provider)}FORMAT=${sent.format}`;
-    lines.push(`The receiver needs ${setting}: docs/providers.md.`);
-  }
-  const todo = nextStep(errorCode, sent.provider);
-  if (todo) lines.push(`${errorCode}: ${todo}`);
-  // With a code, the failure's row was printed, and has the reason.
-  if (!errorCode) return [...lines, "The receiver's log has the reason."];
-
-  if (/^(?:subscription_unknown|creation_pending)$/.test(errorCode)) {
-    lines.push(`  ${creationOf(sent.format)}, with the same options`);
-  }
-  return [
-    ...lines,
-    "The event is in billing.failed_events.",
-    "To repair it (docs/operate.md has the SQL):",
-    `  ${asTyped("console")}${projectOption(sent.url)}`,
-  ];
-}
-
-function afterSuccess(
-  { isClaimed }: Answer,
-  sent: TriggerArguments,
-): readonly string[] {
-  const format: Format = FORMATS[sent.format];
-  const type = "type" in sent.source ? sent.source.type : undefined;
-  const takesEffect = (kindOf(format, type) ?? "notice") !== "notice";
-  if (type === undefined || takesEffect || isClaimed) return [];
-
-  const notice = format.notices?.[type];
-  const handler = handlerName(type);
-  return [
-    notice
-      ? `To notify the account of it, add ${notice} to NOTIFY: docs/notifications.md.`
-      : `To handle this type, add it to HANDLE_EVENT_TYPES, and create the function billing.${handler}: docs/handlers.md.`,
-  ];
-}
-
-function projectOption(url = ""): string {
-  const { origin, pathname = "" } = URL.parse(url) ?? {};
-  return pathname.startsWith("/functions/v1/")
-    ? ` --project-url ${origin}`
-    : "";
-}
-
-function creationOf(format: FormatName): string {
-  const type = eventTypesOf(format).find((type) =>
-    /^(?:creation|opening_update)$/.test(kindOf(FORMATS[format], type) ?? "")
-  );
-  return asTyped(`trigger ${type}`);
 }
