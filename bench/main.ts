@@ -1,6 +1,6 @@
 /** `deno task bench`: measures parts of this project, and prints the results. */
 import { abortOnEnd } from "../scripts/common/abort_on_end.ts";
-import { parseCommandLine, reportEnd } from "../scripts/common/cli.ts";
+import { commandLine, reportEnd } from "../scripts/common/cli.ts";
 import { oneOf } from "../scripts/common/option_values.ts";
 import type { Stack } from "../scripts/local_stack/stack.ts";
 import { coldStart } from "./cold_start.ts";
@@ -22,7 +22,7 @@ if (import.meta.main) {
 }
 
 async function run(): Promise<void> {
-  const { values, operands } = parseCommandLine(Deno.args, {
+  const { values, operands } = commandLine({
     usage: "bench [parts]",
     summary: "Measures this project. All parts, the default, take two hours.",
     options: {
@@ -36,7 +36,7 @@ async function run(): Promise<void> {
       "--older FOLDER": "for sql: a clone of an older version, to compare with",
     },
     details: `Parts: ${Object.keys(PARTS).join(", ")}`,
-  });
+  })(Deno.args);
 
   const options: Options = {
     rounds: Number(values.rounds ?? 5),

@@ -2,13 +2,13 @@
  * The servers that get the events: this receiver and the ones that it is compared with,
  * each in a process of its own.
  */
-import { aborted } from "../scripts/common/abort_on_end.ts";
+import { aborted } from "node:util";
 import {
   type Environment,
   functionEnvironment,
   LOCAL_SIGNING_SECRETS,
+  REPOSITORY,
 } from "../scripts/common/environment.ts";
-import { REPOSITORY } from "../scripts/common/how_started.ts";
 import { isListening } from "../scripts/common/loopback.ts";
 import { withDatabase } from "../scripts/local_stack/databases.ts";
 import {
@@ -88,7 +88,7 @@ export async function withStack<T>(
   try {
     const env = functionEnvironment({});
     await using stack = await startStack({ dataDir: `${folder}/stack`, env });
-    const interrupted = aborted(ending.signal).then(async () => {
+    const interrupted = aborted(ending.signal, ending).then(async () => {
       await services.disposeAsync();
       throw new Error("Interrupted");
     });

@@ -5,7 +5,7 @@
 import postgres from "postgres";
 import { withDatabase } from "../scripts/local_stack/databases.ts";
 import type { Stack } from "../scripts/local_stack/stack.ts";
-import { REPOSITORY } from "../scripts/common/how_started.ts";
+import { REPOSITORY } from "../scripts/common/environment.ts";
 import { createDatabase, migrate } from "../tests/support/databases.ts";
 import { ACCOUNT, filler, numberedId } from "./load.ts";
 import {

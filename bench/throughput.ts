@@ -4,7 +4,7 @@
  */
 import { createInterface } from "node:readline";
 import { Readable } from "node:stream";
-import { createCommand } from "../scripts/common/create_command.ts";
+import { createCommand } from "../scripts/common/processes.ts";
 import { withDatabase } from "../scripts/local_stack/databases.ts";
 import type { Stack } from "../scripts/local_stack/stack.ts";
 import { barChart } from "./chart.ts";

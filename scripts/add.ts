@@ -1,11 +1,9 @@
-/** `deno task add <folder>`: puts the receiver into a project, or updates it there. */
 import { carryOut, linesOf, parseFolder } from "./add/command.ts";
 import { makePlan } from "./add/plan.ts";
 import { readProject, readReceiver } from "./add/project.ts";
 import { toolNotes } from "./add/tools.ts";
-import { type CommandLine, reportEnd } from "./common/cli.ts";
-import { asTyped, isFromPackage } from "./common/how_started.ts";
-import { print } from "./common/print.ts";
+import { type CommandLine, print, reportEnd } from "./common/cli.ts";
+import { asTyped, isFromPackage } from "./common/environment.ts";
 
 const COMMAND_LINE = {
   usage: "add <folder>",

@@ -1,29 +1,23 @@
-/** The command `deno task console`. */
-import { aborted, abortOnEnd } from "./common/abort_on_end.ts";
-import {
-  type CommandLine,
-  parseCommandLine,
-  reportEnd,
-  UsageError,
-} from "./common/cli.ts";
+import { aborted } from "node:util";
+import { abortOnEnd } from "./common/abort_on_end.ts";
+import { commandLine, print, reportEnd, UsageError } from "./common/cli.ts";
 import { requireDeno } from "./common/deno_version.ts";
 import {
+  lookAround,
   PROJECT_ENVIRONMENT,
   PROJECT_OPTION,
   projectKey,
   readProject,
   type Surroundings,
 } from "./common/option_values.ts";
-import { print, printError } from "./common/print.ts";
 import type { ProjectAccess } from "./common/project_api.ts";
-import { findRunningStack } from "./common/running_stack.ts";
 import { createConsole, createSession } from "./console/app.tsx";
 import { openProject } from "./console/project.ts";
 
 const DEFAULT_PORT = 54340;
 const HOSTNAME = "127.0.0.1";
 
-const COMMAND_LINE = {
+const parse = commandLine({
   usage: "console",
   summary:
     `Serves a page on this machine that shows what is failing, and repairs, retries
@@ -35,28 +29,24 @@ printed link has access.`,
       `the port of 127.0.0.1 to listen on (default: ${DEFAULT_PORT}; 0: any free one)`,
   },
   environment: PROJECT_ENVIRONMENT,
-} satisfies CommandLine;
+});
 
 requireDeno("2.9.5"); // util.diff
 if (import.meta.main) Deno.exit(await main(Deno.args).catch(reportEnd));
 
 async function main(args: readonly string[]): Promise<number> {
-  const env = Deno.env.toObject();
-  const { port, ...access } = parseConsoleArguments(args, {
-    env,
-    warn: printError,
-    local: await findRunningStack(env),
-  });
+  const here = await lookAround();
+  const { port, ...access } = parseConsoleArguments(args, here);
 
   const ending = new AbortController();
-  await abortOnEnd(ending, env);
-  await using running = serveConsole(access, { port });
+  await abortOnEnd(ending, here.env);
+  await using running = serveConsole(access, port);
   print(
     `Console for ${access.projectUrl}. Open this link, which works once:`,
     `  ${running.link}`,
     "Stop with Ctrl-C",
   );
-  await aborted(ending.signal);
+  await aborted(ending.signal, ending);
   return 0;
 }
 
@@ -64,7 +54,7 @@ export function parseConsoleArguments(
   args: readonly string[],
   here: Surroundings,
 ) {
-  const { values } = parseCommandLine(args, COMMAND_LINE);
+  const { values } = parse(args);
   const { projectUrl, secrets } = readProject(values["project-url"], here);
   return {
     projectUrl,
@@ -79,12 +69,9 @@ function readPort(text = `${DEFAULT_PORT}`): number {
   throw new UsageError("--port takes a number from 0 to 65535.");
 }
 
-export function serveConsole(
-  access: ProjectAccess,
-  { port }: { port: number },
-) {
+export function serveConsole(access: ProjectAccess, port: number) {
   const session = createSession();
-  const project = openProject(access, { fetch });
+  const project = openProject(access);
   const app = createConsole({ project, session, host: () => host });
   const server = listen(port, (request) => app.fetch(request));
   const host = `${HOSTNAME}:${server.addr.port}`;

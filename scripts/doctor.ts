@@ -1,25 +1,21 @@
-/** The command `deno task doctor`. */
 import {
-  type CommandLine,
-  parseCommandLine,
+  commandLine,
+  print,
+  printError,
   reportEnd,
+  terminalColumns,
   UsageError,
+  wrap,
 } from "./common/cli.ts";
-import {
-  type Environment,
-  functionEnvironment,
-  readEnvFile,
-} from "./common/environment.ts";
+import type { Environment } from "./common/environment.ts";
 import * as options from "./common/option_values.ts";
 import { LOCAL_WEBHOOK_URL } from "./common/loopback.ts";
-import { print, printError, wrap } from "./common/print.ts";
-import { findRunningStack } from "./common/running_stack.ts";
 import type { Finding, Findings, Here, Target } from "./doctor/check.ts";
 import { checkDatabase } from "./doctor/database.ts";
 import { checkEndpoint } from "./doctor/endpoint.ts";
 import { checkProject } from "./doctor/project.ts";
 
-const COMMAND_LINE = {
+const parse = commandLine({
   usage: "doctor",
   summary: "Checks a deployment, and says how to fix what does not work.",
   options: {
@@ -42,23 +38,20 @@ const COMMAND_LINE = {
     `Without a URL, it checks the running local stack with the stack's own key and
 database, and ignores those in the environment.`,
   exitCodes: "0 if no check fails, else 1",
-} satisfies CommandLine;
+});
 
 if (import.meta.main) Deno.exit(await doctor(Deno.args).catch(reportEnd));
 
 async function doctor(args: readonly string[]): Promise<number> {
-  const env = Deno.env.toObject();
-  const local = await findRunningStack(env);
-  const target = parseDoctorArguments(args, { env, warn: printError, local });
+  const surroundings = await options.lookAround();
+  const target = parseDoctorArguments(args, surroundings);
 
   const { url, projectUrl } = target;
   const project = projectUrl ? `project ${projectUrl}` : "without a project";
-  const width = Deno.stdout.isTerminal() ? Deno.consoleSize().columns : 0;
-  const columns = width < 40 ? 80 : width; // Some terminals report 0.
+  const columns = Math.max(terminalColumns(), 40);
   printError(...wrap(`Checking ${url}, ${project}`, columns));
 
-  const settings = functionEnvironment(env, await readEnvFile());
-  const here = { env: settings, fetch, clock: Date.now };
+  const here = { ...surroundings, clock: Date.now };
   const counts = { ok: 0, warning: 0, FAIL: 0, skipped: 0 };
   for await (const finding of checkDeployment(target, here)) {
     print(...findingLines(finding, columns));
@@ -100,7 +93,7 @@ export function parseDoctorArguments(
   args: readonly string[],
   here: options.Surroundings,
 ): Target {
-  const { values } = parseCommandLine(args, COMMAND_LINE);
+  const { values } = parse(args);
   const option = values["project-url"];
   const { projectUrl, secrets } =
     values.url === undefined || options.givenProjectUrl(option, here.env)

@@ -1,9 +1,5 @@
-/**
- * `deno task import`: records the subscriptions that Stripe already has. The
- * result goes to standard output, progress to standard error.
- */
-import { type CommandLine, parseCommandLine } from "./common/cli.ts";
-import { print, printError } from "./common/print.ts";
+/** The result goes to standard output, progress to standard error. */
+import { commandLine, print, printError } from "./common/cli.ts";
 import { importPages } from "./stripe_sync/apply.ts";
 import {
   type Context,
@@ -15,7 +11,7 @@ import {
 } from "./stripe_sync/command.ts";
 import { adviceLines, differenceLine } from "./stripe_sync/differences.ts";
 
-const COMMAND_LINE = {
+const parse = commandLine({
   usage: "import",
   summary:
     `Imports the subscriptions that already exist at Stripe, as if their events had
@@ -25,12 +21,11 @@ as it is, and a different one is corrected unless a newer event changed it.`,
   environment: TARGET_ENVIRONMENT,
   exitCodes:
     "0 if every subscription is recorded, 1 if one is not, 3 if the import could not finish, 130 if it was interrupted",
-} satisfies CommandLine;
+});
 
 if (import.meta.main) {
   await runCommand(
-    (args, here) =>
-      readTarget(parseCommandLine(args, COMMAND_LINE).values, here),
+    (args, here) => readTarget(parse(args).values, here),
     importSubscriptions,
   );
 }
@@ -42,19 +37,14 @@ async function importSubscriptions(context: Context & Target): Promise<number> {
   );
 
   const pages = stripe.subscriptions();
-  const { read, different, errors, erased } = await importPages(pages, context);
+  const { read, different, errors } = await importPages(pages, context);
 
   // Each subscription is counted once: a failed one only as failed.
   for (const id of errors.keys()) different.delete(id);
-  const { unmapped = [], missing_here = [], differs = [] } = Object.groupBy(
-    different.values(),
-    ({ kind }) => kind,
-  );
+  const { unmapped = [], erased = [], missing_here = [], differs = [] } = Object
+    .groupBy(different.values(), ({ kind }) => kind);
 
-  print(...unmapped.map(differenceLine));
-  for (const subscription of erased) {
-    print(differenceLine({ kind: "erased", subscription }));
-  }
+  print(...[...unmapped, ...erased].map(differenceLine));
   for (const [id, error] of errors) print(`not imported   ${id}: ${error}`);
 
   const isUnmapped = unmapped.length > 0 && unmappedSubscriptions === "fail";

@@ -1,9 +1,5 @@
-/**
- * `deno task reconcile`: shows what differs from Stripe; `--apply` fixes it. The
- * result goes to standard output, progress to standard error.
- */
-import { type CommandLine, parseCommandLine } from "./common/cli.ts";
-import { print, printError } from "./common/print.ts";
+/** The result goes to standard output, progress to standard error. */
+import { commandLine, print, printError } from "./common/cli.ts";
 import type { Surroundings } from "./common/option_values.ts";
 import { applyMissed, importPages } from "./stripe_sync/apply.ts";
 import {
@@ -16,7 +12,7 @@ import {
 import { differenceLines, isFault } from "./stripe_sync/differences.ts";
 import { findDifferences, type Found } from "./stripe_sync/find_differences.ts";
 
-const COMMAND_LINE = {
+const parse = commandLine({
   usage: "reconcile",
   summary:
     `Compares Stripe's subscriptions with the records, and the events that Stripe
@@ -34,7 +30,7 @@ could not deliver in the last 30 days with the ledger.`,
   },
   exitCodes:
     "0 if nothing differs (with --apply: any more), 1 if something does, 3 if the comparison could not finish, 130 if it was interrupted",
-} satisfies CommandLine;
+});
 
 if (import.meta.main) {
   await runCommand(parseReconcileArguments, reconcile);
@@ -44,7 +40,7 @@ export function parseReconcileArguments(
   args: readonly string[],
   here: Surroundings,
 ) {
-  const { values } = parseCommandLine(args, COMMAND_LINE);
+  const { values } = parse(args);
   const { apply = false, json = false } = values;
   return { ...readTarget(values, here), apply, json };
 }

@@ -1,15 +1,8 @@
-/**
- * `deno task rehearse`: the life of a subscription in a sandbox of Stripe's. The result
- * goes to standard output, progress to standard error.
- */
+/** The result goes to standard output, progress to standard error. */
 import type Stripe from "stripe";
 import { settingsPrefix } from "../supabase/functions/_shared/billing/settings/providers.ts";
 import { abortOnEnd } from "./common/abort_on_end.ts";
-import {
-  type CommandLine,
-  parseCommandLine,
-  UsageError,
-} from "./common/cli.ts";
+import { commandLine, print, printError, UsageError } from "./common/cli.ts";
 import { isLoopback } from "./common/loopback.ts";
 import { nextStep } from "./common/next_step.ts";
 import {
@@ -17,7 +10,6 @@ import {
   PROJECT_ENVIRONMENT,
   type Surroundings,
 } from "./common/option_values.ts";
-import { print, printError } from "./common/print.ts";
 import { openApi } from "./common/project_api.ts";
 import type { Findings } from "./doctor/check.ts";
 import { checkEndpoint } from "./doctor/endpoint.ts";
@@ -39,7 +31,7 @@ import {
 
 const INTERRUPTED = 130;
 
-const COMMAND_LINE = {
+const parse = commandLine({
   usage: "rehearse",
   summary:
     `Makes a subscription in your Stripe sandbox, changes it step by step, and shows
@@ -60,14 +52,14 @@ Ctrl-C. It was never run against Stripe itself: please send us its output.`,
   },
   exitCodes:
     "0 if every step and check succeeded, 1 if one did not, 3 if the rehearsal could not begin or end, 130 if it was interrupted",
-} satisfies CommandLine;
+});
 
 type Arguments = ReturnType<typeof parseRehearseArguments>;
 
 if (import.meta.main) await runCommand(parseRehearseArguments, run);
 
 function parseRehearseArguments(args: readonly string[], here: Surroundings) {
-  const { values } = parseCommandLine(args, COMMAND_LINE);
+  const { values } = parse(args);
   const target = readTarget({ ...values, mode: "test" }, here);
   const { projectUrl } = target;
 
@@ -90,7 +82,7 @@ function parseRehearseArguments(args: readonly string[], here: Surroundings) {
     account,
     limitMs: Number(wait) * 1000,
     json,
-    doctor: { env: here.env, fetch, clock: Date.now },
+    doctor: { env: here.env, clock: Date.now },
   };
 }
 

@@ -1,9 +1,7 @@
-/** `deno task remove <folder>`: takes the receiver out of a project. */
 import { carryOut, linesOf, parseFolder } from "./add/command.ts";
 import { readMigrations, readProject } from "./add/project.ts";
 import { planRemoval } from "./add/removal.ts";
-import { type CommandLine, reportEnd } from "./common/cli.ts";
-import { print } from "./common/print.ts";
+import { type CommandLine, print, reportEnd } from "./common/cli.ts";
 
 const COMMAND_LINE = {
   usage: "remove <folder>",
@@ -35,7 +33,7 @@ const LAST = [
 
 if (import.meta.main) Deno.exit(await remove(Deno.args).catch(reportEnd));
 
-export async function remove(args: readonly string[]): Promise<number> {
+async function remove(args: readonly string[]): Promise<number> {
   const { path, mode } = await parseFolder(args, COMMAND_LINE);
   const project = await readProject(path);
   if (project.manifest.version === "") {

@@ -1,22 +1,21 @@
-/** `deno task reset`: deletes the local data. */
 import { existsSync } from "node:fs";
-import { type CommandLine, parseCommandLine, reportEnd } from "./common/cli.ts";
+import { commandLine, reportEnd } from "./common/cli.ts";
 import { defaultStateFolder } from "./common/running_stack.ts";
 import { DATA_OPTION, dataFolder } from "./local_stack/start_arguments.ts";
 import { openStateFolder } from "./local_stack/state_folder.ts";
 
-const COMMAND_LINE = {
+const parse = commandLine({
   usage: "reset",
   summary:
     `Deletes the local data: every record, event and notification of the local
 stack. Ends processes that a killed stack left behind.`,
   options: DATA_OPTION,
-} satisfies CommandLine;
+});
 
 if (import.meta.main) Deno.exit(await reset(Deno.args).catch(reportEnd));
 
 async function reset(args: readonly string[]): Promise<number> {
-  const { values } = parseCommandLine(args, COMMAND_LINE);
+  const { values } = parse(args);
   const path = dataFolder(values.data, Deno.env.toObject()) ??
     await defaultStateFolder();
   if (!existsSync(path)) {

@@ -1,23 +1,20 @@
-/**
- * `deno task start`: runs the local stack and shows its deliveries until it is
- * stopped. If the output is not a terminal, it prints the functions' log lines.
- */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { isDeepStrictEqual, styleText } from "node:util";
-import { aborted, abortOnEnd } from "./common/abort_on_end.ts";
-import { reportEnd } from "./common/cli.ts";
+import { aborted, isDeepStrictEqual, styleText } from "node:util";
+import { abortOnEnd } from "./common/abort_on_end.ts";
+import { reportEnd, terminalColumns } from "./common/cli.ts";
 import {
   defaultStateFolder,
   publishRunningStack,
 } from "./common/running_stack.ts";
 import {
+  asTyped,
   type Environment,
   functionEnvironment,
+  PROJECT,
   readEnvFile,
 } from "./common/environment.ts";
-import { asTyped, PROJECT } from "./common/how_started.ts";
 import { createLiveView, plainLine } from "./live_view/live_view.ts";
 import { announcement } from "./local_stack/announcement.ts";
 import { startNotificationReceiver } from "./local_stack/notification_receiver.ts";
@@ -29,7 +26,6 @@ import {
 
 const FUNCTIONS = join(PROJECT, "supabase", "functions");
 
-/** The time limit for writing the last lines of the output. */
 const FLUSH_WITHIN_MS = 1_000;
 
 /** The most lines that wait for the reader of the output. */
@@ -41,8 +37,7 @@ const FULL_RETRY_MS = 50;
 /** On a hosted project, pg_cron wakes the worker once per minute. */
 const WAKE_EVERY_MS = 5_000;
 
-/** How soon a saved change of the settings is served. */
-const LOOK_EVERY_MS = 500;
+const SERVE_CHANGES_EVERY_MS = 500;
 
 type Log = (line: string, source: string) => void;
 
@@ -67,8 +62,7 @@ async function main(args: string[], env: Environment): Promise<number> {
   } catch (error) {
     return reportEnd(error, { out: output.print, err: errors.print });
   } finally {
-    const limit = { withinMs: FLUSH_WITHIN_MS };
-    await Promise.all([output.flush(limit), errors.flush(limit)]);
+    await Promise.all([output.flush(), errors.flush()]);
   }
 }
 
@@ -102,9 +96,17 @@ async function run(
 
   const beginMs = performance.now();
   const view = Deno.stdout.isTerminal()
-    ? createLiveView({ print, columns, paint: styleText, clock: Date.now })
+    ? createLiveView({
+      print,
+      columns: terminalColumns,
+      paint: styleText,
+      clock: Date.now,
+    })
     : (line: string, source: string) => print(plainLine(line, source));
-  const { log, release } = holdBack(view);
+  // Until the stack is announced, the lines wait.
+  const held: Parameters<Log>[] = [];
+  let show: Log = (...line) => held.push(line);
+  const log: Log = (...line) => show(...line);
   print("Starting the local stack");
 
   try {
@@ -144,7 +146,8 @@ async function run(
     print(`Ready after ${seconds} s\n`);
     const isDefault = givenDir === undefined;
     print(announcement(stack, { env: settings, dataDir, isDefault }));
-    release();
+    show = view;
+    for (const line of held) show(...line);
 
     let served = settings;
     const serveChangedSettings = async () => {
@@ -155,12 +158,12 @@ async function run(
       log("the new settings are served", "reload");
     };
     using _changes = every(
-      LOOK_EVERY_MS,
+      SERVE_CHANGES_EVERY_MS,
       serveChangedSettings,
       (error) => log(error.message, "reload"),
     );
 
-    const reason = await Promise.race([stack.failed, aborted(signal)]);
+    const reason = await Promise.race([stack.failed, aborted(signal, stack)]);
     print(reason ? `Stopping because ${reason}` : "Stopping");
     return reason ? 1 : 0;
   } catch (error) {
@@ -192,27 +195,11 @@ function createLineWriter(to: typeof Deno.stdout, onGone: () => void) {
     last = last.then(() => write(line)).catch(onGone).finally(() => waiting--);
   }
 
-  async function flush({ withinMs }: { withinMs: number }) {
-    await Promise.race([last, sleep(withinMs)]);
+  async function flush() {
+    await Promise.race([last, sleep(FLUSH_WITHIN_MS)]);
   }
 
   return { print, flush };
-}
-
-/** Returns a log that keeps its lines until they are released. */
-function holdBack(show: Log): { log: Log; release: () => void } {
-  const held: Parameters<Log>[] = [];
-  let isReleased = false;
-
-  function log(...line: Parameters<Log>) {
-    if (isReleased) show(...line);
-    else held.push(line);
-  }
-  function release() {
-    isReleased = true;
-    for (const line of held) show(...line);
-  }
-  return { log, release };
 }
 
 async function wakeWorker({ urls, keys }: Stack): Promise<void> {
@@ -221,11 +208,6 @@ async function wakeWorker({ urls, keys }: Stack): Promise<void> {
     headers: { apikey: keys.secret },
   });
   await response.body?.cancel();
-}
-
-/** Returns the terminal's width. A terminal that does not know it reports 0. */
-function columns(): number {
-  return Deno.consoleSize().columns || 80;
 }
 
 /**

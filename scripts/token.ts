@@ -1,23 +1,13 @@
-/**
- * `deno task token`: prints a token of a signed-in user for the local stack,
- * which has no Supabase Auth.
- */
-import {
-  type CommandLine,
-  parseCommandLine,
-  reportEnd,
-  UsageError,
-} from "./common/cli.ts";
-import { asTyped } from "./common/how_started.ts";
+import { commandLine, print, reportEnd, UsageError } from "./common/cli.ts";
+import { asTyped } from "./common/environment.ts";
 import { signToken } from "./local_stack/keys.ts";
-import { print } from "./common/print.ts";
 import { findRunningStack } from "./common/running_stack.ts";
 
 const LIFETIME_SECONDS = 3_600;
 
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
-const COMMAND_LINE = {
+const parse = commandLine({
   usage: "token",
   summary:
     `Prints a token for a user of the local stack, valid for an hour. It is signed
@@ -27,13 +17,12 @@ with the local stack's public secret, so nothing else accepts it.`,
     "--account ID": "account_id in app_metadata, for a policy that reads it",
   },
   details: "Use it as Authorization, beside the publishable key as apikey.",
-} satisfies CommandLine;
+});
 
 if (import.meta.main) Deno.exit(await token(Deno.args).catch(reportEnd));
 
 async function token(args: readonly string[]): Promise<number> {
-  const { values } = parseCommandLine(args, COMMAND_LINE);
-  const { user, account } = values;
+  const { user, account } = parse(args).values;
   if (!user) throw new UsageError("The user is missing: --user=ID.");
 
   // auth.uid() casts the ID to uuid, so any other text makes queries fail.

@@ -1,14 +1,10 @@
-/** The command `deno task trigger`. */
 import { setTimeout as sleep } from "node:timers/promises";
-import { reportEnd } from "./common/cli.ts";
-import { functionEnvironment, readEnvFile } from "./common/environment.ts";
-import { asTyped } from "./common/how_started.ts";
-import { isLoopback, LOCAL_WEBHOOK_URL } from "./common/loopback.ts";
-import { print, printError } from "./common/print.ts";
+import { print, printError, reportEnd } from "./common/cli.ts";
+import { asTyped } from "./common/environment.ts";
+import { isLoopback, LOCAL_PROJECT_URL } from "./common/loopback.ts";
+import { lookAround } from "./common/option_values.ts";
 import { providerSettings, signatureHeaders } from "./common/sign.ts";
-import { findRunningStack } from "./common/running_stack.ts";
-import type { ProjectAccess } from "./common/project_api.ts";
-import { sendRequest } from "./common/requests.ts";
+import { type ProjectAccess, sendRequest } from "./common/project_api.ts";
 import { FORMATS } from "../supabase/functions/_shared/billing/events/formats.ts";
 import { kindOf } from "../supabase/functions/_shared/billing/events/format.ts";
 import {
@@ -16,21 +12,22 @@ import {
   parseTriggerArguments,
   type TriggerArguments,
 } from "./trigger/arguments.ts";
+import { advice } from "./trigger/advice.ts";
 import * as results from "./trigger/result.ts";
 import { isChange } from "./trigger/stated_event.ts";
 
 if (import.meta.main) Deno.exit(await trigger(Deno.args).catch(reportEnd));
 
 async function trigger(args: readonly string[]): Promise<number> {
-  const commandEnv = Deno.env.toObject();
-  const local = await findRunningStack(commandEnv);
-  const env = functionEnvironment(commandEnv, await readEnvFile());
+  const here = await lookAround();
+  const { env, local } = here;
   const sent = parseTriggerArguments(args, env);
   const { provider, format, source } = sent;
 
-  const url = sent.url ?? local?.webhookUrl ?? LOCAL_WEBHOOK_URL;
+  const projectUrl = local?.apiUrl ?? LOCAL_PROJECT_URL;
+  const url = sent.url ?? `${projectUrl}/functions/v1/billing-webhook`;
   const settings = providerSettings(env, provider, format);
-  const project = results.projectOf(url, { local, env: commandEnv });
+  const project = results.projectOf(url, here);
   const body = await bodyOf(sent, project);
   if (sent.print) {
     print(...new TextDecoder().decode(body).split("\n"));
@@ -72,7 +69,7 @@ async function trigger(args: readonly string[]): Promise<number> {
           lines: [`Cannot read the row: ${error.message}`],
         }))
       : { lines: [] };
-  printError(...lines, ...results.advice({ status, ...result }, sent));
+  printError(...lines, ...advice({ status, ...result }, sent));
   return status >= 200 && status < 300 ? 0 : 1;
 }
 
@@ -100,11 +97,7 @@ async function bodyOf(
   if (project === undefined) return write({});
 
   // If the database cannot be read, the answer to the event will say why.
-  const event = await results.sentEvent(write({}), {
-    provider,
-    format,
-    deliveryId: undefined,
-  });
+  const event = await results.sentEvent(write({}), { provider, format });
   if (isChange(format, source.type)) {
     const record = await results.readRecord(project, event)
       .catch(() => undefined);

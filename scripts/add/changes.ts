@@ -1,4 +1,3 @@
-/** The files that `add` and `remove` write and delete. */
 import { dirname, join } from "node:path";
 import { ifMissing } from "./project.ts";
 
@@ -23,10 +22,10 @@ export async function writeChanges(
     }
     await Deno.mkdir(dirname(file), { recursive: true });
     // Renamed, because a file that was there may have a second name (a hard link).
-    const { mode } = await Deno.lstat(file).catch(() => ({ mode: null }));
-    const options = mode === null ? {} : { mode };
+    const before = await Deno.lstat(file).catch(() => undefined);
+    const options = { createNew: true, mode: before?.mode ?? 0o666 };
     const unfinished = `${file}.new`;
-    await Deno.writeTextFile(unfinished, text, { createNew: true, ...options });
+    await Deno.writeTextFile(unfinished, text, options);
     await Deno.rename(unfinished, file);
   }
 }
@@ -39,9 +38,10 @@ async function removeEmptyFolders(folder: string, root: string) {
 }
 
 /** Returns why files cannot be written or removed, for each place that is wrong. */
-export async function obstacles(project: string, files: readonly string[]) {
+export async function obstacles(project: string, changes: readonly Change[]) {
   const found = new Set<string>();
-  for (const file of files) {
+  for (const change of changes) {
+    const file = `supabase/${change.path}`;
     const names = file.split("/");
     for (const depth of names.keys()) {
       const path = names.slice(0, depth + 1).join("/");

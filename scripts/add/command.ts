@@ -2,24 +2,26 @@
 import { join } from "node:path";
 import {
   type CommandLine,
+  commandLine,
   FaultInLines,
-  parseCommandLine,
+  print,
   UsageError,
+  wrap,
 } from "../common/cli.ts";
-import { asTyped, isFromPackage } from "../common/how_started.ts";
-import { print, wrap } from "../common/print.ts";
+import { asTyped, isFromPackage } from "../common/environment.ts";
 import { type Change, writeChanges } from "./changes.ts";
 import { ignoredFiles, requireCleanTree } from "./git.ts";
 import { findProject } from "./project.ts";
 
 export async function parseFolder(args: readonly string[], line: CommandLine) {
-  const { values, operands } = parseCommandLine(args, line);
+  const { values, operands } = commandLine(line)(args);
   const [folder, ...more] = operands;
   if (folder === undefined || more.length > 0) {
     const [name] = line.usage.split(" ");
     const example = asTyped(`${name} ${isFromPackage ? "." : "../my-app"}`);
-    const what = "Name the folder that holds supabase/";
-    throw new UsageError(`${what}, as in "${example}".`);
+    throw new UsageError(
+      `Name the folder that holds supabase/, as in "${example}".`,
+    );
   }
 
   const [mode = "ask", ...others] = Object.keys(values);

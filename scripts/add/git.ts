@@ -1,7 +1,6 @@
 /** Whether git can show and undo what is written into a project. */
-import { FaultInLines } from "../common/cli.ts";
-import { createCommand } from "../common/create_command.ts";
-import { printable } from "../common/print.ts";
+import { FaultInLines, printable } from "../common/cli.ts";
+import { createCommand } from "../common/processes.ts";
 
 /** What git sets for a hook, for the repository that the hook belongs to. */
 const OF_A_HOOK = /^GIT_(?:DIR|WORK_TREE|INDEX_FILE|COMMON_DIR|PREFIX)$/;
@@ -26,8 +25,11 @@ export async function requireCleanTree(project: string): Promise<void> {
   const prefix = inside.text.replace(/\n$/, "");
   const lines = status.split("\0").filter(Boolean)
     .map((line) => line.replace(` ${prefix}`, " "));
-  const what = "these changes are not committed. Commit or stash them first.";
-  throw new FaultInLines(`Nothing was written: ${what}\n${firstLines(lines)}`);
+  throw new FaultInLines(
+    `Nothing was written: these changes are not committed. Commit or stash them first.\n${
+      firstLines(lines)
+    }`,
+  );
 }
 
 /** Returns why git would not show changes of these files of a project. */
@@ -39,8 +41,9 @@ export async function ignoredFiles(
   const { text } = await run(project, "check-ignore", "--", ...files);
   if (text === "") return [];
   const lines = firstLines(text.trimEnd().split("\n"));
-  const todo = "Change your .gitignore, and commit.";
-  return [`git ignores these files. ${todo}\n${lines}`];
+  return [
+    `git ignores these files. Change your .gitignore, and commit.\n${lines}`,
+  ];
 }
 
 function firstLines(lines: readonly string[]): string {

@@ -1,5 +1,5 @@
 import { basename, dirname, join } from "node:path";
-import { REPOSITORY } from "../common/how_started.ts";
+import { REPOSITORY } from "../common/environment.ts";
 import { type Change, obstacles } from "./changes.ts";
 import { planConfig } from "./config.ts";
 import { planMigrations } from "./migrations.ts";
@@ -11,8 +11,6 @@ import {
   readText,
   type Receiver,
 } from "./project.ts";
-
-export type Plan = Readonly<Awaited<ReturnType<typeof makePlan>>>;
 
 const SUBSCRIPTIONS =
   /create table (if not exists )?"?billing"?\."?subscriptions\b/i;
@@ -77,9 +75,13 @@ export async function makePlan(
     if (path === ATTRIBUTES && isTheirs) {
       const lines = text!.trimEnd().split("\n")
         .filter((line) => !theirs!.includes(line));
-      const what =
-        `git: to fold the receiver's files in reviews, add to supabase/${path}:`;
-      if (lines.length > 0) notes.push([what, ...lines].join("\n  "));
+      if (lines.length > 0) {
+        notes.push(
+          `git: to fold the receiver's files in reviews, add to supabase/${path}:\n  ${
+            lines.join("\n  ")
+          }`,
+        );
+      }
       continue;
     }
     if (ours !== undefined) recorded[path] = ours;
@@ -107,12 +109,7 @@ export async function makePlan(
     );
   }
 
-  const lost = lostMigrations(
-    project,
-    Object.keys(manifest.files)
-      .filter((path) => path.startsWith("migrations/")),
-  );
-  for (const path of lost) {
+  for (const path of lostMigrations(project)) {
     todo.push(
       `supabase/${path} is gone, and a new database needs it: restore it with git.`,
     );
@@ -137,8 +134,7 @@ export async function makePlan(
     );
   }
 
-  const places = changes.map(({ path }) => `supabase/${path}`);
-  blockers.push(...await obstacles(dirname(supabase), places));
+  blockers.push(...await obstacles(dirname(supabase), changes));
   return { changes, kept, todo, notes, blockers };
 }
 
@@ -148,9 +144,10 @@ function attributesOf(paths: readonly string[]): string {
 }
 
 /** A squash has put ours into another one. */
-function lostMigrations({ sql }: Project, ours: readonly string[]): string[] {
+function lostMigrations({ sql, manifest }: Project): string[] {
   const isSquashed = [...sql.values()].some((text) => SUBSCRIPTIONS.test(text));
-  return isSquashed ? [] : ours.filter((path) => !sql.has(path));
+  return isSquashed ? [] : Object.keys(manifest.files)
+    .filter((path) => path.startsWith("migrations/") && !sql.has(path));
 }
 
 function hasOwnExport({ sql, schemas }: Project): boolean {

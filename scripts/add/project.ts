@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { basename, dirname, join, normalize, resolve } from "node:path";
 import manifest from "../../package.json" with { type: "json" };
 import { builtFile, FUNCTIONS } from "../common/built.ts";
-import { REPOSITORY } from "../common/how_started.ts";
+import { REPOSITORY } from "../common/environment.ts";
 import { type Config, readConfig, valueAt } from "./config.ts";
 
 export const MANIFEST = "billing.json";
@@ -152,7 +152,6 @@ export async function readFolder(
 
 /** What is in a file's way is found when a plan is made. */
 export function ifMissing(error: unknown): undefined {
-  const { NotFound, NotADirectory, IsADirectory, FilesystemLoop } = Deno.errors;
-  const missing = [NotFound, NotADirectory, IsADirectory, FilesystemLoop];
-  if (!missing.some((kind) => error instanceof kind)) throw error;
+  const missing = /^(NotFound|NotADirectory|IsADirectory|FilesystemLoop)$/;
+  if (!missing.test((error as Error).name)) throw error;
 }

@@ -1,6 +1,6 @@
 /** What `remove` does to a project: the opposite of `plan.ts`. */
 import { dirname, join } from "node:path";
-import { wrap } from "../common/print.ts";
+import { wrap } from "../common/cli.ts";
 import { type Change, obstacles } from "./changes.ts";
 import { planConfigRemoval } from "./config.ts";
 import { newestVersion, versionBehind } from "./migrations.ts";
@@ -46,8 +46,7 @@ export async function planRemoval(
   )
     .map(([path]) => `  supabase/${path}`);
 
-  const places = changes.map(({ path }) => `supabase/${path}`);
-  const blockers = [...await obstacles(dirname(supabase), places)];
+  const blockers = [...await obstacles(dirname(supabase), changes)];
   /** What can be deleted in the end: nothing if ours is squashed. */
   const isSquashed = applied.some((path) => !sql.has(path));
   const last = isSquashed ? [] : [...applied, migration];

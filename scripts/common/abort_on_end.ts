@@ -20,13 +20,6 @@ export async function abortOnEnd(
   await watchLauncher(env, () => ending.abort());
 }
 
-export function aborted(signal: AbortSignal): Promise<undefined> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve(undefined);
-    signal.addEventListener("abort", () => resolve(undefined));
-  });
-}
-
 /**
  * Calls `onGone` when `deno task`, or the npm that started it, has ended. A
  * signal to `npx` ends npm and its shell, but not `deno task` below them, and

@@ -1,5 +1,5 @@
 /** The functions, and where `deno task build` writes each of them as one file. */
-import { REPOSITORY } from "./how_started.ts";
+import { REPOSITORY } from "./environment.ts";
 
 export const FUNCTIONS = ["billing-webhook", "billing-worker"];
 

@@ -1,12 +1,14 @@
-/** Parses command lines, by a table of options that also makes the text of `--help`. */
+/**
+ * Parses command lines, by a table of options that also makes the text of `--help`, and
+ * prints lines.
+ */
 import "./deno_version.ts";
 import { parseArgs } from "node:util";
 import { closest } from "./closest.mjs";
-import { asTyped } from "./how_started.ts";
-import { print, printError, wrap } from "./print.ts";
+import { asTyped } from "./environment.ts";
 
 /** Help texts: "--url URL" takes a value, "--apply" does not. */
-export type OptionTexts = Readonly<Record<`--${string}`, string>>;
+type OptionTexts = Readonly<Record<`--${string}`, string>>;
 
 export interface CommandLine<Options extends OptionTexts = OptionTexts> {
   /** The name of the task, and how its operands are written, if it has any. */
@@ -31,7 +33,7 @@ export class UsageError extends Error {
   override name = "UsageError";
 }
 
-export class HelpRequest extends Error {
+class HelpRequest extends Error {
   override name = "HelpRequest";
 }
 
@@ -44,18 +46,50 @@ const HELP = { "--help": "show this text" };
 
 const TEXT_COLUMN = 23;
 
-/** No error repeats a value: it may be secret. */
-export function parseCommandLine<const Options extends OptionTexts>(
-  args: readonly string[],
+/** Returns what parses arguments. No error repeats a value: it may be secret. */
+export function commandLine<const Options extends OptionTexts>(
   command: CommandLine<Options>,
-): { values: Values<Options>; operands: readonly string[] } {
+) {
   const flags = Object.keys({ ...command.options, ...HELP });
-  const { values, positionals } = parse(args, flags);
-  if (values["help"]) throw new HelpRequest(helpText(command));
-  if (positionals.length > 0 && !command.usage.includes(" ")) {
-    throw new UsageError("This command takes options only.");
-  }
-  return { values: values as Values<Options>, operands: positionals };
+  return (args: readonly string[]) => {
+    const { values, positionals: operands } = parse(args, flags);
+    if (values["help"]) throw new HelpRequest(helpText(command));
+    if (operands.length > 0 && !command.usage.includes(" ")) {
+      throw new UsageError("This command takes options only.");
+    }
+    return { values: values as Values<Options>, operands };
+  };
+}
+
+/** Control and format characters, line separators and lone surrogates. */
+export const HIDDEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
+
+/**
+ * Returns a text that may come from outside with such characters escaped, because a
+ * terminal executes them: as in JSON, `\u001b` for ESC, so that a JSON document stays
+ * the same document.
+ */
+export function printable(text: string): string {
+  const escape = (unit: string) =>
+    `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  return text.replace(HIDDEN, (found) => found.split("").map(escape).join(""));
+}
+
+export function wrap(text: string, width: number): readonly string[] {
+  return text.match(new RegExp(`\\S.{0,${width - 1}}(?= |$)|\\S+`, "g")) ?? [];
+}
+
+export function print(...lines: readonly string[]): void {
+  for (const line of lines) console.log(printable(line));
+}
+
+export function printError(...lines: readonly string[]): void {
+  for (const line of lines) console.error(printable(line));
+}
+
+/** Returns the width of the output; 80 if it is no terminal, or one that reports 0. */
+export function terminalColumns(): number {
+  return Deno.stdout.isTerminal() && Deno.consoleSize().columns || 80;
 }
 
 /** Prints why a command ended, and returns its exit code. */

@@ -1,17 +1,41 @@
-/** The settings that the functions get on this machine, and commands sign with. */
+/**
+ * How this command was started: in a clone by `deno task`, or from the npm package,
+ * whose program sets BILLING_COMMAND to what the user typed before the command; and the
+ * settings that the functions get on this machine, and commands sign with.
+ */
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 // An import by name would fail in an older Deno, before deno_version.ts does.
 import * as util from "node:util";
 import { LOCAL_SIGNING_SECRETS } from "../../supabase/functions/_shared/billing/settings/local_stack.ts";
-import { PROJECT } from "./how_started.ts";
+
+/** The clone or the unpacked package, without a slash at its end. */
+export const REPOSITORY = fileURLToPath(new URL("../..", import.meta.url))
+  .replace(/\/$/, "");
+
+const PACKAGE_COMMAND = Deno.env.get("BILLING_COMMAND");
+
+/** Then the user is in their own project. */
+export const isFromPackage = PACKAGE_COMMAND !== undefined;
+
+/** The folder that contains the `supabase` folder of the commands. */
+export const PROJECT = isFromPackage ? Deno.cwd() : REPOSITORY;
+
+const TASK = Deno.env.get("npm_command") === "exec"
+  ? `npx -y deno@${Deno.version.deno} task`
+  : "deno task";
+
+export function asTyped(command: string): string {
+  return `${PACKAGE_COMMAND ?? TASK} ${command}`;
+}
 
 export { LOCAL_SIGNING_SECRETS };
 
 export type Environment = Readonly<Record<string, string>>;
 
-const ENV_FILE = join(PROJECT, "supabase", "functions", ".env");
-
-export async function readEnvFile(file = ENV_FILE): Promise<Environment> {
+export async function readEnvFile(
+  file = join(PROJECT, "supabase", "functions", ".env"),
+): Promise<Environment> {
   try {
     // A copy, because the result has no prototype.
     return { ...util.parseEnv(await Deno.readTextFile(file)) } as Environment;

@@ -2,17 +2,29 @@
 import { checkKey } from "../../supabase/functions/_shared/billing/settings/deployment.ts";
 import { LOCAL_SECRET_KEY } from "../../supabase/functions/_shared/billing/settings/local_stack.ts";
 import { closest } from "./closest.mjs";
-import { UsageError } from "./cli.ts";
-import type { Environment } from "./environment.ts";
+import { printError, UsageError } from "./cli.ts";
+import {
+  type Environment,
+  functionEnvironment,
+  readEnvFile,
+} from "./environment.ts";
 import { isLoopback, LOCAL_PROJECT_URL } from "./loopback.ts";
-import type { RunningStack } from "./running_stack.ts";
+import { findRunningStack, type RunningStack } from "./running_stack.ts";
 import { PROVIDER_NAMES, type ProviderName } from "./sign.ts";
 
 export interface Surroundings {
+  /** Also has the settings of the functions. */
   readonly env: Environment;
   readonly warn: (text: string) => void;
   /** The local stack, if one runs. It is used if no URL is given. */
   readonly local?: RunningStack | undefined;
+}
+
+export async function lookAround(): Promise<Surroundings> {
+  const command = Deno.env.toObject();
+  const settings = functionEnvironment(command, await readEnvFile());
+  const local = await findRunningStack(command);
+  return { env: { ...settings, ...command }, warn: printError, local };
 }
 
 export const PROVIDER_OPTION = {
@@ -78,7 +90,7 @@ export function givenProjectUrl(
   );
 }
 
-export function safeUrl(text: string): URL | undefined {
+function safeUrl(text: string): URL | undefined {
   const url = URL.parse(text);
   const isSafe = url?.protocol === "https:" ||
     (url?.protocol === "http:" && isLoopback(text));
@@ -136,7 +148,7 @@ export function readProject(
   if (projectUrl !== undefined) return { projectUrl, secrets: env };
 
   const secrets = {
-    SUPABASE_SECRET_KEY: local?.secretKey || LOCAL_SECRET_KEY,
+    SUPABASE_SECRET_KEY: LOCAL_SECRET_KEY,
     SUPABASE_DB_URL: local?.dbUrl ?? "",
   };
   for (const [name, secret] of Object.entries(secrets)) {

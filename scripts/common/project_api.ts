@@ -1,12 +1,11 @@
 /**
- * A project's REST API. Requests are sent without the typed client, because a
- * payload must keep its exact text: JSON.parse would round large numbers.
+ * Sends requests, above all to a project's REST API: without the typed client, because
+ * a payload must keep its exact text. JSON.parse would round large numbers.
  */
 import type { Database } from "../../supabase/functions/_shared/billing/database/database.types.ts";
 import type { Settings } from "../../supabase/functions/billing-worker/index.ts";
-import { asTyped } from "./how_started.ts";
+import { asTyped } from "./environment.ts";
 import { isLoopback } from "./loopback.ts";
-import { type Reply, type RequestTools, sendRequest } from "./requests.ts";
 
 export interface ProjectAccess {
   /** Without a slash at its end. */
@@ -46,6 +45,8 @@ export function restHeaders(secretKey: string): Record<string, string> {
     ? { apikey: secretKey }
     : { apikey: secretKey, authorization: `Bearer ${secretKey}` };
 }
+
+export type Api = ReturnType<typeof openApi>;
 
 /** Each error of the result is a {@linkcode ProjectError}. */
 export function openApi(
@@ -97,7 +98,6 @@ export function openApi(
   return {
     rest,
 
-    /** Calls a function of the receiver's. */
     async call<T>(name: string, args: object): Promise<T> {
       const body = JSON.stringify(args);
       return (await rest<T>("POST", `rpc/billing_${name}`, { body })).data;
@@ -169,4 +169,50 @@ function meaningOf(
   ];
   const why = isMissing ? `${text} (${code}: ${message})` : text;
   return `Cannot use ${url}: ${why}. ${isLoopback(url) ? LOCAL : hosted}`;
+}
+
+export interface RequestTools {
+  /** What tests replace. */
+  readonly fetch?: typeof globalThis.fetch;
+  readonly clock?: () => number;
+  /** The default is how long the most patient provider waits. */
+  readonly timeoutMs?: number;
+}
+
+export interface Reply extends Pick<Response, "status" | "headers"> {
+  readonly body: string;
+  readonly startedAtMs: number;
+  readonly endedAtMs: number;
+}
+
+/** What Deno puts around the reason. */
+const CONNECTING =
+  /^error sending request .*?\): (?:client error \(\w+\): )?(?:tcp connect error: )?/;
+const OS_ERROR = / \(os error \d+\)$/;
+
+/** Sends a request. Like the providers, it does not follow redirects. */
+export async function sendRequest(
+  url: string,
+  init: RequestInit,
+  { fetch = globalThis.fetch, clock = Date.now, timeoutMs = 30_000 }:
+    RequestTools = {},
+): Promise<Reply | { readonly fault: string }> {
+  const startedAtMs = clock();
+  try {
+    const response = await fetch(url, {
+      redirect: "manual",
+      signal: AbortSignal.timeout(timeoutMs),
+      ...init,
+    });
+    const { status, headers } = response;
+    const body = await response.text();
+    return { status, headers, body, startedAtMs, endedAtMs: clock() };
+  } catch (error) {
+    const { name, message, cause } = error as Error;
+    if (name === "TimeoutError") {
+      return { fault: `no answer within ${timeoutMs / 1000} s` };
+    }
+    const text = cause instanceof Error ? cause.message : message;
+    return { fault: text.replace(CONNECTING, "").replace(OS_ERROR, "") };
+  }
 }

@@ -1,21 +1,15 @@
 /** The local stack's data folder, into which `start` writes its URLs for other commands. */
+import { createHash } from "node:crypto";
 import { join } from "node:path";
 import process from "node:process";
-import { LOCAL_SECRET_KEY } from "../../supabase/functions/_shared/billing/settings/local_stack.ts";
-import type { Environment } from "./environment.ts";
-import { isFromPackage, PROJECT } from "./how_started.ts";
+import { type Environment, isFromPackage, PROJECT } from "./environment.ts";
 import { isListening, isLoopback } from "./loopback.ts";
 
 export const RUNNING_FILE = "running.json";
 
-interface Place {
+export interface RunningStack {
   readonly apiUrl: string;
   readonly dbUrl: string; // for the role `postgres`
-}
-
-export interface RunningStack extends Place {
-  readonly webhookUrl: string;
-  readonly secretKey: string; // the same on every local stack
 }
 
 /**
@@ -24,21 +18,19 @@ export interface RunningStack extends Place {
  */
 export async function defaultStateFolder(): Promise<string> {
   if (Deno.uid() !== 0 && !isFromPackage) return join(PROJECT, ".stack");
-  const path = new TextEncoder().encode(await Deno.realPath(PROJECT));
-  const digest = await crypto.subtle.digest("SHA-256", path);
-  const name = new Uint8Array(digest).toHex().slice(0, 8);
-  return `/var/tmp/billing-webhook-${name}`;
+  const hash = createHash("sha256").update(await Deno.realPath(PROJECT));
+  return `/var/tmp/billing-webhook-${hash.digest("hex").slice(0, 8)}`;
 }
 
 /** Writes a stack's URLs into a file, until the result is disposed of. */
 export async function publishRunningStack(
   folder: string,
-  { apiUrl, dbUrl }: Place,
+  stack: RunningStack,
 ): Promise<AsyncDisposable> {
   const file = join(folder, RUNNING_FILE);
   // Renamed when complete, so that no command reads a part of it.
   const unfinished = `${file}.new`;
-  const text = JSON.stringify({ processId: Deno.pid, apiUrl, dbUrl });
+  const text = JSON.stringify({ processId: Deno.pid, ...stack });
   await Deno.writeTextFile(unfinished, `${text}\n`, { mode: 0o600 });
   await Deno.rename(unfinished, file);
   return { [Symbol.asyncDispose]: () => Deno.remove(file).catch(() => {}) };
@@ -51,15 +43,13 @@ export async function findRunningStack(
   const folder = env["BILLING_STACK_DATA"] || await defaultStateFolder();
   const running = await readRunning(join(folder, RUNNING_FILE));
   // The process ID may be another program's by now.
-  if (!running || !await isListening(Number(new URL(running.apiUrl).port))) {
-    return undefined;
-  }
-  const webhookUrl = `${running.apiUrl}/functions/v1/billing-webhook`;
-  return { ...running, webhookUrl, secretKey: LOCAL_SECRET_KEY };
+  if (!running) return undefined;
+  const { port } = new URL(running.apiUrl);
+  return await isListening(Number(port)) ? running : undefined;
 }
 
 /** Reads the file, if this account wrote it and the process still runs. */
-async function readRunning(file: string): Promise<Place | undefined> {
+async function readRunning(file: string): Promise<RunningStack | undefined> {
   try {
     if ((await Deno.lstat(file)).uid !== Deno.uid()) return undefined;
     const text = await Deno.readTextFile(file);

@@ -10,7 +10,7 @@ import { getCookie, setCookie } from "hono/cookie";
 import { timingSafeEqual } from "hono/utils/buffer";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
 import { randomBytes } from "node:crypto";
-import { printError } from "../common/print.ts";
+import { printError } from "../common/cli.ts";
 import { ProjectError } from "../common/project_api.ts";
 import { addGrants } from "./account.tsx";
 import { addFailure } from "./failure.tsx";

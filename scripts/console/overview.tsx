@@ -4,7 +4,7 @@ import {
   type ErrorCode,
   ERRORS,
 } from "../../supabase/functions/_shared/billing/errors.ts";
-import { asTyped } from "../common/how_started.ts";
+import { asTyped } from "../common/environment.ts";
 import type { ProjectError, Row } from "../common/project_api.ts";
 import type { Project } from "./project.ts";
 import * as ui from "./ui.tsx";
@@ -24,7 +24,6 @@ const HOUR_MS = 3_600_000;
 const HOURS = 73;
 
 interface Hour {
-  readonly at: string | null;
   handled: number;
   failed: number;
 }
@@ -152,11 +151,7 @@ async function readHours(project: Project): Promise<Hour[]> {
   for (const { hour, outcome, events } of rows) {
     const ago = Math.floor((Date.now() - Date.parse(hour ?? "")) / HOUR_MS);
     // The database's clock may be ahead.
-    const counts = hours[Math.max(ago, 0)] ??= {
-      at: hour,
-      handled: 0,
-      failed: 0,
-    };
+    const counts = hours[Math.max(ago, 0)] ??= { handled: 0, failed: 0 };
     counts[outcome === "failed" ? "failed" : "handled"] += events ?? 0;
   }
   return hours;
@@ -197,14 +192,6 @@ function hourFigure(hours: readonly Hour[]) {
         Above: {handled.text} handled.{" "}
         <span class="bad">Below: {failed.text} failed and still open.</span>
       </figcaption>
-      <details>
-        <summary>In figures</summary>
-        {ui.table("Events by the hour", shown, {
-          Hour: ({ at }) => ui.time(at),
-          Handled: ({ handled }) => handled.toLocaleString("en"),
-          Failed: ({ failed }) => failed.toLocaleString("en"),
-        })}
-      </details>
     </figure>
   );
 }

@@ -5,7 +5,7 @@ import type { Context } from "hono";
 import type { Child } from "hono/jsx";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
 import { isLoopback } from "../common/loopback.ts";
-import { HIDDEN } from "../common/print.ts";
+import { HIDDEN } from "../common/cli.ts";
 import { type Notice, visibleLines } from "./ui.tsx";
 
 export const STYLE = `${pico}

@@ -2,7 +2,7 @@
 import type { Child } from "hono/jsx";
 // An older Deno lacks `diff`; imported by name, it would fail before requireDeno().
 import * as util from "node:util";
-import { printable } from "../common/print.ts";
+import { printable } from "../common/cli.ts";
 import type { Failure } from "./failures.tsx";
 import * as ui from "./ui.tsx";
 

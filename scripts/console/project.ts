@@ -1,8 +1,7 @@
 /** The project that the console shows: its database, and its worker. */
 import type { Database } from "../../supabase/functions/_shared/billing/database/database.types.ts";
-import { asTyped } from "../common/how_started.ts";
+import { asTyped } from "../common/environment.ts";
 import * as api from "../common/project_api.ts";
-import { type RequestTools, sendRequest } from "../common/requests.ts";
 
 type TrialResult =
   Database["public"]["Functions"]["billing_try_event"]["Returns"][number];
@@ -20,9 +19,8 @@ export type Project = ReturnType<typeof openProject>;
 
 export function openProject(
   access: api.ProjectAccess,
-  { fetch }: Pick<RequestTools, "fetch">,
+  tools: api.RequestTools = {},
 ) {
-  const tools = { fetch, clock: Date.now };
   const { rest, read, call } = api.openApi(access, {
     ...tools,
     timeoutMs: 10_000,
@@ -33,7 +31,7 @@ export function openProject(
   const wake = (queue: string) => {
     const init = { method: "POST", headers: api.restHeaders(secretKey) };
     const target = `${url}/functions/v1/billing-worker?queue=${queue}`;
-    return sendRequest(target, init, { ...tools, timeoutMs: 8_000 });
+    return api.sendRequest(target, init, { ...tools, timeoutMs: 8_000 });
   };
 
   return {

@@ -13,7 +13,7 @@ import {
   parseEvent,
 } from "../../supabase/functions/_shared/billing/events/parse_event.ts";
 import { whyIgnored } from "../../supabase/functions/_shared/billing/settings/why_ignored.ts";
-import { asTyped } from "../common/how_started.ts";
+import { asTyped } from "../common/environment.ts";
 import { ProjectError } from "../common/project_api.ts";
 import type { Failure } from "./failures.tsx";
 import { type Draft, prettyJson } from "./payload.tsx";

@@ -1,6 +1,6 @@
 /** @jsxImportSource hono/jsx */
 /** The search for an ID; for a subscription's ID, it is the page of the subscription. */
-import { asTyped } from "../common/how_started.ts";
+import { asTyped } from "../common/environment.ts";
 import { PROVIDER_NAMES } from "../common/sign.ts";
 import { failureTable, LISTED } from "./failures.tsx";
 import { notificationTable } from "./notifications.tsx";

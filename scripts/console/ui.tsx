@@ -6,7 +6,7 @@
 import type { Context, Hono } from "hono";
 import type { Child } from "hono/jsx";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
-import { HIDDEN } from "../common/print.ts";
+import { HIDDEN } from "../common/cli.ts";
 import { ProjectError } from "../common/project_api.ts";
 import type { Project } from "./project.ts";
 

@@ -1,17 +1,9 @@
-/**
- * `deno task build`: writes each function as one file, with the same bytes on any
- * machine.
- */
 import { dirname, join, relative } from "node:path";
 import { build } from "esbuild";
 import manifest from "../../package.json" with { type: "json" };
 import { builtFile, FUNCTIONS } from "../common/built.ts";
-import {
-  type CommandLine,
-  parseCommandLine,
-  reportEnd,
-} from "../common/cli.ts";
-import { REPOSITORY } from "../common/how_started.ts";
+import { commandLine, reportEnd } from "../common/cli.ts";
+import { REPOSITORY } from "../common/environment.ts";
 
 /**
  * ESLint's lines come first, or it finds faults in the others. It warns if the
@@ -31,19 +23,17 @@ const UNCHECKED = `\
 const IN_PACKAGE =
   /^(?<folder>.*node_modules\/\.deno\/[^/]+\/node_modules\/(?:@[^/]+\/)?[^/]+)\/(?<file>.+)$/;
 
-const COMMAND_LINE = {
-  usage: "build",
-  summary:
-    "Writes each function as one file into dist, which add and the npm package take.",
-  options: {},
-} satisfies CommandLine;
-
 if (import.meta.main) {
   await writeAll().catch((error) => Deno.exit(reportEnd(error)));
 }
 
 async function writeAll(): Promise<void> {
-  parseCommandLine(Deno.args, COMMAND_LINE);
+  commandLine({
+    usage: "build",
+    summary:
+      "Writes each function as one file into dist, which add and the npm package take.",
+    options: {},
+  })(Deno.args);
   for (const name of FUNCTIONS) {
     const text = await buildFunction(name);
     const file = builtFile(name);
@@ -54,8 +44,11 @@ async function writeAll(): Promise<void> {
   }
 }
 
-/** Returns a function as one module, with its packages, and their licences at its end. */
-export async function buildFunction(name: string): Promise<string> {
+/**
+ * Returns a function as one module, with its packages, and their licences at its end:
+ * the same bytes on any machine.
+ */
+async function buildFunction(name: string): Promise<string> {
   const { outputFiles: [bundle], metafile } = await build({
     entryPoints: [`supabase/functions/${name}/index.ts`],
     absWorkingDir: await Deno.realPath(REPOSITORY),
@@ -95,10 +88,9 @@ export async function buildFunction(name: string): Promise<string> {
   // git takes a blank at the end of a line for a mistake.
   code = code.replaceAll(/^(\s*\*.*?) +$/gm, "$1");
 
-  const licences = await Promise.all([...folders].sort().map(licenceOf));
-  const own = `${manifest.name} ${manifest.version}\n\n${await Deno
-    .readTextFile(join(REPOSITORY, "LICENSE"))}`;
-  const notices = [own, ...licences].map((text) => text.trim());
+  const licensed = [".", ...[...folders].sort()];
+  const licences = await Promise.all(licensed.map(licenceOf));
+  const notices = licences.map((text) => text.trim());
   return `${UNCHECKED}
 /*
  * ${name} of ${manifest.name} ${manifest.version}.

@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import { basename, join } from "node:path";
 import denoConfig from "../../deno.json" with { type: "json" };
 import { runTool, toolEnvironment } from "../local_stack/tools.ts";
-import { REPOSITORY } from "../common/how_started.ts";
+import { REPOSITORY } from "../common/environment.ts";
 
 export const EDGE_DENO_VERSION = "2.1.4";
 

@@ -1,12 +1,7 @@
-/** `deno task locks`: writes the lock file of the test folders with their own packages. */
 import { join } from "node:path";
-import {
-  type CommandLine,
-  parseCommandLine,
-  reportEnd,
-} from "../common/cli.ts";
+import { commandLine, reportEnd } from "../common/cli.ts";
 import { FUNCTIONS } from "../common/built.ts";
-import { REPOSITORY } from "../common/how_started.ts";
+import { REPOSITORY } from "../common/environment.ts";
 import {
   OWN_IMPORT_MAP,
   OWN_LOCK,
@@ -27,14 +22,14 @@ const REPEAT_VERSIONS = [
 
 const DENO = Deno.execPath();
 
-const COMMAND_LINE = {
+const parse = commandLine({
   usage: "locks",
-  summary: "Writes the lock file besides deno.lock.",
+  summary: "Writes the lock file of the test folders with their own packages.",
   options: {
     "--latest":
       "first take the newest versions of the dependencies, in every file that names them",
   },
-} satisfies CommandLine;
+});
 
 if (import.meta.main) {
   await writeLock().catch((error) => Deno.exit(reportEnd(error)));
@@ -60,7 +55,7 @@ async function takeLatest(): Promise<void> {
 }
 
 async function writeLock(): Promise<void> {
-  const { values } = parseCommandLine(Deno.args, COMMAND_LINE);
+  const { values } = parse(Deno.args);
   if (values.latest) await takeLatest();
   await Deno.remove(join(REPOSITORY, OWN_LOCK)).catch(() => {});
   await run(DENO, ownDownload(OWN_PACKAGES));

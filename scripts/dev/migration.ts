@@ -7,12 +7,8 @@
  * generated part then replaces all views and functions.
  */
 import { basename, join } from "node:path";
-import {
-  type CommandLine,
-  parseCommandLine,
-  reportEnd,
-} from "../common/cli.ts";
-import { REPOSITORY } from "../common/how_started.ts";
+import { commandLine, reportEnd } from "../common/cli.ts";
+import { REPOSITORY } from "../common/environment.ts";
 import {
   runSupabaseCli,
   runTool,
@@ -24,7 +20,7 @@ const SCHEMAS = join(REPOSITORY, "supabase/schemas");
 const MIGRATIONS = join(REPOSITORY, "supabase/migrations");
 
 /** In the order in which a database gets them. */
-export const SCHEMA_FILES: readonly string[] = Array.from(
+const SCHEMA_FILES: readonly string[] = Array.from(
   Deno.readDirSync(SCHEMAS),
   ({ name }) => join(SCHEMAS, name),
 ).sort();
@@ -48,19 +44,17 @@ export const TYPES = join(
   "supabase/functions/_shared/billing/database/database.types.ts",
 );
 
-const COMMAND_LINE = {
-  usage: "migration",
-  summary:
-    `Writes the newest migration and the functions' types from supabase/schemas.`,
-  options: {},
-} satisfies CommandLine;
-
 if (import.meta.main) {
   await writeMigration().catch((error) => Deno.exit(reportEnd(error)));
 }
 
 async function writeMigration(): Promise<void> {
-  parseCommandLine(Deno.args, COMMAND_LINE);
+  commandLine({
+    usage: "migration",
+    summary:
+      "Writes the newest migration and the functions' types from supabase/schemas.",
+    options: {},
+  })(Deno.args);
   await Deno.writeTextFile(MIGRATION, await migrationText());
   console.log(`Wrote ${MIGRATION}, the newest migration`);
 
@@ -75,7 +69,6 @@ async function writeMigration(): Promise<void> {
   }
 }
 
-/** Returns the types of schema public. */
 export async function generateTypes(databaseUrl: string): Promise<string> {
   const folder = await Deno.makeTempDir({ prefix: "billing-webhook-types-" });
   try {

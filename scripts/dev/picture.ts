@@ -1,10 +1,5 @@
-/** `deno task picture`: draws the README's picture of the live view. */
-import {
-  type CommandLine,
-  parseCommandLine,
-  reportEnd,
-} from "../common/cli.ts";
-import { createCommand } from "../common/create_command.ts";
+import { commandLine, reportEnd } from "../common/cli.ts";
+import { createCommand } from "../common/processes.ts";
 import { LOCAL_SIGNING_SECRETS } from "../common/environment.ts";
 import { createLiveView } from "../live_view/live_view.ts";
 import { startNotificationReceiver } from "../local_stack/notification_receiver.ts";
@@ -29,19 +24,17 @@ const COLORS = {
   cyan: "#79c0ff",
 };
 
-const COMMAND_LINE = {
-  usage: "picture",
-  summary:
-    "Sends events to a new local stack, and draws what the live view prints.",
-  options: {},
-} as const satisfies CommandLine;
-
 if (import.meta.main) {
   await writePicture().catch((error) => Deno.exit(reportEnd(error)));
 }
 
 async function writePicture(): Promise<void> {
-  parseCommandLine(Deno.args, COMMAND_LINE);
+  commandLine({
+    usage: "picture",
+    summary:
+      "Draws the README's picture, of events that it sends to a new local stack.",
+    options: {},
+  })(Deno.args);
   const dataDir = await Deno.makeTempDir({ prefix: "billing-webhook-data-" });
   try {
     await Deno.writeTextFile(PICTURE, draw(await record(dataDir)));

@@ -7,12 +7,7 @@ import { glob } from "node:fs/promises";
 import { basename, resolve } from "node:path";
 import { stripVTControlCharacters } from "node:util";
 import { abortOnEnd } from "../common/abort_on_end.ts";
-import {
-  type CommandLine,
-  parseCommandLine,
-  reportEnd,
-  UsageError,
-} from "../common/cli.ts";
+import { commandLine, reportEnd, UsageError } from "../common/cli.ts";
 import { withDatabase } from "../local_stack/databases.ts";
 import { spawnGroup } from "../local_stack/tools.ts";
 import {
@@ -31,7 +26,7 @@ import {
   OWN_PACKAGES,
 } from "./downloads.ts";
 
-const COMMAND_LINE = {
+const parse = commandLine({
   usage: "test [files and folders]",
   summary: `Runs the tests, on real Postgres and PostgREST.
 
@@ -41,7 +36,7 @@ only their tests. Those in tests/unit need no database and start none.`,
     "--filter TEXT":
       "only tests whose names contain this text; /.../ is a regular expression",
   },
-} satisfies CommandLine;
+});
 
 interface Run {
   readonly name: string;
@@ -72,7 +67,7 @@ if (import.meta.main) {
   Deno.env.set("BUN_JSC_numberOfGCMarkers", "1");
 
   try {
-    const { values, operands } = parseCommandLine(Deno.args, COMMAND_LINE);
+    const { values, operands } = parse(Deno.args);
     isSideBySide = operands.length === 0;
     if (isSideBySide) await testAll();
     else await testNamed(operands, values.filter);

@@ -1,12 +1,13 @@
-import type { Environment } from "../common/environment.ts";
-import { asTyped } from "../common/how_started.ts";
+import { asTyped, type Environment } from "../common/environment.ts";
 import { isLoopback } from "../common/loopback.ts";
-import type { ProviderName } from "../common/sign.ts";
 import {
+  type Api,
   type Reply,
   type RequestTools,
+  type Row,
   sendRequest,
-} from "../common/requests.ts";
+} from "../common/project_api.ts";
+import type { ProviderName } from "../common/sign.ts";
 
 export interface Target {
   readonly url: string;
@@ -19,7 +20,19 @@ export interface Target {
 
 export interface Here extends RequestTools {
   readonly env: Environment;
+  readonly clock: () => number;
 }
+
+/** What checks read of a project, by its REST API. */
+export interface Project extends Here {
+  readonly url: string;
+  readonly provider: ProviderName;
+  readonly health: Promise<Row<"billing_health"> | undefined>;
+  readonly read: Api["read"];
+}
+
+/** The schedule wakes the worker every minute, so this is late. */
+export const RUN_MS = 5 * 60 * 1000;
 
 export interface Finding {
   readonly name: string;

@@ -1,6 +1,5 @@
 import postgres from "postgres";
 import type { Environment } from "../common/environment.ts";
-import { asTyped } from "../common/how_started.ts";
 import { isLoopback } from "../common/loopback.ts";
 import {
   check,
@@ -59,14 +58,14 @@ export async function* checkDatabase(
     orSkip(dbUrl, "needs SUPABASE_DB_URL");
     return orSkip(sql, "fix the database first");
   };
-  const checks = {
-    migration: () => checkMigration(database(), place),
-    schedule: () =>
-      checkSchedule(database(), orSkip(projectUrl, "needs SUPABASE_URL"), here),
-  };
-  for (const [name, look] of Object.entries(checks)) {
-    yield check(name, () => look().catch((error) => failCheck(error, place)));
-  }
+  const fail = (error: CodedError) => failCheck(error, place);
+  yield check("migration", () => checkMigration(database(), place).catch(fail));
+  yield check(
+    "schedule",
+    () =>
+      checkSchedule(database(), orSkip(projectUrl, "needs SUPABASE_URL"), here)
+        .catch(fail),
+  );
 }
 
 async function supportedVersion(sql: postgres.Sql): Promise<string> {
@@ -176,8 +175,7 @@ async function checkSchedule(
       to_regproc('net.http_post') is not null as net,
       to_regclass('vault.decrypted_secrets') is not null as vault`;
   if (!has?.cron && isLoopback(project)) {
-    const stack = asTyped("start");
-    throw new Skipped(`the local stack wakes the worker itself (${stack})`);
+    throw new Skipped("the local stack wakes the worker itself");
   }
   if (!has?.cron) throw new Failed(`pg_cron is not installed. ${todo}`);
 

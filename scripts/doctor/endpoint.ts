@@ -3,7 +3,7 @@ import { isPublished } from "../../supabase/functions/_shared/billing/settings/l
 import { settingsPrefix } from "../../supabase/functions/_shared/billing/settings/providers.ts";
 import { isLoopback } from "../common/loopback.ts";
 import { providerSettings, signatureHeaders } from "../common/sign.ts";
-import type { Reply } from "../common/requests.ts";
+import type { Reply } from "../common/project_api.ts";
 import {
   answerTo,
   check,
@@ -81,8 +81,10 @@ function checkClock({ headers, startedAtMs, endedAtMs }: Reply): string {
 async function checkAcknowledged(target: Target, here: Here): Promise<string> {
   const { url, provider } = target;
   const prefix = settingsPrefix(provider);
-  const delivery = signedPing(target, here);
-  const init = orSkip(delivery, `needs ${prefix}SIGNING_SECRET`);
+  const init = orSkip(
+    signedPing(target, here),
+    `needs ${prefix}SIGNING_SECRET`,
+  );
   const { status, body } = await answerTo(url, init, here);
 
   if (status === 200 && body === "OK") {

@@ -1,20 +1,42 @@
 import {
-  customerOf,
+  API_VERSIONS,
+  type ApiVersion,
   eventFrom,
   type EventOptions,
   type EventType,
-  type JsonObject,
   type StripeEvent,
-  type SubscriptionItemObject,
-  type SubscriptionObject,
-  templateOf,
-  uniqueId,
 } from "./templates.ts";
+
+/** Part of a subscription before 2025-03-31.basil, and of its items since then. */
+interface Period {
+  current_period_start?: number;
+  current_period_end?: number;
+}
+
+interface SubscriptionItemObject extends Period {
+  id: string;
+  plan: { id: string };
+  price: { id: string; product: string; recurring: { usage_type: string } };
+  quantity?: number;
+}
+
+export interface SubscriptionObject extends Period {
+  id: string;
+  status: string;
+  customer: string | null;
+  metadata: { accountId?: string };
+  plan: { id: string };
+  items: { data: [SubscriptionItemObject, ...SubscriptionItemObject[]] };
+  quantity?: number;
+  cancel_at: number | null;
+  cancel_at_period_end: boolean;
+  trial_end: number | null;
+  pause_collection: { behavior: string; resumes_at: number | null } | null;
+  livemode?: boolean;
+}
 
 /** For null, the event has null or lacks the field. Times are in Unix seconds. */
 export interface SubscriptionEventOptions extends EventOptions {
-  readonly subscription?: string;
-  readonly account?: string | null;
   /** By default, the subscription's. */
   readonly customer?: string | null;
   readonly plan?: string;
@@ -44,10 +66,9 @@ export interface AddOn {
   readonly usageType?: string;
 }
 
-export type PreviousValues = Omit<
+type PreviousValues = Omit<
   SubscriptionEventOptions,
-  | keyof EventOptions
-  | ("subscription" | "account" | "usageType" | "livemode" | "previous")
+  keyof EventOptions | "usageType" | "livemode" | "previous"
 >;
 
 export type SubscriptionEventType = Extract<
@@ -55,75 +76,91 @@ export type SubscriptionEventType = Extract<
   `customer.subscription.${string}`
 >;
 
+/**
+ * The members of a subscription that hold each value. If an item changed, Stripe sends
+ * all items whole; since 2025-03-31.basil, the period is part of an item.
+ */
+const MEMBERS: Readonly<Record<keyof PreviousValues, readonly string[]>> = {
+  addOns: ["items"],
+  cancelAt: ["cancel_at"],
+  cancelAtPeriodEnd: ["cancel_at_period_end"],
+  customer: ["customer"],
+  paused: ["pause_collection"],
+  periodEnd: ["items", "current_period_start", "current_period_end"],
+  plan: ["items", "plan"],
+  quantity: ["items", "quantity"],
+  status: ["status"],
+  trialEnd: ["trial_end"],
+};
+
 export function subscriptionEvent(
   type: SubscriptionEventType,
   options: SubscriptionEventOptions = {},
 ): StripeEvent<SubscriptionObject> {
-  const template = templateOf<SubscriptionObject>(type);
-  const { id, customer, metadata, items } = template.data.object;
-  const subscription = options.subscription ?? uniqueId("sub");
-  const event = eventFrom(template, {
-    options,
-    values: [
-      [id, subscription],
-      [customer, customerOf(subscription)],
-      [metadata.accountId, options.account ?? undefined],
-      [items.data[0].price.id, options.plan],
-      [items.data[0].current_period_end, options.periodEnd],
-    ],
-  });
-
+  const event = eventFrom<SubscriptionObject>(type, options);
   const { data } = event;
-  setStatedValues(event, options);
-  if (options.previous === null) {
+  const former = structuredClone(data.object);
+  setValues(data.object, options);
+
+  const { previous, livemode = false } = options;
+  const { previous_attributes: attributes } = data;
+  if (previous === null) {
     delete data.previous_attributes;
-  } else if (data.previous_attributes !== undefined) {
-    data.previous_attributes = previousAttributes(event, options);
+  } else if (previous && attributes) {
+    setValues(former, { ...options, ...previous });
+    const names = Object.entries(MEMBERS)
+      .flatMap(([value, members]) => value in previous ? members : []);
+    data.previous_attributes = Object.fromEntries(
+      names.map((name) => [name, Reflect.get(former, name)]),
+    );
+  } else if (attributes) {
+    const { apiVersion } = options;
+    movePeriod(attributes as unknown as SubscriptionObject, apiVersion);
   }
 
-  const { data: list } = data.object.items;
-  if (event.api_version === "2024-06-20") {
-    Object.assign(data.object, takePeriod(list[0]));
+  for (const holder of [event, data.object]) {
+    if (livemode === null) delete holder.livemode;
+    else holder.livemode = livemode;
   }
-  list.push(...itemsOf(options.addOns, list[0]));
   return event;
 }
 
-/** Sets the values that do not replace one of the template's. */
-function setStatedValues(
-  event: StripeEvent<SubscriptionObject>,
-  options: SubscriptionEventOptions,
+function setValues(
+  object: SubscriptionObject,
+  { quantity = 1, usageType = "licensed", ...options }:
+    SubscriptionEventOptions,
 ): void {
-  const { object } = event.data;
-  const { status, customer, quantity = 1, livemode = false, paused } = options;
+  const { plan, status, customer, periodEnd, trialEnd, paused } = options;
+  const { data: items } = object.items;
+  const [item] = items;
+  if (plan !== undefined) {
+    for (const holder of [object.plan, item.plan, item.price]) holder.id = plan;
+  }
+  if (periodEnd !== undefined) item.current_period_end = periodEnd;
+  setQuantity(object, quantity);
+  setQuantity(item, quantity);
+  item.price.recurring.usage_type = usageType;
+
   if (customer !== undefined) object.customer = customer;
   if (options.account === null) delete object.metadata.accountId;
-
   object.status = status ?? object.status;
   object.cancel_at = options.cancelAt ?? null;
   object.cancel_at_period_end = options.cancelAtPeriodEnd ?? false;
-  if (options.trialEnd !== undefined) object.trial_end = options.trialEnd;
+  if (trialEnd !== undefined) object.trial_end = trialEnd;
   object.pause_collection = paused
     ? { behavior: paused, resumes_at: null }
     : null;
 
-  const [item] = object.items.data;
-  setQuantity(object, quantity);
-  setQuantity(item, quantity);
-  item.price.recurring.usage_type = options.usageType ?? "licensed";
-
-  for (const holder of [event, object]) {
-    if (livemode === null) delete holder.livemode;
-    else holder.livemode = livemode;
-  }
+  movePeriod(object, options.apiVersion);
+  items.push(...itemsOf(options.addOns, item));
 }
 
 function setQuantity(
   holder: { quantity?: number },
-  quantity: number | null | undefined,
+  quantity: number | null,
 ): void {
-  if (typeof quantity === "number") holder.quantity = quantity;
-  else delete holder.quantity;
+  if (quantity === null) delete holder.quantity;
+  else holder.quantity = quantity;
 }
 
 function itemsOf(
@@ -142,62 +179,15 @@ function itemsOf(
   });
 }
 
-/**
- * Returns the `data.previous_attributes` of an update. If an item changed, Stripe sends
- * all items whole; since 2025-03-31.basil, the period is part of an item.
- */
-function previousAttributes(
-  event: StripeEvent<SubscriptionObject>,
-  options: SubscriptionEventOptions,
-): JsonObject {
-  const { object } = event.data;
-  const full = event.data.previous_attributes as unknown as SubscriptionObject;
-  const [current] = object.items.data;
-  const [former] = full.items.data;
-  const previous: PreviousValues = options.previous ?? {
-    status: full.status,
-    plan: full.plan.id,
-    periodEnd: former.current_period_end!,
-  };
-  const { plan, periodEnd, quantity, addOns, paused, ...others } = previous;
-
-  const item = structuredClone(plan === undefined ? current : former);
-  if (plan !== undefined) {
-    item.plan.id = plan;
-    item.price.id = plan;
-  }
-  setQuantity(item, quantity === undefined ? current.quantity : quantity);
-  item.current_period_end = periodEnd ?? current.current_period_end!;
-  const formerPeriod = event.api_version === "2024-06-20"
-    ? takePeriod(item)
-    : undefined;
-
-  const isItemChanged = plan !== undefined || quantity !== undefined ||
-    addOns !== undefined || (periodEnd !== undefined && !formerPeriod);
-  const attributes = {
-    ...(periodEnd !== undefined && formerPeriod),
-    cancel_at: others.cancelAt,
-    cancel_at_period_end: others.cancelAtPeriodEnd,
-    customer: others.customer,
-    items: isItemChanged
-      ? { data: [item, ...itemsOf(addOns ?? options.addOns, item)] }
-      : undefined,
-    // If the subscription stays paused, only the changed field.
-    pause_collection: paused && {
-      ...(!object.pause_collection && { resumes_at: null }),
-      behavior: paused,
-    },
-    plan: plan === undefined ? undefined : { id: plan },
-    quantity,
-    status: others.status,
-    trial_end: others.trialEnd,
-  };
-  return JSON.parse(JSON.stringify(attributes)); // without undefined values
-}
-
-function takePeriod(item: SubscriptionItemObject) {
+/** Before 2025-03-31.basil, the period was part of the subscription. */
+function movePeriod(
+  object: SubscriptionObject,
+  apiVersion: ApiVersion = API_VERSIONS[0],
+): void {
+  if (apiVersion !== "2024-06-20") return;
+  const [item] = object.items.data;
   const { current_period_start, current_period_end } = item;
+  Object.assign(object, { current_period_start, current_period_end });
   delete item.current_period_start;
   delete item.current_period_end;
-  return { current_period_start, current_period_end };
 }

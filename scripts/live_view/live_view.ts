@@ -1,5 +1,5 @@
 import { nextStep } from "../common/next_step.ts";
-import { printable, wrap } from "../common/print.ts";
+import { printable, wrap } from "../common/cli.ts";
 
 type Style = "dim" | "green" | "yellow" | "red" | "cyan";
 
@@ -19,8 +19,6 @@ const MIN_COLUMNS = 80;
 const FIXED_COLUMNS = 55;
 const OUTCOME_COLUMNS = 9;
 const MAX_ID = 30;
-/** The subscription's part of the space for IDs. `sub_local_a` fits into 80 columns. */
-const SUBSCRIPTION_SHARE = 0.47;
 const INDENT = 4;
 
 export function plainLine(line: string, source: string): string {
@@ -54,7 +52,7 @@ export function createLiveView(
       const [outcome = other] = Object.keys(outcomes);
       show(deliveryLines(fields, outcome));
     } else {
-      show(noteLines(noteOf(line, source)));
+      show(noteLines(noteOf(fields, line, source)));
     }
   }
 
@@ -76,7 +74,7 @@ export function createLiveView(
     // The IDs share what the other columns leave.
     const excess = Math.max(0, outcome.length - OUTCOME_COLUMNS);
     const space = columns() - 1 - FIXED_COLUMNS - excess;
-    const first = Math.min(Math.floor(space * SUBSCRIPTION_SHARE), MAX_ID);
+    const first = Math.min(Math.floor(space / 2), MAX_ID);
     const delivery = [
       paint(style, `${fields["status"] ?? 200}`),
       paint(style, outcome.padEnd(OUTCOME_COLUMNS)),
@@ -144,8 +142,7 @@ function describe(counts: Readonly<Record<string, number>>): string {
     .join(", ");
 }
 
-function noteOf(line: string, source: string) {
-  const fields = parseLine(line);
+function noteOf(fields: LogFields, line: string, source: string) {
   if (fields["message"] === undefined) {
     const [, kind, text] = /^(alert|verified): (.*)/.exec(line) ?? [];
     const word = kind === "verified" ? "notified" : kind ?? source;

@@ -4,13 +4,12 @@ import {
   readOfEach,
   settingsPrefix,
 } from "../../supabase/functions/_shared/billing/settings/providers.ts";
-import { asTyped, shellWord } from "../common/how_started.ts";
+import { asTyped, type Environment } from "../common/environment.ts";
 import {
   PROVIDER_NAMES,
   type ProviderName,
   providerSettings,
 } from "../common/sign.ts";
-import type { Environment } from "../common/environment.ts";
 import { eventTypesOf } from "../events/provider_events.ts";
 import { LOCAL_PROJECT_URL } from "../common/loopback.ts";
 import type { Stack } from "./stack.ts";
@@ -32,7 +31,8 @@ export function announcement(
   );
 
   // Other commands find a stack in the default place by themselves.
-  const data = isDefault ? "" : ` --data ${shellWord(dataDir)}`;
+  const quoted = `'${dataDir.replaceAll("'", "'\\''")}'`;
+  const data = isDefault ? "" : ` --data ${quoted}`;
   const isFound = isDefault || urls.api === LOCAL_PROJECT_URL;
   const url = isFound ? "" : ` --url ${urls.webhook}`;
   const projectUrl = isFound ? "" : ` --project-url ${urls.api}`;

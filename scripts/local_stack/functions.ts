@@ -1,7 +1,10 @@
 import { toolEnvironment } from "./tools.ts";
 import { BUILT_OPTIONS, builtFile } from "../common/built.ts";
-import type { Environment } from "../common/environment.ts";
-import { isFromPackage, PROJECT } from "../common/how_started.ts";
+import {
+  type Environment,
+  isFromPackage,
+  PROJECT,
+} from "../common/environment.ts";
 import { isListening } from "../common/loopback.ts";
 import type { LocalKeys } from "./keys.ts";
 import type { ServiceSpec } from "./service.ts";

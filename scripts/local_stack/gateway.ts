@@ -38,8 +38,13 @@ const FORWARDED =
 const HOP_BY_HOP =
   /^(connection|keep-alive|proxy-.*|te|trailer|upgrade|expect)$/i;
 
-const NO_LIMIT = { keepAliveTimeout: 0, headersTimeout: 0, requestTimeout: 0 };
-const MAX_HEAD_BYTES = 65_536;
+/** 0 is no limit. */
+const LIMITS = {
+  keepAliveTimeout: 0,
+  headersTimeout: 0,
+  requestTimeout: 0,
+  maxHeaderSize: 65_536,
+};
 const CLOSE_WITHIN_MS = 2_000;
 
 /** Passes requests on as Supabase's gateway does. Port 0 stands for any free port. */
@@ -85,8 +90,7 @@ export async function startGateway(
     });
   }
 
-  const options = { ...NO_LIMIT, maxHeaderSize: MAX_HEAD_BYTES };
-  const server = http.createServer(options, handle);
+  const server = http.createServer(LIMITS, handle);
   await new Promise<void>((resolve, reject) => {
     server.on("error", reject).listen(port, "127.0.0.1", resolve);
   });
@@ -165,16 +169,15 @@ async function authorize(
     [keys.secret, keys.serviceRole],
     [keys.publishable, keys.anon],
   ]).get(key);
-  if (!token && !await isValidToken(key, Date.now() / 1000)) return undefined;
+  if (!token && !await isValidToken(key)) return undefined;
   const hasToken = authorization && !/^bearer\s+sb_/i.test(authorization);
   return hasToken ? authorization : `Bearer ${token ?? key}`;
 }
 
-function isLocal({ headers, rawHeaders }: http.IncomingMessage): boolean {
-  const hosts = rawHeaders
-    .filter((_, i) => i % 2 && /^host$/i.test(rawHeaders[i - 1]!));
+function isLocal({ headersDistinct }: http.IncomingMessage): boolean {
+  const { host: hosts = [], ...others } = headersDistinct;
   return hosts.length > 0 && hosts.every(isLoopbackHost) &&
-    !Object.keys(headers).some((name) => FORWARDED.test(name));
+    !Object.keys(others).some((name) => FORWARDED.test(name));
 }
 
 function endToEnd(raw: readonly string[]): [name: string, value: string][] {

@@ -1,9 +1,8 @@
 /** Applies migrations, and keeps the Supabase CLI's list of what is applied. */
 import { join } from "node:path";
 import postgres from "postgres";
-import { FaultInLines } from "../common/cli.ts";
-import { asTyped, PROJECT, REPOSITORY } from "../common/how_started.ts";
-import { printable, wrap } from "../common/print.ts";
+import { FaultInLines, printable, wrap } from "../common/cli.ts";
+import { asTyped, PROJECT, REPOSITORY } from "../common/environment.ts";
 import { runSupabaseCli } from "./tools.ts";
 import { withDatabase } from "./databases.ts";
 
@@ -105,30 +104,38 @@ export async function updateProjectDatabase(
       await sql.unsafe(LEGACY_DEFAULT_PRIVILEGES_SQL).simple();
     }
 
-    const failures: string[] = [];
+    const notes: string[] = [];
     for (const migration of pending) {
-      const failure = await failureOf(applyMigration(sql, migration));
-      if (failure === undefined) continue;
-      const lines = [`  ${migration.file}`, ...failure];
-      failures.push(...lines);
+      const error = await applyMigration(sql, migration).catch((error) =>
+        error
+      );
+      if (error === undefined) continue;
+      if (!(error instanceof postgres.PostgresError)) throw error;
+      const reason = wrap(printable(error.message), 74).slice(0, 12);
+      const lines = [
+        `  ${migration.file}`,
+        ...reason.map((line) => `    ${line}`),
+      ];
       if (`migrations/${migration.file}` in ours) {
         const title = "Cannot start, because the receiver's migration failed:";
         const hint = `To delete the local data, ${RESET}`;
         throw new FaultInLines([title, ...lines, hint].join("\n"));
       }
+      notes.push(...lines);
+    }
+    if (notes.length > 0) {
+      notes.unshift(
+        "These failed and are left out. Each start tries them again:",
+      );
     }
 
-    const versions = migrations.map(({ version }) => version);
-    const gone = [...applied.keys()].filter((it) => !versions.includes(it));
-    if (failures.length > 0) {
-      const title =
-        "These failed and are left out. Each start tries them again:";
-      failures.unshift(title);
+    for (const version of applied.keys()) {
+      if (migrations.some((migration) => migration.version === version)) {
+        continue;
+      }
+      notes.push(`${version} is still applied, without a file`);
     }
-    return [
-      ...failures,
-      ...gone.map((version) => `${version} is still applied, without a file`),
-    ];
+    return notes;
   });
 }
 
@@ -180,16 +187,4 @@ function refuse(migration: string): never {
   throw new Error(
     `Cannot start: the local data was made by another version of migration ${migration}. To delete it, ${RESET}`,
   );
-}
-
-/** Returns the lines that say why a migration fails; of very many, the first. */
-async function failureOf(applied: Promise<void>) {
-  try {
-    await applied;
-    return undefined;
-  } catch (error) {
-    if (!(error instanceof postgres.PostgresError)) throw error;
-    const reason = wrap(printable(error.message), 74).slice(0, 12);
-    return reason.map((line) => `    ${line}`);
-  }
 }

@@ -6,7 +6,6 @@ const NAMES = [
   "webhook", // the functions' own processes
   "worker",
   "postgrest",
-  "postgrestAdmin", // answers whether PostgREST is ready
 ] as const;
 
 type PortName = typeof NAMES[number];
@@ -26,10 +25,7 @@ export async function holdPorts(wanted: Partial<StackPorts>) {
   const listeners: Partial<Record<PortName, Deno.TcpListener>> = {};
 
   // Wanted ports first, so that no port is chosen twice.
-  const wantedFirst = [
-    ...NAMES.filter((name) => wanted[name]),
-    ...NAMES.filter((name) => !wanted[name]),
-  ];
+  const wantedFirst = NAMES.toSorted((a, b) => +!wanted[a] - +!wanted[b]);
   for (const name of wantedFirst) {
     listeners[name] = held.use(await takePort(name, wanted[name]));
   }

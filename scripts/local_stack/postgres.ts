@@ -7,7 +7,7 @@ import { LOCAL_PASSWORD } from "./databases.ts";
 import type { ServiceSpec } from "./service.ts";
 import { NODE_MODULES, runTool } from "./tools.ts";
 
-export interface PostgresPlace {
+interface PostgresPlace {
   readonly binaries: string; // the folder with `bin`, `lib` and `share`
   readonly data: string;
   readonly user: ServiceSpec["user"]; // undefined for this process's account

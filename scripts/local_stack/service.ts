@@ -1,13 +1,13 @@
 import { createInterface } from "node:readline";
 import { Readable } from "node:stream";
 import { FaultInLines } from "../common/cli.ts";
-import { createCommand } from "../common/create_command.ts";
-import type { Environment } from "../common/environment.ts";
 import {
+  createCommand,
   lookUpProcess,
   runningProcesses,
   signalTo,
 } from "../common/processes.ts";
+import type { Environment } from "../common/environment.ts";
 import { waitUntil } from "./wait_until.ts";
 
 export interface ServiceSpec {
@@ -107,7 +107,6 @@ export function createService(
     await kill();
   }
 
-  /** Kills the service and its children. */
   async function kill(): Promise<void> {
     wanted = false;
     if (!running) return;

@@ -1,5 +1,4 @@
-import type { Environment } from "../common/environment.ts";
-import { isFromPackage } from "../common/how_started.ts";
+import { type Environment, isFromPackage } from "../common/environment.ts";
 import { localKeys } from "./keys.ts";
 import { databaseUrls, setUpServer } from "./databases.ts";
 import {
@@ -27,7 +26,7 @@ import { openStateFolder } from "./state_folder.ts";
 /** A running stack. Disposing of it stops its parts, the last started first. */
 export type Stack = Awaited<ReturnType<typeof startStack>>;
 
-export interface StackOptions {
+interface StackOptions {
   readonly dataDir: string; // created if it is missing, and kept
   readonly ports?: Partial<StackPorts>; // 0 or undefined for any free port
   readonly env?: Environment; // the functions' settings
@@ -76,12 +75,24 @@ export async function startStack(options: StackOptions) {
     postgrestService(folder.path, ports),
     observer,
   );
-  const functions = createFunctions({
-    options,
-    ports,
-    platform: platformEnvironment({ apiUrl: urls.api, dbUrl, keys }),
-    observer,
-  });
+
+  const { denoPath = Deno.execPath(), watch } = options;
+  const platform = platformEnvironment({ apiUrl: urls.api, dbUrl, keys });
+  let functions: readonly Service[] = [];
+  async function startFunctions(settings?: Environment) {
+    const env = { ...platform, ...settings };
+    functions = (["webhook", "worker"] as const).map((name) => {
+      const served = { denoPath, env, watch, port: ports[name] };
+      return createService(
+        functionService(`billing-${name}`, served),
+        observer,
+      );
+    });
+    await Promise.all(functions.map((service) => service.start(signal)));
+  }
+  async function stopFunctions() {
+    await Promise.all(functions.map((service) => service.stop()));
+  }
 
   async function step(name: string, work: () => Promise<void>) {
     signal?.throwIfAborted();
@@ -108,15 +119,15 @@ export async function startStack(options: StackOptions) {
 
   await step("PostgREST runs", async () => {
     running.defer(postgrest.stop);
-    held.free("postgrest", "postgrestAdmin");
+    held.free("postgrest");
     await postgrest.start(signal);
   });
 
-  running.defer(functions.stop);
+  running.defer(stopFunctions);
   if (options.functions !== false) {
     await step("Functions are served", async () => {
       held.free("webhook", "worker");
-      await functions.start(options.env);
+      await startFunctions(options.env);
     });
   }
 
@@ -139,8 +150,8 @@ export async function startStack(options: StackOptions) {
     postgres,
     postgrest,
     restartFunctions: async (settings: Environment) => {
-      await functions.stop();
-      await functions.start(settings);
+      await stopFunctions();
+      await startFunctions(settings);
     },
     /** Resolves with the reason if a part ends without being stopped. */
     failed: failed.promise,
@@ -158,33 +169,4 @@ function urlsOf(ports: StackPorts) {
     /** The webhook's own process, without the gateway. */
     webhookProcess: `http://127.0.0.1:${ports.webhook}`,
   };
-}
-
-/** Returns how to start both functions with the user's settings, and stop them. */
-function createFunctions({ options, ports, platform, observer }: {
-  options: StackOptions;
-  ports: StackPorts;
-  platform: Environment;
-  observer: ServiceObserver;
-}) {
-  const { denoPath = Deno.execPath(), watch, signal } = options;
-  let services: readonly Service[] = [];
-
-  async function start(settings: Environment = {}) {
-    const env = { ...platform, ...settings };
-    services = (["webhook", "worker"] as const).map((name) => {
-      const served = { denoPath, env, watch, port: ports[name] };
-      return createService(
-        functionService(`billing-${name}`, served),
-        observer,
-      );
-    });
-    await Promise.all(services.map((service) => service.start(signal)));
-  }
-
-  async function stop() {
-    await Promise.all(services.map((service) => service.stop()));
-  }
-
-  return { start, stop };
 }

@@ -1,9 +1,5 @@
 import { resolve } from "node:path";
-import {
-  type CommandLine,
-  parseCommandLine,
-  UsageError,
-} from "../common/cli.ts";
+import { commandLine, UsageError } from "../common/cli.ts";
 import type { Environment } from "../common/environment.ts";
 
 /** The first two are those of `supabase start`. 0 is any free port. */
@@ -28,7 +24,7 @@ export const DATA_OPTION = {
     "where the data is kept, also BILLING_STACK_DATA (default: .stack; for root, a folder below /var/tmp)",
 } as const;
 
-const START = {
+const parse = commandLine({
   usage: "start",
   summary: "Runs the receiver on this machine, without Docker.",
   options: {
@@ -36,7 +32,7 @@ const START = {
       `the API's port is N+21, the database's N+22, the webhook's N+31; also BILLING_PORT_BASE (default: ${STANDARD_BASE})`,
     ...Object.fromEntries(PORT_NAMES.map((name) => [
       `--${name}-port PORT`,
-      `also ${variableOf(name)} (default: ${DEFAULTS[name] || "a free one"})`,
+      `default: ${DEFAULTS[name] || "a free one"}`,
     ])) as Record<`--${PortName}-port PORT`, string>,
     ...DATA_OPTION,
   },
@@ -49,33 +45,33 @@ The functions get the environment of this command, and supabase/functions/.env
 for variables that are not set there. The other commands find the stack by
 themselves; if its data is elsewhere, they need the same BILLING_STACK_DATA. Two
 stacks need two folders and two bases.`,
-} satisfies CommandLine;
+});
 
 export function parseStartArguments(
   args: readonly string[],
   env: Environment,
 ) {
-  const { values } = parseCommandLine(args, START);
+  const { values } = parse(args);
   const base = numberUpTo(
     MAX_PORT - DEFAULTS.webhook + STANDARD_BASE,
     (values["port-base"] ?? env["BILLING_PORT_BASE"]) || `${STANDARD_BASE}`,
-    "--port-base and BILLING_PORT_BASE",
+    "--port-base or BILLING_PORT_BASE",
   );
 
   const options = new Map<number, string>();
   const ports = PORT_NAMES.map((name) => {
-    const text = values[`${name}-port`] ?? env[variableOf(name)];
-    const names = `--${name}-port and ${variableOf(name)}`;
+    const option = `--${name}-port`;
+    const text = values[`${name}-port`];
     const standard = DEFAULTS[name] && DEFAULTS[name] - STANDARD_BASE + base;
-    const port = text ? numberUpTo(MAX_PORT, text, names) : standard;
+    const port = text ? numberUpTo(MAX_PORT, text, option) : standard;
 
     const other = port && options.get(port);
     if (other) {
       throw new UsageError(
-        `${other} and --${name}-port are both ${port}. Choose another port for one of them.`,
+        `${other} and ${option} are both ${port}.`,
       );
     }
-    options.set(port, `--${name}-port`);
+    options.set(port, option);
     return [name, port];
   });
 
@@ -93,14 +89,10 @@ export function dataFolder(
   return folder ? resolve(folder) : undefined;
 }
 
-function variableOf(name: PortName): string {
-  return `BILLING_${name.toUpperCase()}_PORT`;
-}
-
-function numberUpTo(max: number, text: string, names: string): number {
+function numberUpTo(max: number, text: string, option: string): number {
   const number = /^\d{1,5}$/.test(text) ? Number(text) : 0;
   if (number > 0 && number <= max) return number;
   throw new UsageError(
-    `${names} take a number from 1 to ${max}, not "${text}".`,
+    `${option} takes a number from 1 to ${max}, not "${text}".`,
   );
 }

@@ -1,11 +1,9 @@
 /** Runs programs that end by themselves, above all the Supabase CLI. */
 import { join } from "node:path";
 import importMap from "../../import_map.json" with { type: "json" };
-import type { Environment } from "../common/environment.ts";
+import { type Environment, REPOSITORY } from "../common/environment.ts";
 import { FaultInLines } from "../common/cli.ts";
-import { createCommand } from "../common/create_command.ts";
-import { signalTo } from "../common/processes.ts";
-import { REPOSITORY } from "../common/how_started.ts";
+import { createCommand, signalTo } from "../common/processes.ts";
 
 /** The npm packages whose programs the local stack runs. */
 export const NODE_MODULES = join(REPOSITORY, "node_modules");
@@ -41,11 +39,9 @@ export function supabaseCli(): readonly [command: string, ...args: string[]] {
 
 export async function runSupabaseCli(
   args: readonly string[],
-  { purpose, home, cwd = REPOSITORY, env = {}, signal }: {
+  { purpose, home, signal }: {
     purpose: string;
     home: string;
-    cwd?: string;
-    env?: Environment;
     signal?: AbortSignal | undefined;
   },
 ): Promise<string> {
@@ -60,9 +56,8 @@ export async function runSupabaseCli(
       SUPABASE_TELEMETRY_DISABLED: "1",
       SUPABASE_NO_UPDATE_NOTIFIER: "1",
       DO_NOT_TRACK: "1",
-      ...env,
     },
-    cwd,
+    cwd: REPOSITORY,
   }, signal);
 }
 
@@ -77,8 +72,6 @@ export function toolEnvironment(): Environment {
     ),
   );
 }
-
-export type ProcessGroup = ReturnType<typeof spawnGroup>;
 
 /**
  * Starts a program in its own session, so that Ctrl-C at the terminal does not reach

@@ -21,15 +21,9 @@ export async function importPages(
   let read = 0;
   const different = new Map<string, Difference>();
   const errors = new Map<string, string>();
-  const erased = new Set<string>();
 
   function note(subscription: string, difference: Difference) {
-    const { kind, error, fields = [] } = difference;
-    if (kind === "erased") {
-      erased.add(subscription);
-      return;
-    }
-
+    const { error, fields = [] } = difference;
     different.set(subscription, difference);
     if (error !== undefined) errors.set(subscription, error);
     // No correction changes the record until a mark that is ahead is set back.
@@ -72,7 +66,7 @@ export async function importPages(
   }
   for (const page of last) await importPage(page);
 
-  return { read, different, errors, erased };
+  return { read, different, errors };
 }
 
 /**

@@ -6,10 +6,15 @@ import {
   readFormatName,
   settingsPrefix,
 } from "../../supabase/functions/_shared/billing/settings/providers.ts";
-import { reportEnd, UsageError, type Values } from "../common/cli.ts";
-import { functionEnvironment, readEnvFile } from "../common/environment.ts";
+import {
+  printError,
+  reportEnd,
+  UsageError,
+  type Values,
+} from "../common/cli.ts";
 import { isLoopback } from "../common/loopback.ts";
 import {
+  lookAround,
   oneOf,
   PROJECT_ENVIRONMENT,
   PROJECT_OPTION,
@@ -19,15 +24,12 @@ import {
   readProvider,
   type Surroundings,
 } from "../common/option_values.ts";
-import { printError } from "../common/print.ts";
 import { openApi } from "../common/project_api.ts";
-import { findRunningStack } from "../common/running_stack.ts";
 import type { ProviderName } from "../common/sign.ts";
 import type { Wait } from "./retry.ts";
 import { openStripeSource, type StripeSource } from "./stripe_source.ts";
 import { openTables, type Tables } from "./tables.ts";
 
-/** Where a command reads and writes. */
 export const PLACE_OPTIONS = {
   ...PROVIDER_OPTION,
   ...PROJECT_OPTION,
@@ -80,11 +82,7 @@ export async function runCommand<Arguments extends Target>(
   work: (context: Arguments & Context) => Promise<number>,
 ): Promise<never> {
   try {
-    const command = Deno.env.toObject();
-    const file = await readEnvFile();
-    const env = { ...functionEnvironment(command, file), ...command };
-    const local = await findRunningStack(env);
-    const target = parse(Deno.args, { env, warn: printError, local });
+    const target = parse(Deno.args, await lookAround());
     Deno.exit(await work(await openContext(target)));
   } catch (error) {
     Deno.exit(reportEnd(error, { failed: FAILED }));
@@ -171,7 +169,7 @@ async function openContext<Arguments extends Target>(
 ): Promise<Arguments & Context> {
   const { projectUrl: supabaseUrl, secretKey } = target;
   const database = createClient({ supabaseUrl, secretKey }, { fetch });
-  await openApi(target, { fetch, clock: Date.now, timeoutMs: CHECK_LIMIT_MS })
+  await openApi(target, { timeoutMs: CHECK_LIMIT_MS })
     .read("billing_health", {}).catch((error: Error) => {
       // The tables' own calls are repeated while the database has trouble.
       if (!/answered 5[0-3]/.test(error.message)) throw error;

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import Stripe from "stripe";
 import { typesOf } from "../../supabase/functions/_shared/billing/events/format.ts";
 import { stripe as format } from "../../supabase/functions/_shared/billing/events/stripe.ts";
-import { printError } from "../common/print.ts";
+import { printError } from "../common/cli.ts";
 import { openApi } from "../common/project_api.ts";
 import type { Context, Target } from "./command.ts";
 import type { Difference } from "./differences.ts";
@@ -174,7 +174,6 @@ export async function* rehearse(
   context: Target & Context & {
     readonly account: string;
     readonly life: ReturnType<typeof openLife>;
-    /** How long a step may take. */
     readonly limitMs: number;
     readonly signal: AbortSignal;
   },

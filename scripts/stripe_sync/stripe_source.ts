@@ -1,5 +1,5 @@
 import Stripe from "stripe";
-import { printError } from "../common/print.ts";
+import { printError } from "../common/cli.ts";
 import { retry, type Wait } from "./retry.ts";
 
 /** The largest page that Stripe gives. */
@@ -8,7 +8,7 @@ const ITEMS_PER_PAGE = 100;
 /** A page of a busy account may take long. */
 const TIMEOUT_MS = 60_000;
 
-export interface StripeAnswer<T> {
+interface StripeAnswer<T> {
   readonly data: T;
   /** By Stripe's clock, no later than when it read its data. */
   readonly askedAtSeconds: number;

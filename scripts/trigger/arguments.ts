@@ -5,11 +5,7 @@ import {
 } from "../../supabase/functions/_shared/billing/events/formats.ts";
 import { readFormatName } from "../../supabase/functions/_shared/billing/settings/providers.ts";
 import { stripe } from "../../supabase/functions/_shared/billing/events/stripe.ts";
-import {
-  type CommandLine,
-  parseCommandLine,
-  UsageError,
-} from "../common/cli.ts";
+import { commandLine, UsageError } from "../common/cli.ts";
 import type { Environment } from "../common/environment.ts";
 import { LOCAL_WEBHOOK_URL } from "../common/loopback.ts";
 import {
@@ -36,7 +32,7 @@ import {
 /** What to send, and where: an event to build, or the bytes of a file. */
 export type TriggerArguments = ReturnType<typeof parseTriggerArguments>;
 
-const COMMAND_LINE = {
+const parse = commandLine({
   usage: "trigger <event type>",
   summary: "Signs a realistic event as the provider does, and sends it.",
   options: {
@@ -73,13 +69,13 @@ and SUPABASE_SECRET_KEY for a --url of that project.
 The signing secrets are those of the functions: from the environment, from
 supabase/functions/.env, or else the local stack's.`,
   exitCodes: "0 for a 2xx answer, else 1",
-} satisfies CommandLine;
+});
 
 export function parseTriggerArguments(
   args: readonly string[],
   env: Environment = {},
 ) {
-  const { values, operands } = parseCommandLine(args, COMMAND_LINE);
+  const { values, operands } = parse(args);
   const {
     url,
     payload,
@@ -162,7 +158,6 @@ const TYPES_WITH = {
   "cancel-at": /^$/,
 };
 
-/** Refuses options that do not fit the type. */
 function requireFitting(
   type: string,
   options: object,
@@ -190,13 +185,8 @@ export function buildEvent(
     return statedEvent(type, { given, ids, format, created, record });
   }
 
-  const { account = "acc_local", plan, status } = given;
-  const stated = {
-    ...ids,
-    account,
-    ...(plan !== undefined && { plan }),
-    ...(status !== undefined && { status }),
-  };
+  const { quantity: _, cancelAt: __, ...texts } = given;
+  const stated = { ...ids, account: "acc_local", ...texts };
   if (format !== "stripe") return providerEvent(format, type, stated);
 
   // Types that only handlers read have the shape that Stripe sends today.
@@ -220,7 +210,10 @@ export function buildEvent(
       return { ...paymentEvent(named, options) };
     default:
       return {
-        ...subscriptionEvent(named, { ...options, account: account || null }),
+        ...subscriptionEvent(named, {
+          ...options,
+          account: options.account || null,
+        }),
       };
   }
 }

@@ -1,4 +1,4 @@
-/** What became of an event, and what to do next. */
+/** What became of an event. */
 import { handlerName } from "../../supabase/functions/_shared/billing/events/event_settings.ts";
 import {
   type Format,
@@ -11,17 +11,14 @@ import {
 import { readEventId } from "../../supabase/functions/_shared/billing/events/parse_event.ts";
 import { LOCAL_SECRET_KEY } from "../../supabase/functions/_shared/billing/settings/local_stack.ts";
 import { describeFailedBody } from "../../supabase/functions/_shared/billing/database/record_failure.ts";
-import { settingsPrefix } from "../../supabase/functions/_shared/billing/settings/providers.ts";
-import type { Environment } from "../common/environment.ts";
-import { asTyped } from "../common/how_started.ts";
 import { isLoopback } from "../common/loopback.ts";
-import { givenProjectUrl, readSecret } from "../common/option_values.ts";
+import {
+  givenProjectUrl,
+  readSecret,
+  type Surroundings,
+} from "../common/option_values.ts";
 import { openApi, type ProjectAccess } from "../common/project_api.ts";
-import type { RunningStack } from "../common/running_stack.ts";
-import { nextStep } from "../common/next_step.ts";
-import { wrap } from "../common/print.ts";
-import { eventTypesOf } from "../events/provider_events.ts";
-import type { TriggerArguments } from "./arguments.ts";
+import { wrap } from "../common/cli.ts";
 import type { SubscriptionRecord } from "./stated_event.ts";
 
 /** The longest line that a terminal of 80 columns does not wrap. */
@@ -39,16 +36,16 @@ export interface Result {
 /** Returns the project of a URL, if its secret key is known. */
 export function projectOf(
   url: string,
-  { local, env }: { local: RunningStack | undefined; env: Environment },
+  { local, env }: Pick<Surroundings, "local" | "env">,
 ): ProjectAccess | undefined {
   const isOf = (project: string) => url.startsWith(`${project}/`);
+  // Each local stack has the same key, which is in its source.
   if (local && isOf(local.apiUrl)) {
-    return { projectUrl: local.apiUrl, secretKey: local.secretKey };
+    return { projectUrl: local.apiUrl, secretKey: LOCAL_SECRET_KEY };
   }
   const secretKey = readSecret("SUPABASE_SECRET_KEY", env);
   const hosted = secretKey && givenProjectUrl(undefined, env);
   if (hosted && isOf(hosted)) return { projectUrl: hosted, secretKey };
-  // Each local stack has the same key, which is in its source.
   const { origin, pathname } = new URL(url);
   return isLoopback(url) && pathname.startsWith("/functions/v1/")
     ? { projectUrl: origin, secretKey: LOCAL_SECRET_KEY }
@@ -61,7 +58,7 @@ export async function sentEvent(
   { provider, format: name, deliveryId }: {
     provider: string;
     format: FormatName;
-    deliveryId: string | undefined;
+    deliveryId?: string | undefined;
   },
 ) {
   const format: Format = FORMATS[name];
@@ -207,67 +204,4 @@ function rowLines(row: object): readonly string[] {
     wrap(`${value}`, MAX_COLUMNS - width - 4)
       .map((text, i) => `  ${(i === 0 ? name : "").padEnd(width)}  ${text}`)
   );
-}
-
-/** The status of an answer, and the result that the database has. */
-type Answer = Omit<Result, "lines"> & { readonly status: number };
-
-export function advice(
-  answer: Answer,
-  sent: TriggerArguments,
-): readonly string[] {
-  const { status, errorCode = "" } = answer;
-  if (status >= 200 && status <= 299) return afterSuccess(answer, sent);
-
-  const lines: string[] = [];
-  if (status === 401 && sent.format !== "stripe") {
-    const setting = `${settingsPrefix(sent.provider)}FORMAT=${sent.format}`;
-    lines.push(`The receiver needs ${setting}: docs/providers.md.`);
-  }
-  const todo = nextStep(errorCode, sent.provider);
-  if (todo) lines.push(`${errorCode}: ${todo}`);
-  // With a code, the failure's row was printed, and has the reason.
-  if (!errorCode) return [...lines, "The receiver's log has the reason."];
-
-  if (/^(?:subscription_unknown|creation_pending)$/.test(errorCode)) {
-    lines.push(`  ${creationOf(sent.format)}, with the same options`);
-  }
-  return [
-    ...lines,
-    "The event is in billing.failed_events.",
-    "To repair it (docs/operate.md has the SQL):",
-    `  ${asTyped("console")}${projectOption(sent.url)}`,
-  ];
-}
-
-function afterSuccess(
-  { isClaimed }: Answer,
-  sent: TriggerArguments,
-): readonly string[] {
-  const format: Format = FORMATS[sent.format];
-  const type = "type" in sent.source ? sent.source.type : undefined;
-  const takesEffect = (kindOf(format, type) ?? "notice") !== "notice";
-  if (type === undefined || takesEffect || isClaimed) return [];
-
-  const notice = format.notices?.[type];
-  const handler = handlerName(type);
-  return [
-    notice
-      ? `To notify the account of it, add ${notice} to NOTIFY: docs/notifications.md.`
-      : `To handle this type, add it to HANDLE_EVENT_TYPES, and create the function billing.${handler}: docs/handlers.md.`,
-  ];
-}
-
-function projectOption(url = ""): string {
-  const { origin, pathname = "" } = URL.parse(url) ?? {};
-  return pathname.startsWith("/functions/v1/")
-    ? ` --project-url ${origin}`
-    : "";
-}
-
-function creationOf(format: FormatName): string {
-  const type = eventTypesOf(format).find((type) =>
-    /^(?:creation|opening_update)$/.test(kindOf(FORMATS[format], type) ?? "")
-  );
-  return asTyped(`trigger ${type}`);
 }

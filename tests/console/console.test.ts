@@ -72,7 +72,7 @@ Deno.test("the console in a browser", async (test) => {
   );
   const secretKey = (await localKeys()).secret;
   const access = { projectUrl: stack.urls.api, secretKey };
-  await using running = serveConsole(access, { port: 0 });
+  await using running = serveConsole(access, 0);
   const visitor = await enterConsole(browser, running.link);
   const { page, open, tabTo, enter, texts } = visitor;
 
@@ -89,7 +89,7 @@ Deno.test("the console in a browser", async (test) => {
   }
 
   await test.step("the link works from another website", async () => {
-    await using fresh = serveConsole(access, { port: 0 });
+    await using fresh = serveConsole(access, 0);
     const body = `<a href="${fresh.link}">link</a>`;
     const headers = { "content-type": "text/html" };
     await using server = serveHere(() => new Response(body, { headers }));

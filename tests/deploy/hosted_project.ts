@@ -5,9 +5,11 @@
 import { assert, assertEquals } from "@std/assert";
 import { join } from "node:path";
 import { BUILT_OPTIONS } from "../../scripts/common/built.ts";
-import { REPOSITORY } from "../../scripts/common/how_started.ts";
+import {
+  type Environment,
+  REPOSITORY,
+} from "../../scripts/common/environment.ts";
 import { toolEnvironment } from "../../scripts/local_stack/tools.ts";
-import type { Environment } from "../../scripts/common/environment.ts";
 import { isListening } from "../../scripts/common/loopback.ts";
 import { localKeys } from "../../scripts/local_stack/keys.ts";
 import { withDatabase } from "../../scripts/local_stack/databases.ts";

@@ -5,7 +5,7 @@
  * has to be what this repository is tested with.
  */
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import { REPOSITORY } from "../../scripts/common/how_started.ts";
+import { REPOSITORY } from "../../scripts/common/environment.ts";
 import { localKeys } from "../../scripts/local_stack/keys.ts";
 import { COMMANDS } from "../../scripts/dev/downloads.ts";
 import { withDatabase } from "../../scripts/local_stack/databases.ts";

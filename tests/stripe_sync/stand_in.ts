@@ -2,12 +2,9 @@
 import {
   subscriptionEvent,
   type SubscriptionEventOptions,
-} from "../../scripts/events/subscription_event.ts";
-import {
-  API_VERSIONS,
   type SubscriptionObject,
-  uniqueId,
-} from "../../scripts/events/templates.ts";
+} from "../../scripts/events/subscription_event.ts";
+import { API_VERSIONS, uniqueId } from "../../scripts/events/templates.ts";
 import type { Context } from "../../scripts/stripe_sync/command.ts";
 import { openStripeSource } from "../../scripts/stripe_sync/stripe_source.ts";
 import { openTables } from "../../scripts/stripe_sync/tables.ts";

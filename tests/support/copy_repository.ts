@@ -1,6 +1,6 @@
 import { cp } from "node:fs/promises";
 import { basename } from "node:path";
-import { REPOSITORY } from "../../scripts/common/how_started.ts";
+import { REPOSITORY } from "../../scripts/common/environment.ts";
 
 const PARTS = [
   "LICENSE",

@@ -1,4 +1,4 @@
-import { REPOSITORY } from "../../scripts/common/how_started.ts";
+import { REPOSITORY } from "../../scripts/common/environment.ts";
 import {
   DATABASE_SQL,
   databaseUrls,

@@ -1,8 +1,8 @@
 /** Runs the pgTAP tests, every `*.test.sql`. */
 import { assert, assertEquals } from "@std/assert";
 import postgres from "postgres";
-import { createCommand } from "../../scripts/common/create_command.ts";
-import { REPOSITORY } from "../../scripts/common/how_started.ts";
+import { createCommand } from "../../scripts/common/processes.ts";
+import { REPOSITORY } from "../../scripts/common/environment.ts";
 import { installSupabaseExtensions } from "./supabase_extensions.ts";
 
 const FOLDER = `${REPOSITORY}/supabase/tests`;

@@ -2,7 +2,7 @@
 import { assertEquals } from "@std/assert";
 import { dirname, join } from "node:path";
 import { writeChanges } from "../../scripts/add/changes.ts";
-import { makePlan, type Plan } from "../../scripts/add/plan.ts";
+import { makePlan } from "../../scripts/add/plan.ts";
 import {
   ATTRIBUTES,
   readFolder,
@@ -11,7 +11,7 @@ import {
   readText,
   type Receiver,
 } from "../../scripts/add/project.ts";
-import { createCommand } from "../../scripts/common/create_command.ts";
+import { createCommand } from "../../scripts/common/processes.ts";
 
 /** What this repository adds. */
 export const newest: Receiver = await readReceiver();
@@ -53,11 +53,11 @@ export async function makeProject(
         Array.from(found, ([name, text]) => [name.slice("./".length), text]),
       );
     },
-    async plan(version = receiver): Promise<Plan> {
+    async plan(version = receiver) {
       const now = Date.parse("2026-11-22T10:00:00Z");
       return makePlan(version, await readProject(path), now);
     },
-    async add(version = receiver): Promise<Plan> {
+    async add(version = receiver) {
       const plan = await project.plan(version);
       if (plan.blockers.length === 0) await writeChanges(folder, plan.changes);
       return plan;

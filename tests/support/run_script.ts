@@ -1,6 +1,6 @@
 /** Runs the commands as users do, each in a process of its own. */
-import { createCommand } from "../../scripts/common/create_command.ts";
-import { REPOSITORY } from "../../scripts/common/how_started.ts";
+import { createCommand } from "../../scripts/common/processes.ts";
+import { REPOSITORY } from "../../scripts/common/environment.ts";
 import { setting } from "./test_environment.ts";
 
 type Variables = Readonly<Record<string, string>>;

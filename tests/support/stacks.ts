@@ -1,6 +1,6 @@
 import { LEGACY_DEFAULT_PRIVILEGES_SQL } from "../../scripts/local_stack/migrations.ts";
 import postgres from "postgres";
-import { createCommand } from "../../scripts/common/create_command.ts";
+import { createCommand } from "../../scripts/common/processes.ts";
 import {
   type Environment,
   functionEnvironment,
@@ -111,7 +111,7 @@ export async function startPostgrest(
   const { port: db, pathname } = new URL(databaseUrl);
   const cwd = await temporaryFolder(opened);
   const postgrest = await freePort();
-  const ports = { db: Number(db), postgrest, postgrestAdmin: await freePort() };
+  const ports = { db: Number(db), postgrest };
   const { env, ...spec } = postgrestService(cwd, ports);
   const login = new URL(env["PGRST_DB_URI"] ?? "");
   login.pathname = pathname;

@@ -1,9 +1,8 @@
 /** A user at a terminal, who types the commands of the docs. */
 import { stripVTControlCharacters } from "node:util";
 import manifest from "../../package.json" with { type: "json" };
-import { createCommand } from "../../scripts/common/create_command.ts";
+import { createCommand } from "../../scripts/common/processes.ts";
 import {
-  type ProcessGroup,
   spawnGroup,
   supabaseCli,
   toolEnvironment,
@@ -86,7 +85,7 @@ export async function openTerminal(
   };
 }
 
-async function outputOf({ child, ended }: ProcessGroup) {
+async function outputOf({ child, ended }: ReturnType<typeof spawnGroup>) {
   let raw = "";
   let isEnded = false;
   const read = [child.stdout, child.stderr].map(async (stream) => {
@@ -132,18 +131,17 @@ async function outputOf({ child, ended }: ProcessGroup) {
 
 /** Where a stack on free ports will be, and the settings that tell the commands. */
 export async function stackPlace(data: string) {
-  const [api, db] = [await freePort(), await freePort()];
+  const free: number[] = [];
+  let api: number | undefined;
+  while (api === undefined) {
+    free.push(await freePort());
+    // The database and the webhook follow the API.
+    api = free.find((port) => [1, 10].every((i) => free.includes(port + i)));
+  }
   return {
     apiUrl: `http://127.0.0.1:${api}`,
-    dbUrl: `postgresql://postgres:postgres@127.0.0.1:${db}/postgres`,
-    env: {
-      BILLING_API_PORT: `${api}`,
-      BILLING_DB_PORT: `${db}`,
-      BILLING_WEBHOOK_PORT: `${await freePort()}`,
-      BILLING_WORKER_PORT: `${await freePort()}`,
-      BILLING_POSTGREST_PORT: `${await freePort()}`,
-      BILLING_STACK_DATA: data,
-    },
+    dbUrl: `postgresql://postgres:postgres@127.0.0.1:${api + 1}/postgres`,
+    env: { BILLING_PORT_BASE: `${api - 21}`, BILLING_STACK_DATA: data },
   };
 }
 

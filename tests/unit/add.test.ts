@@ -12,8 +12,8 @@ import { planMigrations } from "../../scripts/add/migrations.ts";
 import type { Project } from "../../scripts/add/project.ts";
 import { toolNotes } from "../../scripts/add/tools.ts";
 import { reportEnd } from "../../scripts/common/cli.ts";
-import { createCommand } from "../../scripts/common/create_command.ts";
-import { REPOSITORY } from "../../scripts/common/how_started.ts";
+import { createCommand } from "../../scripts/common/processes.ts";
+import { REPOSITORY } from "../../scripts/common/environment.ts";
 import { makeProject, receiver, THEIRS } from "../support/project_folder.ts";
 import { runCommand } from "../support/run_script.ts";
 

@@ -12,7 +12,7 @@ const DELIVERY = {
   duration_ms: 4.2,
 };
 const FAILED = { ...DELIVERY, outcomes: {}, status: 500, code: "x" };
-const CELLS = "subscription.created   sub_local_a evt_1S…pieuMu <dim>   4 ms";
+const CELLS = "subscription.created   sub_local_a  evt_1…pieuMu <dim>   4 ms";
 const LINK = `https://${"x".repeat(60)}`;
 
 function shown(line: object | string, source = "webhook", columns = 80) {

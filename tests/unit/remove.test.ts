@@ -4,7 +4,7 @@ import {
   planConfigRemoval,
   readConfig,
 } from "../../scripts/add/config.ts";
-import { createCommand } from "../../scripts/common/create_command.ts";
+import { createCommand } from "../../scripts/common/processes.ts";
 import { makeProject, newest, THEIRS } from "../support/project_folder.ts";
 import { runCommand } from "../support/run_script.ts";
 

@@ -14,6 +14,7 @@ import {
   parseTriggerArguments,
 } from "../../scripts/trigger/arguments.ts";
 import type { SubscriptionRecord } from "../../scripts/trigger/stated_event.ts";
+import { advice } from "../../scripts/trigger/advice.ts";
 import * as result from "../../scripts/trigger/result.ts";
 import {
   eventTypesOf,
@@ -73,7 +74,7 @@ Deno.test("advice() says what a type needs, and what to do about a failure", () 
       [UPDATED, 500, "creation_pending", CREATE],
     ] as const
   ) {
-    const lines = result.advice({ status, errorCode }, parsed(line));
+    const lines = advice({ status, errorCode }, parsed(line));
     assertMatch(lines.join("\n"), said);
   }
 
@@ -81,13 +82,13 @@ Deno.test("advice() says what a type needs, and what to do about a failure", () 
   for (const [format, { types }] of Object.entries(PROVIDERS)) {
     const sent = parsed(`${types.at(-2)} --format ${format}`);
     const failed = { status: 500, errorCode: "creation_pending" };
-    const lines = result.advice(failed, sent).join("\n");
+    const lines = advice(failed, sent).join("\n");
     const [, type] = / trigger ([^,]+),/.exec(lines)!;
     assertEquals(parsed(`${type} --format ${format}`).format, format);
   }
 
   assertEquals(
-    result.advice({ status: 200, isClaimed: true }, parsed("charge.refunded")),
+    advice({ status: 200, isClaimed: true }, parsed("charge.refunded")),
     [],
   );
 });
@@ -234,13 +235,12 @@ Deno.test("readResult() names the outcome, and the row that the event is about",
 });
 
 Deno.test("projectOf() gives a key only to its own project", () => {
-  const stack = { webhookUrl: "", dbUrl: "", secretKey: "local" };
-  const local = { ...stack, apiUrl: "http://127.0.0.1:1" };
+  const local = { dbUrl: "", apiUrl: "http://127.0.0.1:1" };
   const env = { SUPABASE_URL: "https://a.b/", SUPABASE_SECRET_KEY: "hosted" };
   const keyOf = (url: string) =>
     result.projectOf(url, { local, env })?.secretKey;
 
-  assertEquals(keyOf("http://127.0.0.1:1/hook"), "local");
+  assertEquals(keyOf("http://127.0.0.1:1/hook"), LOCAL_SECRET_KEY);
   assertEquals(keyOf("https://a.b/hook"), "hosted");
   assertEquals(keyOf("https://a.b.example/hook"), undefined);
   // Another local stack, such as one with --data.

@@ -8,7 +8,8 @@ import { relative } from "node:path";
 import deno from "../../../deno.json" with { type: "json" };
 import {
   type CommandLine,
-  parseCommandLine,
+  commandLine,
+  printable,
   UsageError,
 } from "../../../scripts/common/cli.ts";
 import { closest } from "../../../scripts/common/closest.mjs";
@@ -19,7 +20,6 @@ import {
   readProject,
   readSecret,
 } from "../../../scripts/common/option_values.ts";
-import { printable } from "../../../scripts/common/print.ts";
 import { restHeaders } from "../../../scripts/common/project_api.ts";
 import { LOCAL_SECRET_KEY } from "../../../supabase/functions/_shared/billing/settings/local_stack.ts";
 import { runCommand } from "../../support/run_script.ts";
@@ -36,10 +36,10 @@ const COMMAND = {
 } as const satisfies CommandLine;
 
 function parse(line: string) {
-  return parseCommandLine(line.split(" ").filter(Boolean), COMMAND);
+  return commandLine(COMMAND)(line.split(" ").filter(Boolean));
 }
 
-Deno.test("parseCommandLine() returns values and operands, in any order", () => {
+Deno.test("commandLine() returns values and operands, in any order", () => {
   assertEquals({ ...parse("").values }, {});
   const { values, operands } = parse(
     "a --mode=two b --apply --api-key=-x --mode three -- --c",
@@ -63,19 +63,19 @@ const REFUSED = {
   "--apy-key=hunter2": "Unknown option --apy-key. Did you mean --api-key?",
 };
 
-Deno.test("parseCommandLine() says what is wrong, without a value", () => {
+Deno.test("commandLine() says what is wrong, without a value", () => {
   for (const [line, message] of Object.entries(REFUSED)) {
     assertEquals(assertThrows(() => parse(line), UsageError).message, message);
   }
   assertEquals(closest("craeted", ["created", "updated"]), "created");
   // The closest option, not the first.
   const command = { ...COMMAND, options: { "--curl": "", "--url": "" } };
-  const read = (word: string) => () => parseCommandLine([word], command);
+  const read = (word: string) => () => commandLine(command)([word]);
   assertThrows(read("--urls"), UsageError, "Did you mean --url?");
 
   const optionsOnly = { ...COMMAND, usage: "example" };
   const { message } = assertThrows(
-    () => parseCommandLine(["hunter2"], optionsOnly),
+    () => commandLine(optionsOnly)(["hunter2"]),
     UsageError,
   );
   assertEquals(message, "This command takes options only.");
@@ -142,8 +142,6 @@ Deno.test("givenProjectUrl() reads --project-url, else SUPABASE_URL", () => {
 Deno.test("readProject() and projectKey() give each project its own secrets", () => {
   const stack = {
     apiUrl: "http://127.0.0.1:5",
-    webhookUrl: "",
-    secretKey: "sb_secret_local",
     dbUrl: "postgresql://local",
   };
   const own = { SUPABASE_SECRET_KEY: "sb_secret_1", SUPABASE_DB_URL: "x" };
@@ -152,7 +150,7 @@ Deno.test("readProject() and projectKey() give each project its own secrets", ()
   for (
     const [option, SUPABASE_URL, local, projectUrl, key, db] of [
       [undefined, "", undefined, LOCAL_PROJECT_URL, LOCAL_SECRET_KEY, ""],
-      [undefined, "", stack, stack.apiUrl, stack.secretKey, stack.dbUrl],
+      [undefined, "", stack, stack.apiUrl, LOCAL_SECRET_KEY, stack.dbUrl],
       [undefined, `${HOSTED}/`, stack, HOSTED, "sb_secret_1", "x"],
       [OTHER, "", stack, OTHER, "sb_secret_1", "x"],
     ] as const

@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { builtFile, FUNCTIONS } from "../../../scripts/common/built.ts";
-import { createCommand } from "../../../scripts/common/create_command.ts";
+import { createCommand } from "../../../scripts/common/processes.ts";
 import { copyRepository } from "../../support/copy_repository.ts";
 
 const HEAD = `\

@@ -7,7 +7,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { globSync } from "node:fs";
 import { dirname, join } from "node:path/posix";
-import { REPOSITORY } from "../../../scripts/common/how_started.ts";
+import { REPOSITORY } from "../../../scripts/common/environment.ts";
 
 const IMPORT =
   /^(?:import|export)\b[^;"'()]*?["'](\.[^"']+\.tsx?)["']|\bimport\(\s*["'](\.[^"']+\.tsx?)["']/gm;

@@ -2,8 +2,8 @@ import { assert, assertEquals } from "@std/assert";
 import { dirname, join } from "node:path";
 import { readFolder } from "../../../scripts/add/project.ts";
 import { FUNCTIONS } from "../../../scripts/common/built.ts";
-import { createCommand } from "../../../scripts/common/create_command.ts";
-import { REPOSITORY } from "../../../scripts/common/how_started.ts";
+import { createCommand } from "../../../scripts/common/processes.ts";
+import { REPOSITORY } from "../../../scripts/common/environment.ts";
 import {
   COMMANDS,
   OWN_IMPORT_MAP,

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { trustedCertificates } from "../../../scripts/common/create_command.ts";
+import { trustedCertificates } from "../../../scripts/common/processes.ts";
 import type { Environment } from "../../../scripts/common/environment.ts";
 
 const STORE = { DENO_TLS_CA_STORE: "mozilla,system" };
