@@ -53,12 +53,12 @@ export async function planRemoval(
   return { changes, changed, todo, blockers, uses, last };
 }
 
+/** Some functions in public are created by a loop over their names. */
 const CREATED =
-  /^create (?:or replace )?(?:table|view|type|function|aggregate|sequence) ((?:billing|public)\.\w+)/gm;
+  /(?<=^create (?:or replace )?(?:table|view|type|function|aggregate|sequence) )billing\.\w+|\bpublic\.billing_\w+/gm;
 
 function createdNames(migrations: string): string[] {
-  const names = Array.from(migrations.matchAll(CREATED), ([, name]) => name!);
-  return [...new Set(names)].sort();
+  return [...new Set(migrations.match(CREATED))].sort();
 }
 
 /** Finds these names, and handlers, in SQL without quotes. */

@@ -140,23 +140,22 @@ async function checkMigration(sql: postgres.Sql, url: string): Promise<string> {
     Deno.readDirSync(MIGRATIONS),
     ({ name }) => Deno.readTextFileSync(new URL(name, MIGRATIONS)),
   );
-  const created = migrations.join("\n")
-    .matchAll(/^create (?:or replace )?(?:view|function) public\.(\w+)/gm);
-  const names = new Set(Array.from(created, ([, name = ""]) => name));
+  const names = new Set(migrations.join().match(/\bpublic\.billing_\w+/g));
 
   const missing = await sql`
     select n.name
     from unnest(${[...names]}::text[]) as n (name)
-    where to_regclass('public.' || n.name) is null
+    where to_regclass(n.name) is null
       and not exists (
         select from pg_proc p
-        where p.pronamespace = 'public'::regnamespace and p.proname = n.name
+        where p.pronamespace = 'public'::regnamespace
+          and 'public.' || p.proname = n.name
       )`;
   if (missing.length === 0) return "is applied";
 
   const what = missing.length === names.size
     ? "is not applied"
-    : `is another version's: public.${missing[0]!.name} is missing`;
+    : `is another version's: ${missing[0]!.name} is missing`;
   throw new Failed(`${what}. ${instructionsFor(url).migrate}`);
 }
 

@@ -399,18 +399,18 @@ begin
   execute (
     select format(
       $sql$
-        create or replace function billing.write_records(changed billing.records[])
-        returns void
-        language plpgsql volatile
-        set search_path = ''
-        as $body$
-        begin
-          merge into billing.subscriptions as s
-          using unnest(changed) as r on s.id = r.id
-          when matched then update set %s
-          when not matched then insert (%s) values (r.*);
-        end;
-        $body$
+create function billing.write_records(changed billing.records[])
+returns void
+language plpgsql volatile
+set search_path = ''
+as $body$
+begin
+  merge into billing.subscriptions as s
+  using unnest(changed) as r on s.id = r.id
+  when matched then update set %s
+  when not matched then insert (%s) values (r.*);
+end;
+$body$
       $sql$,
       string_agg(format('%1$I = r.%1$I', a.attname), ', ') filter (where a.attname <> 'id'),
       string_agg(format('%I', a.attname), ', ' order by a.attnum)

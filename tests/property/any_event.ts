@@ -1,4 +1,3 @@
-import { assertStringIncludes } from "@std/assert";
 import fc from "fast-check";
 import type { Sql } from "postgres";
 
@@ -95,7 +94,6 @@ export async function rowsOf(prefix: string, sql: Sql): Promise<string> {
       )
     )::text as rows`;
 
-  assertStringIncludes(row!.rows, '"applied"');
   // The times at which events were handled.
   const now = RegExp(`"${new Date().getUTCFullYear()}-[^"]*"`, "g");
   return row!.rows.replaceAll(prefix, "").replaceAll(now, '"now"');

@@ -2,7 +2,7 @@
  * In whatever order and however often deliveries arrive, alone, together or at once, the
  * tables end as if each event had been handled once, in the order of occurrence.
  */
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import fc from "fast-check";
 import type { JSONValue } from "postgres";
 import { subscriptionEvent } from "../../scripts/events/subscription_event.ts";
@@ -201,7 +201,9 @@ async function leftBy(events: readonly AnyEvent[], lengths: readonly number[]) {
     await sql`select public.billing_apply_events(${sql.json(sent)})`;
   }
 
-  return await rowsOf(prefix, sql);
+  const rows = await rowsOf(prefix, sql);
+  assertStringIncludes(rows, '"applied"');
+  return rows;
 }
 
 Deno.test("an array of events leaves what they leave one by one", async () => {
