@@ -25,7 +25,7 @@ const SCHEMA_FILES: readonly string[] = Array.from(
   ({ name }) => join(SCHEMAS, name),
 ).sort();
 
-const FIRST = join(MIGRATIONS, "20261125000000_billing.sql");
+export const FIRST = join(MIGRATIONS, "20261125000000_billing.sql");
 
 export const MIGRATION = join(
   MIGRATIONS,

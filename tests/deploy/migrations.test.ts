@@ -6,6 +6,7 @@ import {
   assertStringIncludes,
 } from "@std/assert";
 import {
+  FIRST,
   generateTypes,
   MIGRATION,
   migrationText,
@@ -105,7 +106,7 @@ Deno.test("an empty schema billing is taken over from the same owner only", asyn
 });
 
 Deno.test("Postgres before 15 is refused before anything is created", async () => {
-  const [first = ""] = (await Deno.readTextFile(MIGRATION))
+  const [first = ""] = (await Deno.readTextFile(FIRST))
     .replace(/^--.*\n/, "")
     .split(/(?<=;)\n\n?-- supabase\/schemas/);
   assertStringIncludes(first, "do $$");
@@ -146,7 +147,7 @@ Deno.test("a project's migration that fails is left out until it does not", asyn
   // If its first half stayed, it would fail for ever.
   await write("20_half.sql", "create table half (); table missing");
   const ours = `${folder}/30_billing.sql`;
-  await Deno.copyFile(MIGRATION, ours);
+  await Deno.copyFile(FIRST, ours);
   const wrong = [40, 50].map((version) => `${version}_wrong.sql`);
   for (const file of wrong) await write(file, "selec");
   assertEquals(await update(), [
