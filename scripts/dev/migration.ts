@@ -56,14 +56,13 @@ async function writeMigration(): Promise<void> {
     options: {},
   })(Deno.args);
   await Deno.writeTextFile(MIGRATION, await migrationText());
-  console.log(`Wrote ${MIGRATION}, the newest migration`);
+  console.log(`Wrote ${MIGRATION}`);
 
   const dataDir = await Deno.makeTempDir({ prefix: "billing-webhook-types-" });
   try {
     await using stack = await startStack({ dataDir, functions: false });
     await Deno.writeTextFile(TYPES, await generateTypes(stack.dbUrl));
     console.log(`Wrote ${TYPES}`);
-    console.log("Next: deno task test tests/pgtap.test.ts");
   } finally {
     await Deno.remove(dataDir, { recursive: true });
   }
