@@ -108,10 +108,18 @@ export async function migrationText(): Promise<string> {
   ].join("\n");
 }
 
+/** Notes what a later migration finds in schema public, by its name in billing_14. */
+const FOUND = `select set_config('billing.found', array(
+  select 'public.' || relname from pg_class where relnamespace = 'public'::regnamespace
+  union all
+  select 'function public.' || proname from pg_proc where pronamespace = 'public'::regnamespace
+)::text, false);
+`;
+
 /** Returns the part of a later migration that replaces views and functions. */
 export async function replacementText(): Promise<string> {
   const files = (await readSchemas()).slice(0, -1); // The last one is the user's.
-  return files.join("\n").replace(MADE_ONCE, "").replace(
+  return [FOUND, ...files].join("\n").replace(MADE_ONCE, "").replace(
     /^create (?=aggregate|function|trigger|view)/gm,
     "create or replace ",
   );

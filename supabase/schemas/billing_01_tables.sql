@@ -4,13 +4,6 @@
 create schema if not exists billing;
 comment on schema billing is 'The billing webhook receiver. Not for the Data API.';
 
--- What a later migration finds keeps the rights that an app has granted (14).
-select set_config('billing.existing', array(
-  select 'public.' || relname from pg_class where relnamespace = 'public'::regnamespace
-  union all
-  select 'function public.' || proname from pg_proc where pronamespace = 'public'::regnamespace
-)::text, false);
-
 create table billing.subscriptions (
   id text collate "C" primary key check (char_length(id) between 1 and 255),
   provider text collate "C" not null check (char_length(provider) between 1 and 32),

@@ -291,8 +291,6 @@ do $$
 declare
   object text;
   needed text;
-  app_role regrole;
-  columns text;
 begin
   for object, needed in
     select 'public.billing_' || name, 'select'
@@ -313,7 +311,8 @@ begin
       has_access, account, feature_amount, has_feature, grant_plan, end_grant
     }'::text[]) as name
   loop
-    if (object = any (current_setting('billing.existing', true)::text[])) is not true then
+    -- A later migration leaves an app what it has granted on those that it finds.
+    if (object = any (current_setting('billing.found', true)::text[])) is not true then
       execute format('revoke all on %s from public, anon, authenticated, service_role', object);
     end if;
     execute format('grant %s on %s to service_role', needed, object);
@@ -323,18 +322,17 @@ begin
     execute format('alter table billing.%I enable row level security', object);
   end loop;
 
-  -- If a window gains a column, it stays open to the roles to which an app has opened it.
-  for app_role, columns in
-    select a.grantee, string_agg(distinct u.column_name, ', ')
-    from pg_attribute t,
-      aclexplode(t.attacl) as a,
-      information_schema.view_column_usage u
-    where t.attrelid = 'billing.subscriptions'::regclass and t.attname = 'id'
-      and u.view_name = 'billing_subscriptions' and u.table_schema = 'billing'
-    group by a.grantee
-  loop
-    execute format('grant select (%s) on billing.subscriptions to %s', columns, app_role);
-  end loop;
+  -- If the window gains a column, it stays open to users to whom an app has opened it.
+  if has_column_privilege('authenticated', 'billing.subscriptions', 'id', 'select') then
+    execute (
+      select format(
+        'grant select (%s) on billing.subscriptions to authenticated',
+        string_agg(u.column_name, ', ')
+      )
+      from information_schema.view_column_usage u
+      where u.view_name = 'billing_subscriptions' and u.table_schema = 'billing'
+    );
+  end if;
 end;
 $$;
 
