@@ -116,10 +116,27 @@ const FOUND = `select set_config('billing.found', array(
 )::text, false);
 `;
 
+/** Keeps the window open to users to whom an app has opened it, if it gains a column. */
+const OPEN = `do $$
+begin
+  if has_column_privilege('authenticated', 'billing.subscriptions', 'id', 'select') then
+    execute (
+      select format(
+        'grant select (%s) on billing.subscriptions to authenticated',
+        string_agg(u.column_name, ', ')
+      )
+      from information_schema.view_column_usage u
+      where u.view_name = 'billing_subscriptions' and u.table_schema = 'billing'
+    );
+  end if;
+end;
+$$;
+`;
+
 /** Returns the part of a later migration that replaces views and functions. */
 export async function replacementText(): Promise<string> {
   const files = (await readSchemas()).slice(0, -1); // The last one is the user's.
-  return [FOUND, ...files].join("\n").replace(MADE_ONCE, "").replace(
+  return [FOUND, ...files, OPEN].join("\n").replace(MADE_ONCE, "").replace(
     /^create (?=aggregate|function|trigger|view)/gm,
     "create or replace ",
   );

@@ -272,7 +272,7 @@ language plpgsql stable
 set search_path = ''
 as 'begin return billing.account_email(account_id); end';
 
--- Returns the subscriptions of those events that belong to an erased account.
+-- Returns the subscriptions of the events of erased accounts.
 create function public.billing_is_erased(events jsonb)
 returns setof text
 language sql stable
@@ -286,7 +286,7 @@ $$;
 
 -- Rights ------------------------------------------------------------------------------------------
 
--- What an app grants to its users is in docs/nextjs/billing.sql.
+-- What an app grants (docs/nextjs/billing.sql) stays on what a later migration finds.
 do $$
 declare
   object text;
@@ -311,28 +311,14 @@ begin
       has_access, account, feature_amount, has_feature, grant_plan, end_grant
     }'::text[]) as name
   loop
-    -- A later migration leaves an app what it has granted on those that it finds.
-    if (object = any (current_setting('billing.found', true)::text[])) is not true then
-      execute format('revoke all on %s from public, anon, authenticated, service_role', object);
-    end if;
+    continue when object = any (current_setting('billing.found', true)::text[]);
+    execute format('revoke all on %s from public, anon, authenticated, service_role', object);
     execute format('grant %s on %s to service_role', needed, object);
   end loop;
 
-  for object in select t.tablename from pg_catalog.pg_tables t where t.schemaname = 'billing' loop
+  for object in select tablename from pg_catalog.pg_tables where schemaname = 'billing' loop
     execute format('alter table billing.%I enable row level security', object);
   end loop;
-
-  -- If the window gains a column, it stays open to users to whom an app has opened it.
-  if has_column_privilege('authenticated', 'billing.subscriptions', 'id', 'select') then
-    execute (
-      select format(
-        'grant select (%s) on billing.subscriptions to authenticated',
-        string_agg(u.column_name, ', ')
-      )
-      from information_schema.view_column_usage u
-      where u.view_name = 'billing_subscriptions' and u.table_schema = 'billing'
-    );
-  end if;
 end;
 $$;
 
