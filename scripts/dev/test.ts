@@ -54,6 +54,7 @@ const LANES = 4;
 const ending = new AbortController();
 const { signal } = ending;
 const count = { passed: 0, failed: 0 };
+const failedRuns: string[] = [];
 /** Whether several run at once: then each prints its output when it has ended. */
 let isSideBySide = false;
 
@@ -72,6 +73,7 @@ if (import.meta.main) {
     if (isSideBySide) await testAll();
     else await testNamed(operands, values.filter);
     console.log(`\n${count.passed} passed, ${count.failed} failed`);
+    for (const name of failedRuns) console.log(`FAILED: ${name}`);
     Deno.exit(count.failed === 0 && count.passed > 0 ? 0 : 1);
   } catch (error) {
     if (!signal.aborted) Deno.exit(reportEnd(error, { err: console.error }));
@@ -234,6 +236,7 @@ async function run({ name, args, env }: Run): Promise<void> {
   const [, passed, failed] =
     /.*^(?:ok|FAILED) \| (\d+) passed.* \| (\d+) failed/ms
       .exec(stripVTControlCharacters(output)) ?? [0, +success, 0];
+  if (!success) failedRuns.push(name);
   count.passed += +passed!;
   // A run may fail without a failed test: a leak, or an error outside of one.
   count.failed += Math.max(+failed!, +!success);

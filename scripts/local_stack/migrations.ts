@@ -23,14 +23,15 @@ const LIST_SQL = `
  * Supabase's default privileges before 30 October 2026: everything that `postgres`
  * creates in schema public is granted to the API's roles.
  */
-export const LEGACY_DEFAULT_PRIVILEGES_SQL = `
-  alter default privileges for role postgres in schema public
-    grant all on tables to anon, authenticated, service_role;
-  alter default privileges for role postgres in schema public
-    grant all on sequences to anon, authenticated, service_role;
-  alter default privileges for role postgres in schema public
-    grant all on functions to anon, authenticated, service_role;
-`;
+export const LEGACY_DEFAULT_PRIVILEGES_SQL = [
+  "tables",
+  "sequences",
+  "functions",
+]
+  .map((objects) => `
+    alter default privileges for role postgres in schema public
+    grant all on ${objects} to anon, authenticated, service_role;
+  `).join("");
 
 const RESET = `run with the same --data: ${asTyped("reset")}`;
 

@@ -5,7 +5,7 @@ import {
   readConfig,
 } from "../../scripts/add/config.ts";
 import { createCommand } from "../../scripts/common/processes.ts";
-import { makeProject, newest, THEIRS } from "../support/project_folder.ts";
+import { makeProject, THEIRS } from "../support/project_folder.ts";
 import { runCommand } from "../support/run_script.ts";
 
 function added(text: string): string {
@@ -79,7 +79,7 @@ Deno.test("remove takes out what add has put there, where git can undo it", asyn
   await project.commit();
   await run(path, ".", 0, "There is nothing to remove: ");
 
-  await project.add(newest);
+  await project.add();
   await project.write(SNIPPET, "mine");
   await run(path, ". --yes", 1, "these changes are not committed");
   await project.commit();
@@ -103,7 +103,7 @@ Deno.test("remove takes out what add has put there, where git can undo it", asyn
 
 Deno.test("remove deletes nothing through a link, and no migration that was squashed", async () => {
   await using project = await makeProject();
-  await project.add(newest);
+  await project.add();
   const { path } = project;
   const folder = `${path}/supabase/snippets`;
   await Deno.rename(folder, `${path}/moved`);

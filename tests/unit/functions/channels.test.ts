@@ -4,6 +4,8 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import { Webhook } from "standardwebhooks";
+import { NOTIFICATION_KINDS } from "../../../supabase/functions/_shared/billing/events/event_settings.ts";
+import { FORMATS } from "../../../supabase/functions/_shared/billing/events/formats.ts";
 import type {
   Alert,
   Notification,
@@ -239,8 +241,10 @@ Deno.test("the channels keep the URL out of their errors, and name its setting",
   }
 });
 
+const fileAt = (path: string) => new URL(`../../../${path}`, import.meta.url);
+
 async function checkFile(path: string, change: (found: string) => string) {
-  const file = new URL(`../../../${path}`, import.meta.url);
+  const file = fileAt(path);
   const found = await Deno.readTextFile(file);
   const expected = change(found);
   if (Deno.env.get("UPDATE_EXAMPLES") === "1") {
@@ -301,6 +305,26 @@ const ALERTS = [
   KEY_REFUSED,
   SWEEP_FAILED,
 ];
+/** Each file that lists the kinds, and the list. */
+const LISTS: [path: string, list: RegExp][] = [
+  ["supabase/schemas/billing_08_notifications.sql", /\bkind in \(([^)]+)/],
+  ["supabase/functions/.env.example", /^# The kinds .*: ([^]+?)\. /m],
+  ["docs/notifications.md", /^supabase secrets set NOTIFY=(.+)/m],
+];
+Deno.test("every kind has an example, and is in each list", async () => {
+  const kinds = [...NOTIFICATION_KINDS].sort();
+  const shown = new Set(EXAMPLES.map(({ kind }) => kind));
+  assertEquals([...shown].sort(), kinds);
+
+  for (const [path, list] of LISTS) {
+    const [, found = ""] = list.exec(await Deno.readTextFile(fileAt(path)))!;
+    assertEquals<unknown>(found.match(/\w+/g)?.sort(), kinds, path);
+  }
+  for (const { kinds, notices = {} } of Object.values(FORMATS)) {
+    const types = Object.keys(kinds).filter((type) => kinds[type] === "notice");
+    assertEquals(types, Object.keys(notices));
+  }
+});
 Deno.test("docs/notifications.md and messages.txt show what is sent", async () => {
   const shown = `\`\`\`http\n${await webhookExample(PAYMENT)}\n\`\`\``;
   await checkFile("docs/notifications.md", (page) => {

@@ -125,7 +125,11 @@ Deno.test("emailTexts() says what is stated, in any time zone", () => {
   }
   Deno.env.delete("TZ");
 
-  const confirm = { ...NOTIFICATION, ...STATED, kind: "action_required" };
+  const confirm = {
+    ...NOTIFICATION,
+    ...STATED,
+    kind: "action_required" as const,
+  };
   assertEquals(emailTexts(confirm).link?.label, "Confirm the payment");
   assertEquals(emailTexts({ ...confirm, kind: "ended" }).link, undefined);
   const unlinked = emailTexts({ ...confirm, hosted_invoice_url: null });

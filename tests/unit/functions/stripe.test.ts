@@ -1,4 +1,4 @@
-import { assertEquals, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertThrows } from "@std/assert";
 import type { PlanItem } from "../../../supabase/functions/_shared/billing/events/event_settings.ts";
 import { DeliveryError } from "../../../supabase/functions/_shared/billing/errors.ts";
 import { describeEvent } from "../../../supabase/functions/_shared/billing/events/format.ts";
@@ -145,6 +145,14 @@ Deno.test("read() makes the event on the wire of each type", () => {
     [event(FAILED, both), payment],
     [event(FAILED, { created: undefined }), { ...payment, occurred_at: null }],
   ]);
+});
+
+Deno.test("docs/stripe.md says what a record holds", async () => {
+  const file = new URL("../../../docs/stripe.md", import.meta.url);
+  const page = await Deno.readTextFile(file);
+  for (const name of Object.keys(parse(event(CREATED)).report)) {
+    assert(page.includes(`\n- \`${name}\`: `), name);
+  }
 });
 
 const none = { current_period_end: null };

@@ -77,7 +77,7 @@ function words(
       };
     }
 
-    default:
+    case "payment_failed":
       return {
         subject: `Your payment${amount} failed`,
         paragraphs: [

@@ -1,4 +1,5 @@
 /** Events, in the form that `billing_apply_events` takes. */
+import type { NotificationKind } from "./event_settings.ts";
 
 /** The effect of an event on its subscription; the ordering rule in SQL decides by it. */
 export type Kind =
@@ -64,7 +65,7 @@ export type ReportedItem = Nullable<{
 
 /** The notification that an event may create, by column of `billing.notifications`. */
 export type Payment =
-  & Readonly<{ kind: string }>
+  & Readonly<{ kind: NotificationKind }>
   & Nullable<{
     trial_end?: string;
     invoice_id?: string;

@@ -6,13 +6,15 @@ import {
   wholeNumber,
 } from "../environment.ts";
 
-const NOTIFICATION_KINDS: readonly string[] = [
+export const NOTIFICATION_KINDS = [
   "payment_failed",
   "trial_ending",
   "action_required",
   "recovered",
   "ended",
-];
+] as const;
+
+export type NotificationKind = typeof NOTIFICATION_KINDS[number];
 
 /** The same as Stripe's. */
 export const DEFAULT_TOLERANCE_SECONDS = 300;
@@ -60,10 +62,11 @@ export function readEventSettings(env: Environment) {
 function readNotify(env: Environment): ReadonlySet<string> {
   const words = (env["NOTIFY"] || "payment_failed").split(",")
     .map((word) => word.trim());
-  const wrong = words.find((word) => !NOTIFICATION_KINDS.includes(word));
+  const kinds: readonly string[] = NOTIFICATION_KINDS;
+  const wrong = words.find((word) => !kinds.includes(word));
   if (wrong !== undefined) {
-    const kinds = NOTIFICATION_KINDS.join(", ");
-    cannotStart(`NOTIFY must list some of ${kinds}, not "${wrong}".`);
+    const all = kinds.join(", ");
+    cannotStart(`NOTIFY must list some of ${all}, not "${wrong}".`);
   }
   return new Set(words);
 }

@@ -2,7 +2,7 @@
 import type * as z from "zod/mini";
 import { DeliveryError } from "../errors.ts";
 import type { Kind, WireEvent } from "./event.ts";
-import type { PlanItem } from "./event_settings.ts";
+import type { NotificationKind, PlanItem } from "./event_settings.ts";
 import { accountIn, identifierOrNull, isIdentifier } from "./fields.ts";
 
 export type Format = Readonly<{
@@ -13,7 +13,7 @@ export type Format = Readonly<{
   /** The event types that take effect here. */
   kinds: Readonly<Record<string, Kind>>;
   /** The notifications that the types of kind `notice` create. */
-  notices?: Readonly<Record<string, string>>;
+  notices?: Readonly<Record<string, NotificationKind>>;
   /** The event type that names a customer's account, and how to read it. */
   checkout?: {
     type: string;
