@@ -39,6 +39,31 @@ const MARK =
 const MADE_ONCE =
   /^(?:create (?:table|type|index|constraint trigger)|insert into) [^]*?(?<!^\s*--.*);\n/gm;
 
+/** Notes what a later migration finds in schema public, by its name in billing_14. */
+const FOUND = `select set_config('billing.found', array(
+  select 'public.' || relname from pg_class where relnamespace = 'public'::regnamespace
+  union all
+  select 'function public.' || proname from pg_proc where pronamespace = 'public'::regnamespace
+)::text, false);
+`;
+
+/** Keeps the window open to users to whom an app has opened it, if it gains a column. */
+const OPEN = `do $$
+begin
+  if has_column_privilege('authenticated', 'billing.subscriptions', 'id', 'select') then
+    execute (
+      select format(
+        'grant select (%s) on billing.subscriptions to authenticated',
+        string_agg(u.column_name, ', ')
+      )
+      from information_schema.view_column_usage u
+      where u.view_name = 'billing_subscriptions' and u.table_schema = 'billing'
+    );
+  end if;
+end;
+$$;
+`;
+
 export const TYPES = join(
   REPOSITORY,
   "supabase/functions/_shared/billing/database/database.types.ts",
@@ -108,33 +133,8 @@ export async function migrationText(): Promise<string> {
   ].join("\n");
 }
 
-/** Notes what a later migration finds in schema public, by its name in billing_14. */
-const FOUND = `select set_config('billing.found', array(
-  select 'public.' || relname from pg_class where relnamespace = 'public'::regnamespace
-  union all
-  select 'function public.' || proname from pg_proc where pronamespace = 'public'::regnamespace
-)::text, false);
-`;
-
-/** Keeps the window open to users to whom an app has opened it, if it gains a column. */
-const OPEN = `do $$
-begin
-  if has_column_privilege('authenticated', 'billing.subscriptions', 'id', 'select') then
-    execute (
-      select format(
-        'grant select (%s) on billing.subscriptions to authenticated',
-        string_agg(u.column_name, ', ')
-      )
-      from information_schema.view_column_usage u
-      where u.view_name = 'billing_subscriptions' and u.table_schema = 'billing'
-    );
-  end if;
-end;
-$$;
-`;
-
 /** Returns the part of a later migration that replaces views and functions. */
-export async function replacementText(): Promise<string> {
+async function replacementText(): Promise<string> {
   const files = (await readSchemas()).slice(0, -1); // The last one is the user's.
   return [FOUND, ...files, OPEN].join("\n").replace(MADE_ONCE, "").replace(
     /^create (?=aggregate|function|trigger|view)/gm,

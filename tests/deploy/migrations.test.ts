@@ -10,17 +10,19 @@ import {
   generateTypes,
   MIGRATION,
   migrationText,
-  replacementText,
   TYPES,
 } from "../../scripts/dev/migration.ts";
+import { createCommand } from "../../scripts/common/processes.ts";
 import { withDatabase } from "../../scripts/local_stack/databases.ts";
 import {
   updateDatabase,
   updateProjectDatabase,
 } from "../../scripts/local_stack/migrations.ts";
 import { RIGHTS } from "../support/app_page.ts";
+import { copyRepository } from "../support/copy_repository.ts";
 import {
   createDatabase,
+  createMigratedDatabase,
   migrate,
   pretendVersion,
 } from "../support/databases.ts";
@@ -36,17 +38,32 @@ Deno.test("the schema files make the migration and the types", async () => {
   await migrate(url);
   const types = await Deno.readTextFile(TYPES);
   assertEquals(await generateTypes(url), types);
+});
 
-  // A later migration leaves an app its rights, also to read a window with a new
-  // column, and gives nobody else any to what is new.
+Deno.test("a later migration leaves an app its rights, and gives nobody else any", async () => {
+  const { url } = await createMigratedDatabase(port, { name: "later" });
   const run = (text: string) =>
     withDatabase(url, (sql) => sql.unsafe(text).simple());
   await run(RIGHTS);
   const before = await withDatabase(url, schemaOf);
-  await run(`
-    revoke select (livemode) on billing.subscriptions from authenticated;
-    drop function public.billing_is_erased`);
-  await run(await replacementText());
+
+  // As if the window's column and the function were new.
+  await using copy = await copyRepository();
+  const later = `${copy.path}/supabase/migrations/20990101000000_billing_x.sql`;
+  await Deno.writeTextFile(
+    later,
+    `revoke select (livemode) on billing.subscriptions from authenticated;
+    drop function public.billing_is_erased;\n`,
+  );
+  const args = ["run", "-A", "--frozen", "scripts/dev/migration.ts"];
+  const { success } = await createCommand(Deno.execPath(), {
+    args,
+    cwd: copy.path,
+    stdout: "null",
+  }).spawn().status;
+  assert(success);
+
+  await run(await Deno.readTextFile(later));
   assertEquals(await withDatabase(url, schemaOf), before);
 });
 
