@@ -1432,7 +1432,7 @@ begin
 end;
 $$;
 -- supabase/schemas/billing_06_failures.sql
--- Events that failed: how they are stored, repaired, and resolved; and what a person may do.
+-- Events that failed: how they are stored, repaired, and resolved; what a person may do.
 
 create table billing.failed_events (
   provider text collate "C" not null,
@@ -1872,8 +1872,8 @@ $$;
 comment on function billing.retry_failed_event is
   'Requests a retry of an open failure, through the code that handles deliveries.';
 
--- This locks many rows, so to wait for a locked one could be a deadlock, and hold up deliveries.
--- With old statistics, any join but by hash may compare each row with each other one.
+-- This locks many rows, so waiting for a locked one could deadlock, and hold up deliveries. With
+-- old statistics, any join but by hash may compare each row with each other one.
 create function billing.retry_failed_events(
   of_type text default null,
   of_error_code text default null,
@@ -1906,12 +1906,12 @@ begin
       retry_requested_at = coalesce(f.retry_requested_at, now()),
       scheduled_retries = 0,
       next_retry_at = billing.next_retry(f.error_code, f.original_payload is not null, 0)
-    where (f.provider, f.event_id) in (
+    where f.resolved_at is null and (f.provider, f.event_id) in (
       select provider, event_id
       from matching
       join billing.failed_events u using (provider, event_id)
       where u.resolved_at is null
-      for update of u skip locked
+      for update skip locked
     )
     returning 1
   )

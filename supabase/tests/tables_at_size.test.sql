@@ -4,7 +4,7 @@
  * often it reads one from beginning to end. Plans do not depend on privileges, so this runs once.
  */
 begin;
-select plan(37);
+select plan(38);
 
 create function pg_temp.sent(event_id text, kind text, subscription_id text, second integer)
 returns jsonb language sql
@@ -241,6 +241,11 @@ select doesnt_match(
   ),
   '(events|subscriptions|notifications)',
   'a claim of alerts scans only tables with a row per code, queue or provider'
+);
+select is(
+  pg_temp.scanned($$select left(billing.retry_failed_events(), 20)$$, 'Retry requested: 200'),
+  'none',
+  'a retry of all scans no table'
 );
 select cmp_ok(
   pg_temp.reads(
