@@ -3,8 +3,8 @@
 -- into a migration of your own.
 
 -- Returns the account of a customer; null if it is unknown. By default, that is the account in
--- billing.customers, or else that of all the customer's other subscriptions, ended ones included: a
--- wrong one would give a stranger what another account paid for.
+-- billing.customers, or else the only account of the customer's other subscriptions, ended ones
+-- included: a wrong one would give a stranger what another account paid for.
 --
 -- If it returns null, what the provider keeps with the customer counts, or else the event fails
 -- until an account is known. It runs while the locks of the call are held, so it must be quick, and
