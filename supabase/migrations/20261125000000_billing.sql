@@ -1740,7 +1740,7 @@ begin
       and f.resolution is null
     for update nowait
   ) as failure on true
-  -- The row that the run has claimed; its ID may be another (07).
+  -- The row that the run claimed; its ID may differ from the event's (07).
   left join lateral (
     select f.event_id
     from billing.failed_events f

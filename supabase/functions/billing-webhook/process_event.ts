@@ -54,7 +54,7 @@ const IGNORED = {
   ],
 } as const;
 
-/** The doctor sends it. */
+/** The type of the event that the doctor sends. */
 export const PING_TYPE = "doctor.ping";
 
 /**
@@ -83,7 +83,7 @@ export async function processEvent(
   }
 }
 
-/** With the id of the event if the body has none. */
+/** A delivery, with the id of its event if the body has none. */
 type Identified = VerifiedDelivery & { readonly derivedId: string | undefined };
 
 async function applyOrIgnore(

@@ -10,7 +10,7 @@ interface Interval {
 /**
  * Returns a log that writes each `info` message at most `maxLines` times per interval, and
  * at its end one line for the others: the newest, how many it stands for (`lines`), and
- * the sums of their `outcomes`.
+ * the sums of their `outcomes`. Warnings and errors are written at once.
  *
  * Supabase keeps a hundred lines in ten seconds. Under load, lines about successes would
  * use them up and failures would be lost.

@@ -15,8 +15,9 @@ const TIME_LIMIT_MS = 145_000;
  * Makes the function that wakes the worker before its next scheduled run. It returns at
  * once; the call continues in the background.
  *
- * All wakes for a queue during a call become one more call after it. A wake that fails, or
- * whose run fails, is logged and not repeated: the schedule takes over.
+ * All wakes for a queue during a call become one more call after it. A call for one queue
+ * does not wait for the other, whose run may take a minute. A wake that fails, or whose run
+ * fails, is logged and not repeated: the schedule takes over.
  */
 export function workerWaker(
   { supabaseUrl, secretKey }: DatabaseAccess,

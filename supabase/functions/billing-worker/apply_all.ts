@@ -69,7 +69,7 @@ export async function applyAll(
   });
 }
 
-/** Applies those with a handler alone, and others together. */
+/** Applies events in their order: those with a handler alone, others together. */
 async function applyInOrder(
   events: readonly BillingEvent[],
   options: ApplyAllOptions,

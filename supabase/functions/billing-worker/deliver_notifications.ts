@@ -35,7 +35,7 @@ const BATCH_SIZE = 20;
  */
 const PACED_BATCH_SECONDS = 2;
 
-/** Of a stored error, in UTF-16 units. */
+/** The most that is kept of an error, in UTF-16 units. */
 const ERROR_LENGTH = 1_000;
 
 /** More space than the limit needs, because travel times vary. */

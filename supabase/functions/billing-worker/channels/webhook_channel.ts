@@ -59,7 +59,7 @@ function pick(values: object, names: string) {
   );
 }
 
-/** Its own, so that a pause of notifications does not delay alerts. */
+/** Differs from that of notifications, so that their pause does not delay alerts. */
 export function alertDestination(url: string): string {
   return `alerts to ${new URL(url).host}`;
 }

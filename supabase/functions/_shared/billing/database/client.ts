@@ -53,8 +53,8 @@ export async function callFunction<Name extends keyof DatabaseFunctions>(
 }
 
 /**
- * Makes a call with a time limit. If the connection breaks, it tries once more within that
- * limit; the ledger makes that safe.
+ * Makes a call with a time limit, by default 5 s. If the connection breaks, it tries once
+ * more within that limit; the ledger makes that safe.
  *
  * @param call Must pass the signal on.
  * @throws {DeliveryError}

@@ -25,7 +25,7 @@ export type Format = Readonly<{
   names: Names;
   /** Reads when an event occurred, as ISO 8601 text. */
   occurredAt: z.ZodMiniType<string | null | undefined>;
-  /** Never throws. */
+  /** Returns the parts of an event. It never throws. */
   partsOf(event: unknown): Parts;
 
   /**
@@ -150,7 +150,7 @@ export function lacksAccountId(event: unknown, format: Format): boolean {
     parts.accounts.every((account) => accountIn(account) === undefined);
 }
 
-/** Returns a failure; if it is `account_unknown`, with the account's places in this format. */
+/** Returns a failure; `account_unknown` then names the account's places in this format. */
 export function withPlaces(
   error: DeliveryError,
   { names: { account_ids, fallback_account } }: Format,
