@@ -2715,8 +2715,8 @@ end;
 $$;
 -- supabase/schemas/billing_09_alerts.sql
 -- Alerts to the operator. They are computed, not stored: what is open, compared with what the
--- operator was told. So nothing untrue is ever sent, and one that could not be sent is due again at
--- the next run, with the same ID.
+-- operator was told. So nothing untrue is ever sent, and one that could not be sent is due again,
+-- with the same ID.
 
 create table billing.alerts (
   -- That of a sweep ends with its provider: events_missed/a
@@ -2880,8 +2880,8 @@ begin
 end;
 $$;
 
--- Stores which alerts were sent; returns how many. results: kind and alert as claimed, result,
--- retry_after_seconds.
+-- Stores which alerts were sent; returns how many. results: kind, alert and created_at as claimed,
+-- result, retry_after_seconds.
 create function public.billing_settle_alerts(
   lease_id uuid,
   destination text,
@@ -2904,9 +2904,9 @@ begin
       when r.kind <> 'failure_opened' then r.alert ->> 'provider'
     end),
     case when r.kind = 'failure_opened' then now() end,
-    now(),
+    coalesce(r.created_at, now()),
     coalesce(r.alert -> 'open', '0')::integer -- only failure_opened has it
-  from jsonb_to_recordset(sent) as r (kind text, alert jsonb)
+  from jsonb_to_recordset(sent) as r (kind text, alert jsonb, created_at timestamptz)
   on conflict (error_code) do update set
     opened_at = case
       when excluded.opened_at is not null then coalesce(a.opened_at, excluded.opened_at)

@@ -3,7 +3,7 @@
  * moving all times back.
  */
 begin;
-select plan(40);
+select plan(41);
 truncate billing.failed_events, billing.alerts, billing.leases, billing.pauses;
 
 create function pg_temp.fail(
@@ -385,6 +385,21 @@ select is(
   pg_temp.wake(called => '{}'),
   'failure_opened event_invalid 1 of 1',
   'failures are reported beside handlers'
+);
+
+select pg_temp.start_again();
+select pg_temp.fail('tap_1'), pg_temp.fail('tap_2');
+select public.billing_settle_alerts(pg_temp.run(1), 'alerts', jsonb_build_array('{
+  "kind": "failure_opened",
+  "alert": {"error_code": "event_invalid", "open": 1},
+  "result": "sent"
+}'::jsonb || jsonb_build_object('created_at', now() - interval '1 s')));
+select pg_temp.pass('1 hour');
+select pg_temp.resolve('tap_1');
+select is(
+  pg_temp.wake(),
+  'failure_opened event_invalid 1 of 1',
+  'a failure since the claim of an alert is news'
 );
 
 select * from finish();

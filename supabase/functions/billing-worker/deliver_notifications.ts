@@ -143,11 +143,12 @@ async function deliverBatch<Message extends Notification | Alert>(
 
   const settled = results.map(({ result, error, retryAfterSeconds }, i) => {
     // The alert as it was claimed: more events may have failed since.
-    const { id, kind, alert }: Partial<Alert> = claimed[i]!;
+    const { id, kind, alert, created_at }: Partial<Alert> = claimed[i]!;
     return {
       id,
       kind,
       alert,
+      created_at,
       result,
       // Characters that Postgres cannot store would prevent all settling.
       error: error?.slice(0, ERROR_LENGTH).replaceAll("\0", "")

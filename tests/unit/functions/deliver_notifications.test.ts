@@ -109,8 +109,7 @@ Deno.test("a run settles what it has told, as it can be stored", async () => {
   const outbox = { lease_id, destination: "hooks.test" };
   const alerts = { lease_id, destination: "alerts to ops.test" };
   const settled = (result: string, error: string | null, one: Alert) => {
-    const { id, kind, alert } = one;
-    return { id, kind, alert, result, error, retry_after_seconds: null };
+    return { ...one, result, error, retry_after_seconds: null };
   };
   const both = [
     settled("sent", null, MISSED),
@@ -119,6 +118,7 @@ Deno.test("a run settles what it has told, as it can be stored", async () => {
   const results = ERRORS.map(([, error, retry_after_seconds], i) => ({
     id: `${i} failed`,
     kind: NOTIFICATION.kind,
+    created_at: NOTIFICATION.created_at,
     result: "failed",
     error,
     retry_after_seconds,
