@@ -42,11 +42,12 @@ async function rehearse(
 Deno.test("a rehearsal passes, with late, duplicate and disordered events in both shapes", async () => {
   const { stack: { urls: { webhook: url } }, sql } = started;
   const endpoints = API_VERSIONS
-    .map((api_version) => ({ url, secret, api_version }));
+    .map((api_version) => ({ url: `${url}?from=stripe`, secret, api_version }));
   await using sandbox = serveSandbox({ endpoints });
   const shown = await rehearse(sandbox.url, { args: ["--account", "acc_7"] });
   assertEquals(shown.code, 0, shown.out + shown.err);
   assertMatch(shown.out, /^ok +created +\d+ ms\n +\S+created applied$/m);
+  assertMatch(shown.out, /updated stale$/m);
   assertMatch(shown.out, /^12 ok, 0 FAIL, 0 skipped$/m);
   assertEquals(sandbox.left(), []);
 
@@ -71,6 +72,16 @@ Deno.test("a rehearsal goes on without what Stripe refuses to this account, and 
     .map(({ id }: { id: string }) => id);
   assertEquals(ids.length, new Set(ids).size);
   assertEquals([report.passed, report.faults], [true, []]);
+});
+
+Deno.test("a rehearsal names what it cannot delete at Stripe", async () => {
+  const { webhook: url } = started.stack.urls;
+  const endpoints = [{ url, secret }];
+  const refused = /customers\/\w+$/;
+  await using sandbox = serveSandbox({ endpoints, refused });
+  const { code, out } = await rehearse(sandbox.url);
+  assertEquals(code, 1, out);
+  assertMatch(out, /^- customers\/\w+: .* is refused$/m);
 });
 
 interface Fault {
@@ -209,11 +220,14 @@ Deno.test("a rehearsal leaves nothing at Stripe, whenever it is interrupted or f
     assertEquals(sandbox.left(), [], `${at}`);
   }
 
-  await using failing = serveSandbox({ endpoints, refused: /\/attach$/ });
-  const { code, err } = await rehearse(failing.url);
-  assertEquals(code, 3);
-  assertMatch(err, /^Not finished: .*attach is refused$/m);
-  assertEquals(failing.left(), []);
+  for (const refused of [/\/products$/, /\/attach$/]) {
+    await using failing = serveSandbox({ endpoints, refused });
+    const { code, out, err } = await rehearse(failing.url);
+    assertEquals(code, 3);
+    assertMatch(err, /^Not finished: .* is refused$/m);
+    assert(!out.includes("No such"), out);
+    assertEquals(failing.left(), []);
+  }
 });
 
 Deno.test("a rehearsal refuses what it must not touch, before it makes anything", async () => {
