@@ -356,6 +356,18 @@ testSweeps(
 );
 
 testSweeps(
+  "a place that the API refuses is given up",
+  async ({ make, worker }) => {
+    await sweptUntil(DAY, {});
+    await sql`update billing.sweeps set position = 'gone'`;
+    make("created", HOUR);
+    await sweep(worker);
+    assertEquals(await sweepAll(worker), 1);
+  },
+  ["paddle"],
+);
+
+testSweeps(
   "an event that fails is stored and counted once, one of an erased account is not",
   async ({ make, worker }) => {
     const gone = { account: "acc_gone", subscription: uniqueId("sub") };

@@ -29,7 +29,7 @@ export interface Endpoint {
 }
 
 /** Some events overtake those before them. Each is sent again. */
-const DELAYS_MS = [120, 0, 60, 10];
+const DELAYS_MS = [60, 0, 120, 10];
 const AGAIN_AFTER_MS = 90;
 
 const SUBSCRIPTION = TEMPLATES["customer.subscription.created"].data.object;
@@ -46,7 +46,13 @@ export function serveSandbox(
   },
 ) {
   const things = new Map<string, Thing>();
-  const events: (Thing & { created: number; type: string })[] = [];
+  const events: (Thing & { created: number; type: string })[] = [{
+    id: uniqueId("evt"),
+    created: now(),
+    livemode: false,
+    type: "customer.subscription.updated",
+    data: { object: { customer: "cus_of_another_app" } },
+  }];
   const requests: string[] = [];
   const sending = new Set<Promise<void>>();
   const { webhooks } = new Stripe(TEST_API_KEY);
@@ -66,7 +72,8 @@ export function serveSandbox(
     const event = {
       id: uniqueId("evt"),
       object: "event",
-      created: now(),
+      // Each a second after the one before it.
+      created: now() - 60 + events.length,
       livemode: false,
       type,
       data: { object: structuredClone(object), previous_attributes },

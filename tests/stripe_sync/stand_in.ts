@@ -156,6 +156,7 @@ export function testContext(
   stripeUrl: string,
   changes: Partial<Context> = {},
 ): Context {
+  const { provider = "a" } = changes;
   const wait = () => Promise.resolve();
   const target = { apiKey: TEST_API_KEY, mode: "test", stripeUrl };
   const database = createClient({
@@ -164,8 +165,8 @@ export function testContext(
   }, { fetch });
   return {
     stripe: openStripeSource(target, wait),
-    tables: openTables({ provider: "a", database }, wait),
-    provider: "a",
+    tables: openTables({ provider, database }, wait),
+    provider,
     accountFrom: undefined,
     planItem: "first",
     unmappedSubscriptions: "fail",
