@@ -35,7 +35,7 @@ const parse = commandLine({
   usage: "rehearse",
   summary:
     `Makes a subscription in your Stripe sandbox, changes it step by step, and shows
-what your project makes of each step. Deletes what it made at Stripe, also after
+what your project makes of each step. Cleans up at Stripe afterwards, also after
 Ctrl-C. It was never run against Stripe itself: please send us its output.`,
   options: {
     "--url URL":

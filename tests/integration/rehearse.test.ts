@@ -89,6 +89,14 @@ const SELECTED = Object.keys(stripe.kinds);
 const HANDLER = "billing.on_invoice_payment_failed(provider text, event jsonb)";
 const RELOAD = "notify pgrst, 'reload schema'";
 
+const trigger = (body: string): readonly [string, string] => [
+  `create function public.meddle() returns trigger language plpgsql
+     as $$ begin ${body} return new; end $$;
+   create trigger meddle before insert or update on billing.subscriptions
+     for each row execute function public.meddle()`,
+  "drop function public.meddle cascade",
+];
+
 const FAULTS: Readonly<Record<string, Fault>> = {
   "a type that is not selected": {
     endpoint: {
@@ -108,14 +116,12 @@ const FAULTS: Readonly<Record<string, Fault>> = {
     sql: ["update billing.leases set scheduled_run_at = '2026-01-01'", ""],
     reason: /worker's runs: .* not woken it successfully since 2026-01-01/,
   },
+  "a record that goes to another account": {
+    sql: trigger("new.account_id := 'acc_other';"),
+    reason: /account_id is acc_other here, rehearsal_\w+ at Stripe/,
+  },
   "a planned end that is lost": {
-    sql: [
-      `create function public.meddle() returns trigger language plpgsql
-         as $$ begin new.cancel_at := null; return new; end $$;
-       create trigger meddle before insert or update on billing.subscriptions
-         for each row execute function public.meddle()`,
-      "drop function public.meddle cascade",
-    ],
+    sql: trigger("new.cancel_at := null;"),
     reason:
       /After "end planned", .* but differs sub_\w+: cancel_at is null here, 20/,
   },
