@@ -106,6 +106,7 @@ insert into billing.processed_events (provider, event_id, type, processed_at)
 select 'a', 'e' || i, 'x', now() - interval '91 days' * (i / 20000.0)
 from generate_series(1, 20000) as i;
 
+insert into billing.erasures (hash) select sha256(n::text::bytea) from generate_series(1, 9999) n;
 insert into billing.missed_events (provider, type, found_at, events)
 select 'a', 'x', now() - interval '91 days' * (i / 20000.0), 1
 from generate_series(1, 20000) as i;
@@ -185,7 +186,7 @@ create index subscriptions_account_id on billing.subscriptions (account_id);
 create index subscriptions_customer_id on billing.subscriptions (provider, customer_id)
 where customer_id is not null;
 analyze billing.subscriptions, billing.processed_events, billing.notifications;
-analyze billing.failed_events, billing.missed_events;
+analyze billing.failed_events, billing.missed_events, billing.erasures;
 
 select billing.retry_failed_event('e100');
 select is(
