@@ -143,7 +143,7 @@ async function run(context: Context & Arguments): Promise<number> {
     print(
       "",
       `${count("ok")} ok, ${count("FAIL")} FAIL, ${count("skipped")} skipped`,
-      ...[...faults].map((text) => `- ${text}`),
+      ...Array.from(faults, (text) => `- ${text}`),
       "Left at Stripe: paid invoices, and an archived product",
       ...left.map((text) => `- ${text}`),
       "Left in the project: the account's rows. To delete them, in the SQL editor:",
